@@ -77,6 +77,7 @@ class FakeCupy(types.ModuleType):
             "mallocManaged": 0xC00,
             "pointerGetAttributes": pointers,
             "memcpyAsync": None,
+            "memcpy2DAsync": None,
             "memGetInfo": (111, 222),
         }
         calls = {name: self._record(name, result) for name, result in results.items()}

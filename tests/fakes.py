@@ -22,6 +22,7 @@ from advisor.measure.stand import stand
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag, PageLocks, host_array
+from advisor.strategies.parts import Span
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -73,6 +74,10 @@ class DeviceArray:
 
     def fill(self, value: Any) -> None:
         self._backend.submit("kernel", lambda: self.memory.fill(value))
+
+    def __getitem__(self, key: Any) -> DeviceArray:
+        part = self.memory[key]
+        return DeviceArray(self._backend, int(part.ctypes.data) | ON_DEVICE, part)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._backend.submit("kernel", lambda: self.memory.__setitem__(key, _plain(value)))
@@ -278,7 +283,10 @@ class RecordingBackend:
     def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
         assert self._device.attributes.get("concurrent_managed_access"), "cudaErrorInvalidDevice"
         self._call("prefetch", pointer, nbytes, side)
-        assert self.live[pointer] == ("managed", nbytes)
+        assert any(
+            kind == "managed" and at <= pointer and pointer + nbytes <= at + size
+            for at, (kind, size) in self.live.items()
+        )
         self.submit("migration", lambda: None)
 
     def discard(self, pointer: int, nbytes: int, side: Side) -> None:
@@ -315,6 +323,20 @@ class RecordingBackend:
         self._require_device_memory(source, nbytes)
         real = source & ~ON_DEVICE
         self.submit("copy", lambda: ctypes.memmove(target, real, nbytes), stream)
+
+    def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
+        stream = stream or self.stream
+        target, source = (device, host) if to == "device" else (host, device)
+        self._call(f"copy_to_{to}", target, source, span.width * span.height, stream.name)
+        self._require_device_memory(device, self.live[device & ~ON_DEVICE][1])
+        assert span.end <= self.live[device & ~ON_DEVICE][1]
+        moves = [
+            (target & ~ON_DEVICE, source & ~ON_DEVICE, span.offset + row * span.pitch)
+            for row in range(span.height)
+        ]
+        self.submit(
+            "copy", lambda: [ctypes.memmove(t + at, s + at, span.width) for t, s, at in moves], stream
+        )
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         self._call("device_array", pointer, nbytes, shape, dtype)

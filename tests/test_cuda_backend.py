@@ -24,6 +24,7 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.backends.cuda import CudaBackend
 from advisor.measure.backends.managed_calls import ManagedCallFailed, ManagedCalls
 from advisor.strategies.backend import Hint
+from advisor.strategies.parts import Span
 
 
 @pytest.fixture
@@ -137,6 +138,20 @@ def test_copies_are_asynchronous_on_the_stream(cupy: FakeCupy, gpu: CudaBackend)
         ("memcpyAsync", 1, 2, 3, to_device, gpu.stream.ptr),
         ("memcpyAsync", 4, 5, 6, to_host, gpu.stream.ptr),
         ("synchronize",),
+    ]
+
+
+def test_parts_are_copied_as_a_row_or_as_rows_of_a_pitch(cupy: FakeCupy, gpu: CudaBackend) -> None:
+    cupy.calls.clear()
+    gpu.copy_span(Span(8, 40, 40), "device", 1000, 2000)
+    gpu.copy_span(Span(8, 4, 32, 6), "host", 1000, 2000)
+    gpu.copy_span(Span(8, 4, 32, 6), "device", 1000, 2000)
+    runtime = cupy.cuda.runtime
+    up, down, stream = runtime.memcpyHostToDevice, runtime.memcpyDeviceToHost, gpu.stream.ptr
+    assert cupy.calls == [
+        ("memcpyAsync", 2008, 1008, 40, up, stream),
+        ("memcpy2DAsync", 1008, 32, 2008, 32, 4, 6, down, stream),
+        ("memcpy2DAsync", 2008, 32, 1008, 32, 4, 6, up, stream),
     ]
 
 

@@ -123,8 +123,14 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
             changed(lambda c: c["workload"]["buffers"][0]["access"].update(q="in")),
             "access: there is no stage",
         ),
+        (changed(lambda c: c["workload"]["buffers"][0].update(valid="q")), "valid: there is no buffer"),
+        (changed(lambda c: c["workload"]["buffers"][0].update(regions={"add": [[0, 0]]})), "does not lie in"),
+        (changed(lambda c: c["traffic"].update(valid_bytes={"q": 1.0})), "valid_bytes: there is no buffer"),
     ],
-    ids=["unknown", "missing", "empty", "wrong", "deep", "no stages", "buffer", "vast", "stage"],
+    ids=[
+        *("unknown", "missing", "empty", "wrong", "deep", "no stages", "buffer", "vast", "stage"),
+        *("length", "region", "valid"),
+    ],
 )
 @pytest.mark.parametrize("command", ["report", "predict"])
 def test_a_profile(text: str, told: str, command: str, tmp_path: Path) -> None:

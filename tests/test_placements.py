@@ -13,6 +13,7 @@ from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
+from advisor.strategies.parts import WHOLE
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement
 from advisor.strategies.placements.kinds import (
@@ -358,7 +359,7 @@ def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
         assert not placed.is_one_memory
         backend.calls.clear()
         placed.host[...] = 3
-        placed.copy_in()
+        placed.copy_in(WHOLE)
         assert backend.calls == []
         if placed.to_device:
             placed.to_device(None)
@@ -367,7 +368,7 @@ def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
             placed.to_host(None)
         backend.synchronize()
         assert (placed.host == 3).all(), "foreign memory changes when it is copied to"
-        placed.copy_out()
+        placed.copy_out(WHOLE)
         assert (placed.host == 6).all()
 
 
@@ -500,7 +501,7 @@ def test_the_cpu_books_everything_as_ordinary_memory(placement: Placement) -> No
             return
         placed.host[...] = 7
         if placed.copy_in:
-            placed.copy_in()
+            placed.copy_in(WHOLE)
         if placed.to_device and (sent := placed.to_device(None)) is not None:
             placed = replace(placed, device=sent)
         assert (placed.device == 7).all()
@@ -508,7 +509,7 @@ def test_the_cpu_books_everything_as_ordinary_memory(placement: Placement) -> No
         if placed.to_host and (back := placed.to_host(None)) is not None:
             placed = replace(placed, host=back)
         if placed.copy_out:
-            placed.copy_out()
+            placed.copy_out(WHOLE)
         assert (placed.host == 8).all()
     assert not backend._owned
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, groupby
 from typing import Literal
 
+import numpy as np
 import pytest
 from builders import vector_add_workload
 from hypothesis import example, given, settings
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
-from advisor.strategies.schedule import Plan, StageUse, Step, Traits, plan, stage_uses
+from advisor.strategies.parts import Region
+from advisor.strategies.planning import plan
+from advisor.strategies.schedule import Plan, StageUse, Step, Traits, stage_uses
 
 COPIES = Traits(moves="copies", blocking=True)
 ASYNC = Traits(moves="copies")
@@ -323,39 +327,78 @@ Place = Literal["foreign", "host", "device"]
 PLACES: tuple[Place, ...] = ("foreign", "host", "device")
 
 
+SHAPE = (3, 2)
+"""Of buffers; "n", which may be the length of others, has one element."""
+
+
+def elements(name: str, part: Region | int | None = None) -> list[str]:
+    """The elements of a buffer by name, those of a region, or those of so many rows."""
+    if name == "n":
+        return ["n.0"]
+    numbers = np.arange(math.prod(SHAPE)).reshape(SHAPE)
+    chosen = numbers[part.index] if isinstance(part, Region) else numbers[:part]
+    return [f"{name}.{number}" for number in chosen.flat]
+
+
+def rows(version: int) -> int:
+    """The length that a version of it is."""
+    return (version * version // 3 + version) % (SHAPE[0] + 1)
+
+
 @dataclass
 class Machine:
-    """Three memories with version numbers: foreign memory, the program's own that the host sees, and the
-    device's. Work on the stream happens when the host waits, no earlier.
+    """Three memories with a version number for each element: foreign memory, the program's own that the host
+    sees, and the device's. Work on the stream happens when the host waits, no earlier.
 
     Each stage leaves a new version in what it writes. `newest` is what a program run strictly in order
-    would hold.
+    would hold. What lies beyond the length of a buffer when a stage writes it is nothing from then on.
     """
 
-    traits: Mapping[str, Traits]
+    placed: Mapping[str, Traits]
     memory: dict[tuple[str, Place], int] = field(default_factory=dict)
     place: dict[str, Side] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
     queue: list[tuple[str, Mapping[str, int], Mapping[str, int], str]] = field(default_factory=list)
     versions: int = 0
+    told: int = 0
+    """The length that the host read last."""
+
+    def __post_init__(self) -> None:
+        self.traits = {each: traits for name, traits in self.placed.items() for each in elements(name)}
 
     def run(self, steps: Iterable[Step], stages: Mapping[str, StageUse]) -> None:
         for step in steps:
-            if step.action == "synchronize":
+            if step.action in ("host", "device"):
+                self.stage(stages[step.name])
+            elif step.action == "synchronize":
                 self.drain()
-            elif step.action in ("to-device", "to-host"):
-                self.move(step.name, "device" if step.action == "to-device" else "host")
-            elif step.action in ("copy-in", "copy-out"):
-                self.copy(step.name, inwards=step.action == "copy-in")
+            elif step.action == "length":
+                self.read_length()
             elif step.action == "until":
                 self.stage(StageUse("until", "host", {step.name: "in"}))
             else:
-                self.stage(stages[step.name])
+                self.transfer(step)
         if self.queue:
             raise Broken("the frame ends with work in flight")
         for name, version in self.newest.items():
             if version not in {self.memory.get((name, place)) for place in PLACES}:
                 raise Broken(f"the newest {name} is lost")
+
+    def transfer(self, step: Step) -> None:
+        moved = elements(step.name, self.told if isinstance(step.part, str) else step.part)
+        for name in moved:
+            if step.action in ("copy-in", "copy-out"):
+                self.copy(name, inwards=step.action == "copy-in", sized=isinstance(step.part, str))
+            else:
+                self.move(name, "device" if step.action == "to-device" else "host")
+        traits = self.placed[step.name]
+        staged = step.action == "to-device" and traits.staged_uploads
+        if step.action in ("to-device", "to-host") and traits.blocking and not staged:
+            self.drain()
+
+    def read_length(self) -> None:
+        self.touch_from_host("reading the length", {} if self.traits["n.0"].foreign else {"n.0": "in"})
+        self.told = rows(self.memory[self.key("n.0", "host")])
 
     def move(self, name: str, side: Side) -> None:
         traits = self.traits[name]
@@ -365,20 +408,19 @@ class Machine:
             return
         if side == "device" and traits.staged_uploads:
             # It is in the staging memory when the call returns, as it is at that moment.
-            self.queue.append(("staged copy", {}, {name: self.memory[name, "host"]}, name))
+            self.queue.append(("staged copy", {}, {name: self.memory.get((name, "host"), 0)}, name))
             return
         self.queue.append((f"copy to {side}", {}, {}, name))
-        if traits.blocking:
-            self.drain()
 
-    def copy(self, name: str, *, inwards: bool) -> None:
+    def copy(self, name: str, *, inwards: bool, sized: bool) -> None:
         """The host's copy between foreign memory and our own."""
-        self.touch_from_host(f"copying {name}", {name: "out" if inwards else "in"})
+        access: Mapping[str, AccessMode] = {name: "out" if inwards else "in"}
+        self.touch_from_host(f"copying {name}", access, () if sized else None)
         source, target = (name, "foreign"), (name, "host")
         if inwards:
-            self.memory[target] = self.memory[source]
+            self.memory[target] = self.memory.get(source, 0)
         else:
-            self.memory[source] = self.memory[target]
+            self.memory[source] = self.memory.get(target, 0)
 
     def key(self, name: str, side: Side) -> tuple[str, Place]:
         """Where a side finds a buffer: host stages foreign data in foreign memory; copied buffers have two
@@ -388,27 +430,52 @@ class Machine:
         return name, side if self.traits[name].moves == "copies" else "host"
 
     def stage(self, stage: StageUse) -> None:
-        needs = {name: self.newest[name] for name in stage.reads()}
+        held = {name: elements(name, self.part(stage, name)) for name in stage.access}
+        needs = {
+            each: self.newest[each] for name in stage.reads() for each in held[name] if each in self.newest
+        }
+        touched = {each: mode for name, mode in stage.access.items() for each in held[name]}
         gives = {}
-        for name in stage.writes():
+        for name in sorted(stage.writes(), key=lambda name: name != "n"):
             self.versions += 1
-            self.newest[name] = gives[name] = self.versions
+            part = self.part(stage, name)
+            for each in elements(name) if isinstance(stage.parts.get(name), str) else ():
+                self.newest.pop(each, None)
+            for each in elements(name, part):
+                self.newest[each] = gives[each] = self.versions
+        placed = [each for name in stage.access for each in self.on_pages(stage, name)]
         if stage.side == "device":
-            self.require_place(stage.name, "device", stage.access)
+            self.require_place(stage.name, "device", placed)
             self.queue.append(("kernel", needs, gives, stage.name))
             return
-        own = {name: mode for name, mode in stage.access.items() if not self.traits[name].foreign}
-        self.touch_from_host(stage.name, own)
+        touched = {**dict.fromkeys(gives, "out"), **touched}
+        own = {each: mode for each, mode in touched.items() if not self.traits[each].foreign}
+        self.touch_from_host(stage.name, own, [each for each in placed if each in own])
         self.work(stage.name, "host", needs, gives)
+
+    def on_pages(self, stage: StageUse, name: str) -> list[str]:
+        """What must be at the side of the stage: whole pages; with a length faults cost no more than time."""
+        part = stage.parts.get(name)
+        if isinstance(part, str):
+            return []
+        migrates = self.placed[name].moves == "prefetches" and not self.placed[name].foreign
+        return elements(name, part.contiguous if part and migrates else part)
+
+    def part(self, stage: StageUse, name: str) -> Region | int | None:
+        """What it touches of a buffer: as many rows as the length says that a strict program would hold."""
+        part = stage.parts.get(name)
+        return rows(self.newest.get("n.0", 0)) if isinstance(part, str) else part
 
     def require_place(self, who: str, side: Side, names: Iterable[str]) -> None:
         for name in names:
             if self.traits[name].moves == "prefetches" and self.place.setdefault(name, side) != side:
                 raise Broken(f"{who} would fault on {name}")
 
-    def touch_from_host(self, who: str, access: Mapping[str, AccessMode]) -> None:
+    def touch_from_host(
+        self, who: str, access: Mapping[str, AccessMode], placed: Iterable[str] | None = None
+    ) -> None:
         """The host touches memory of our own that it sees."""
-        self.require_place(who, "host", access)
+        self.require_place(who, "host", access if placed is None else placed)
         if any(self.traits[name].exclusive for name in access) and self.queue:
             raise Broken(f"{who} touches managed memory while the device is at work")
         written = {name for name, mode in access.items() if mode != "in"}
@@ -442,9 +509,9 @@ class Machine:
             elif action == "staged copy":
                 self.memory[name, "device"] = gives[name]
             elif action == "copy to device":
-                self.memory[name, "device"] = self.memory[name, "host"]
+                self.memory[name, "device"] = self.memory.get((name, "host"), 0)
             elif action == "copy to host":
-                self.memory[name, "host"] = self.memory[name, "device"]
+                self.memory[name, "host"] = self.memory.get((name, "device"), 0)
         self.queue.clear()
 
 
@@ -476,9 +543,44 @@ def execute_all(planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, 
         execute(planned, stages, traits, counts)
 
 
-NAMES = ("a", "b", "c")
+NAMES = ("a", "b", "c", "n")
 OWN = [COPIES, STAGED, ASYNC, ZERO_COPY, EXCLUSIVE, PREFETCHED, replace(PREFETCHED, exclusive=True)]
 SHARED = [*OWN, *(replace(traits, foreign=True) for traits in OWN)]
+
+
+REGIONS = [
+    None,
+    *(Region(bounds, SHAPE) for bounds in (((0, 1), (0, 2)), ((0, 3), (1, 2)), ((1, 3), (0, 2)))),
+    Region(((1, 2), (0, 1)), SHAPE),
+]
+Parted = tuple[list[StageUse], list[StageUse]]
+"""Set-up and frame of stages that touch parts of buffers."""
+
+
+@st.composite
+def with_regions(draw: st.DrawFn) -> Parted:
+    """Stages that touch regions of some buffers."""
+
+    def parted(stage: StageUse) -> StageUse:
+        drawn = {name: draw(st.sampled_from(REGIONS)) for name in stage.access if name not in whole}
+        return replace(stage, parts={name: part for name, part in drawn.items() if part})
+
+    setup, frame = draw(stage_lists("s", 2)), draw(frames(5))
+    whole = {"n", *(stage.loop.until for stage in frame if stage.loop)}
+    return [parted(stage) for stage in setup], [parted(stage) for stage in frame]
+
+
+@st.composite
+def with_lengths(draw: st.DrawFn) -> Parted:
+    """Stages that go by the length of some buffers."""
+    sized = draw(st.sets(st.sampled_from("abc"), min_size=1))
+
+    def parted(stage: StageUse) -> StageUse:
+        return replace(stage, parts={name: "n" for name in stage.access if name in sized})
+
+    setup, frame = draw(stage_lists("s", 2)), draw(frames(6))
+    prepared = parted(host("prepare", **dict.fromkeys(NAMES, "out")))
+    return [prepared, *map(parted, setup)], [parted(stage) for stage in frame]
 
 
 @st.composite
@@ -510,6 +612,7 @@ def frames(draw: st.DrawFn, most: int) -> list[StageUse]:
 
 
 FOREIGN_MIGRATING = replace(PREFETCHED, foreign=True)
+TRAITS = st.fixed_dictionaries({name: st.sampled_from(SHARED) for name in NAMES})
 
 
 def _plain(traits: Traits) -> Traits:
@@ -520,12 +623,12 @@ def _plain(traits: Traits) -> Traits:
 @example(
     [device("s0", b="out")],
     [device("f0", b="in"), host("f1", b="in")],
-    {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES},
+    {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES, "n": COPIES},
 )
 @given(
     stage_lists("s", 2),
     frames(6),
-    st.fixed_dictionaries({name: st.sampled_from(SHARED) for name in NAMES}),
+    TRAITS,
 )
 def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
     setup: list[StageUse], frame: list[StageUse], traits: dict[str, Traits]
@@ -539,6 +642,29 @@ def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
     for without in shortened(planned):
         with pytest.raises((Broken, KeyError)):
             execute_all(without, stages, traits)
+
+
+@settings(max_examples=150, deadline=None)
+@given(with_regions(), TRAITS)
+def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
+    stages: Parted, traits: dict[str, Traits]
+) -> None:
+    setup, frame = [host("prepare", **dict.fromkeys(NAMES, "out")), *stages[0]], stages[1]
+    planned = plan(setup, frame, traits)
+    execute_all(planned, [*setup, *frame], traits)
+    if any(stage.loop for stage in frame):
+        return
+    for without in shortened(planned):
+        with pytest.raises((Broken, KeyError)):
+            execute_all(without, [*setup, *frame], traits)
+
+
+@settings(max_examples=300, deadline=None)
+@given(with_lengths(), TRAITS)
+def test_as_much_is_moved_as_the_length_says(stages: Parted, traits: dict[str, Traits]) -> None:
+    setup, frame = stages
+    planned = plan(setup, frame, traits)
+    execute_all(planned, [*setup, *frame], traits)
 
 
 def shortened(planned: Plan) -> Iterator[Plan]:
@@ -574,4 +700,5 @@ def test_current_names_the_sides_that_hold_the_newest_data(
         for name in NAMES:
             assert planned.current(index)[name]
             for side in planned.current(index)[name]:
-                assert machine.memory[machine.key(name, side)] == machine.newest[name]
+                for each in elements(name):
+                    assert machine.memory[machine.key(each, side)] == machine.newest[each]

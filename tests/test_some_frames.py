@@ -28,8 +28,9 @@ from advisor.profiles.schema import Measured
 from advisor.report import methods
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name
-from advisor.strategies.schedule import StageUse, doubled, obstacle, plan
+from advisor.strategies.schedule import StageUse, doubled, obstacle
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 from advisor.workloads.loading import load
 

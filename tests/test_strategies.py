@@ -21,8 +21,9 @@ from advisor.profiles.schema import (
 )
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly, Pinned, ZeroCopy
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
-from advisor.strategies.schedule import StageUse, plan
+from advisor.strategies.schedule import StageUse
 
 CPU = Device(name="CPU", kind="cpu")
 NAMES = [strategy.name for strategy in STRATEGIES]

@@ -36,8 +36,9 @@ from advisor.rules.case import cases
 from advisor.rules.rows import changes_of_side, in_order
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name
-from advisor.strategies.schedule import StageUse, Traits, plan
+from advisor.strategies.schedule import StageUse, Traits
 from advisor.workloads import definition
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, In, InOut, Out, Workload

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.iterations import LoopCount, as_loops, in_turn
+from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
 from advisor.measure.written import Lines, written
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Backend
+from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -29,7 +31,7 @@ class Action:
     """One step ready to run."""
 
     label: str
-    """As the NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host or synchronize."""
+    """As the NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host, length, synchronize."""
     on_stream: bool
     """Its work is done by the stream, so the stream's clock times it."""
     run: Callable[[int], object]
@@ -87,6 +89,7 @@ class FrameLoop:
         self._ranges = ranges
         self._users: defaultdict[tuple[Side, str], list[_User]] = defaultdict(list)
         self._stages = {stage.name: stage for stage in bound.stages}
+        self._most_rows = most_rows(bound)
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
         self.host_seconds: dict[str, float] = defaultdict(float) if host_seconds is None else host_seconds
         """Seconds of each host stage since the last reset, by the host's clock."""
@@ -165,7 +168,7 @@ class FrameLoop:
             else:
                 begin = self._clock()
                 self.act(action, index)
-                if action.label != "synchronize":
+                if action.label not in ("synchronize", "length"):
                     seconds[action.label] += self._clock() - begin
         self._backend.synchronize()
         for label, start, end in marks:
@@ -250,19 +253,50 @@ class FrameLoop:
             return self._named("synchronize", Lines(("look$()",), {"look$": look}))
         if step.action == "synchronize":
             return self._named(step.action, Lines(("wait$()",), {"wait$": self._backend.synchronize}))
+        if step.action == "length":
+            return self._named(step.action, self._reading(step.name))
         placed = self._placed[step.name]
+        bounds = self._bounds(step.part)
         if step.action == "copy-in" or step.action == "copy-out":
             copy = placed.copy_in if step.action == "copy-in" else placed.copy_out
             assert copy is not None
-            return self._named("host-copy", Lines(("copy$()",), {"copy$": copy}))
+            return self._named("host-copy", Lines(("copy$(bounds$())",), {"copy$": copy, "bounds$": bounds}))
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
-        if step.overwritten and placed.bring:
-            bring = placed.bring
-            move = lambda _: bring(side)  # noqa: E731
-        named = self._named(step.action, self._moving(step.name, side, move))
+        if step.part is not None:
+            move = partial(self._move_part, placed, side, bounds)
+            lines = Lines(("move$(None)",), {"move$": move})
+        else:
+            if step.overwritten and placed.bring:
+                bring = placed.bring
+                move = lambda _: bring(side)  # noqa: E731
+            lines = self._moving(step.name, side, move)
+        named = self._named(step.action, lines)
         return replace(named, on_stream=True, move=move, by_host=placed.by_host)
+
+    def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
+        """What of a buffer is moved, asked for when it is."""
+        if isinstance(part, str):
+            length = self._placed[part].length
+            return lambda: length.bounds
+        constant = WHOLE if part is None else part.bounds
+        return lambda: constant
+
+    @staticmethod
+    def _move_part(placed: Placed, side: Side, bounds: Callable[[], Bounds], stream: Any) -> None:
+        assert placed.move_part is not None
+        placed.move_part(side, bounds(), stream)
+
+    def _reading(self, length: str) -> Lines:
+        """The host reads how much is valid of the buffers whose length this is."""
+        placed, most = self._placed[length], self._most_rows[length]
+
+        def read(index: int) -> None:
+            assert placed.host is not None
+            placed.length.note(valid_rows(length, placed.host, most, index))
+
+        return Lines(("read$(index)",), {"read$": read})
 
     def _moving(self, buffer: str, side: Side, move: Mover) -> Lines:
         """Moves the buffer; where that makes a new array, the stages of that side get it from then on."""

@@ -277,6 +277,6 @@ def parts_of(loop: FrameLoop) -> list[Parts]:
 def cut(steady: Sequence[Action]) -> Parts:
     """Head: up to the first kernel. Body: up to the first host stage or wait after it. Tail: the rest."""
     kernel = next(i for i, action in enumerate(steady) if action.label.startswith("device:"))
-    queued = ("device:", "to-device", "to-host")
+    queued = ("device:", "to-device", "to-host", "length")
     end = next((i for i in range(kernel, len(steady)) if not steady[i].label.startswith(queued)), len(steady))
     return Parts(tuple(steady[:kernel]), tuple(steady[kernel:end]), tuple(steady[end:]))

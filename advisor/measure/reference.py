@@ -23,7 +23,9 @@ from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated
 from advisor.measure.sampling import Clock
 from advisor.measure.stand import Stand
+from advisor.measure.strays import Strayed
 from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
+from advisor.measure.tracing import located
 from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
 from advisor.strategies.backend import Array, Backend
 from advisor.workloads.reads import line_reading
@@ -39,7 +41,12 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     """
     kept = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
-    frames, counts, unwritten = _checked(begin, kept, backend, clock, seconds)
+    try:
+        frames, counts, unwritten = _checked(begin, kept, backend, clock, seconds)
+    except Strayed as stray:
+        with begin() as run:
+            found = located(stray.found, run, backend, job.seed, LEAST_FRAMES)
+        raise Strayed(found, stray.part) from None
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten

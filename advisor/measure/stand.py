@@ -27,8 +27,9 @@ from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
-from advisor.strategies.schedule import Plan, doubled, plan
+from advisor.strategies.schedule import Plan, doubled
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import Loaded, prepare
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -30,10 +30,10 @@ from advisor.measure.host_pages import host_pages
 from advisor.measure.iterations import counted, told
 from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
-from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
+from advisor.measure.tracing import regions_of, traced
 from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
@@ -41,7 +41,6 @@ from advisor.profiles.schema import PageLocking, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
-from advisor.strategies.placements.base import Placed
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
@@ -99,28 +98,37 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
-    recorder = TrafficRecorder()
-    traced = {name: _traced(recorder, name, placed) for name, placed in run.placed.items()}
-    loop = FrameLoop(bound, run.plan, traced, backend, seed=job.seed, ranges=Ranges())
-    for action in loop.in_turn(loop.steady):
-        with recorder.stage(action.label.partition(":")[2]):
-            loop.act(action, index)
+    recorder = TrafficRecorder(regions_of(bound))
+    loop = traced(recorder, run, backend, job.seed)
+    valid = _traced_frames(run, loop, recorder, index)
+    for stray in recorder.strays.values():
+        raise stray
     seen = recorder.trace(
         [stage.use for stage in bound.frame],
         {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
         {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
-        {buffer.name: buffer.bytes for buffer in loaded.record.buffers},
+        {buffer.name: float(buffer.bytes) for buffer in loaded.record.buffers} | valid,
         seconds,
         {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
     )
-    return TraceRun(trace=seen.model_copy(update={"iterations": iterations}))
+    return TraceRun(trace=seen.model_copy(update={"valid_bytes": valid, "iterations": iterations}))
 
 
-def _traced(recorder: TrafficRecorder, name: str, placed: Placed) -> Placed:
-    def wrap(array: Any) -> Any:
-        return None if array is None else recorder.wrap(name, array)
-
-    return replace(placed, host=wrap(placed.host), device=wrap(placed.device))
+def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index: int) -> dict[str, float]:
+    """One frame on traced arrays; where lengths differ by frame several, and the mean of what was valid."""
+    seen: list[dict[str, int]] = []
+    skipped = {name for s in run.bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
+    known = not any(buffer.valid in skipped for buffer in run.bound.workload.buffers.values())
+    end = perf_counter() + SECONDS
+    while not seen or (seen[0] and len(seen) < MOST_FRAMES and perf_counter() < end):
+        for action in loop.in_turn(loop.steady):
+            with recorder.stage(action.label.partition(":")[2]):
+                loop.act(action, index)
+        seen.append(run.inspector.rows(index) if known else {})
+        index = _to_a_whole_frame(run.serial, index + 1)
+    buffers = run.bound.workload.buffers
+    row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in seen[0]}
+    return {name: size * mean(rows[name] for rows in seen) for name, size in row_bytes.items()}
 
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
@@ -309,12 +317,14 @@ def _transfer_bytes(
     run: Stand, loaded: Loaded, iterations: Sequence[float]
 ) -> dict[Literal["to-device", "to-host"], int]:
     """Of a steady frame on average; what is discarded does not move."""
-    sizes = {buffer.name: buffer.bytes for buffer in loaded.record.buffers}
+    buffers = {buffer.name: buffer for buffer in loaded.record.buffers}
+    lengths = {b.name: run.placed[b.valid].length.mean / b.shape[0] for b in buffers.values() if b.valid}
+    valid = {name: buffers[name].bytes * share for name, share in lengths.items()}
     totals: dict[Literal["to-device", "to-host"], float] = {"to-device": 0, "to-host": 0}
     for step in chain(*run.plan.period):
-        if step.overwritten and run.placed[step.name].bring:
+        if step.overwritten and step.part is None and run.placed[step.name].bring:
             continue
         if step.action == "to-device" or step.action == "to-host":
-            totals[step.action] += sizes[step.name] * step.times(iterations)
+            totals[step.action] += step.moved(buffers[step.name], valid) * step.times(iterations)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}

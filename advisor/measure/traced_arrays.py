@@ -46,11 +46,11 @@ class Recorder(Protocol):
     def counting(self) -> bool:
         """Whether a stage is running."""
 
-    def read(self, array: Array, count: float) -> None:
-        """`count` bytes were read from the memory of `array`."""
+    def read(self, array: Array, count: float, key: Any = None) -> None:
+        """`count` bytes were read from the memory of `array`, where the key selects."""
 
-    def wrote(self, array: Array, count: float) -> None:
-        """`count` bytes were written to the memory of `array`."""
+    def wrote(self, array: Array, count: float, key: Any = None) -> None:
+        """`count` bytes were written to the memory of `array`, where the key selects."""
 
     def again(self, array: Array, call: str, count: float) -> None:
         """CuPy's routine of that name reads `count` bytes of `array` again where no cache serves them."""
@@ -107,7 +107,7 @@ class TracedArray(np.ndarray[Any, Any]):
         if recorder.counting and not (isinstance(result, np.ndarray) and np.may_share_memory(result, array)):
             gathered = int(np.size(result)) * self.itemsize
             recorder.called()
-            recorder.read(array, gathered)
+            recorder.read(array, gathered, _plain(key))
             _count_gather(recorder, array, _plain(key), gathered)
             _count_index(recorder, key)
             if isinstance(result, np.ndarray):
@@ -124,10 +124,11 @@ class TracedArray(np.ndarray[Any, Any]):
             return  # the end of `a[1:9] += b`: NumPy, too, does nothing here
         recorder.called()
         if target is not None:
-            recorder.wrote(array, target.nbytes if isinstance(target, np.ndarray) else self.itemsize)
+            size = target.nbytes if isinstance(target, np.ndarray) else self.itemsize
+            recorder.wrote(array, size, plain_key)
         else:
             covered = np.broadcast_to(np.int8(0), array.shape)[plain_key]
-            recorder.wrote(array, covered.size * self.itemsize)
+            recorder.wrote(array, covered.size * self.itemsize, plain_key)
             _count_index(recorder, key)
         if isinstance(source, np.ndarray):
             recorder.read(source, unique_bytes(source))

@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
-from advisor.measure.traced_arrays import TracedArray, extent
+from advisor.measure.strays import Regions, Stray, Strayed, Watched
+from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
 from advisor.profiles.schema import Again, StageWork, Trace, Traffic
+from advisor.strategies.parts import Region
 from advisor.strategies.schedule import StageUse
 
 Array = npt.NDArray[Any]
@@ -41,7 +43,12 @@ class _Tally:
 class TrafficRecorder:
     """Counts the NumPy traffic of traced arrays, per stage and buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, regions: Regions | None = None) -> None:
+        """`regions`: the parts of buffers that stages may touch; of touches elsewhere the first is kept."""
+        self.strays: dict[tuple[str, str], Strayed] = {}
+        self._regions = dict(regions or {})
+        self._watched: dict[tuple[str, str], list[Watched]] = {}
+        self._stage = ""
         self._memory: dict[tuple[int, int], tuple[str, Array]] = {}
         self._tallies: dict[str, _Tally] = {}
         self._current: _Tally | None = None
@@ -50,31 +57,49 @@ class TrafficRecorder:
         """A traced view of the same memory, as writeable as `array`; buffer `name` owns it from now on."""
         # The array is kept, so that its addresses cannot be given to another one.
         self._memory[extent(array)] = (name, array)
+        for key, region in self._regions.items():
+            if key[1] == name:
+                self._watched.setdefault(key, []).append(Watched(region, array))
         return TracedArray.of(array, self)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """What happens inside belongs to this stage; outside of any stage nothing is counted."""
-        before = self._current
+        before = self._stage, self._current
+        self._stage = name
         self._current = self._tallies.setdefault(name, _Tally())
         self._current.runs += 1
         try:
             yield
         finally:
-            self._current = before
+            self._stage, self._current = before
 
     @property
     def counting(self) -> bool:
         """Whether a stage is running."""
         return self._current is not None
 
-    def read(self, array: Array, count: float) -> None:
-        """Counts `count` bytes read from the memory of `array`."""
+    def read(self, array: Array, count: float, key: Any = None) -> None:
+        """Counts `count` bytes read from the memory of `array`, or from where the key selects."""
         self._count(array, count, written=False)
+        self._judge(array, count, key, "reads")
 
-    def wrote(self, array: Array, count: float) -> None:
-        """Counts `count` bytes written to the memory of `array`."""
+    def wrote(self, array: Array, count: float, key: Any = None) -> None:
+        """Counts `count` bytes written to the memory of `array`, or to where the key selects."""
         self._count(array, count, written=True)
+        self._judge(array, count, key, "writes")
+
+    def _judge(self, array: Array, count: float, key: Any, what: Literal["reads", "writes"]) -> None:
+        """Notes elements outside the stage's region; of a call that touches some of an array nothing is known
+        but for its key."""
+        owner = self._owner(array) if self._watched and self._current is not None else None
+        place = (self._stage, owner or "")
+        if place in self.strays or (key is None and count < unique_bytes(array)):
+            return
+        for watched in self._watched.get(place, ()):
+            if watched.owns(array) and not watched.holds(array, key):
+                found = Stray(*place, what, _caller())
+                self.strays[place] = Strayed(found, watched.region)
 
     def again(self, array: Array, call: str, count: float) -> None:
         """Counts `count` bytes that a routine reads again where no cache serves them."""
@@ -115,7 +140,7 @@ class TrafficRecorder:
         uses: Sequence[StageUse],
         passes: Mapping[str, Mapping[str, float]],
         flops: Mapping[str, float],
-        bytes_of: Mapping[str, int],
+        bytes_of: Mapping[str, float],
         seconds: Mapping[str, float],
         twins: Collection[str] = (),
     ) -> Trace:
@@ -128,9 +153,9 @@ class TrafficRecorder:
         counted. Of a stage that did not run, and of which nothing is declared, there is no record.
         """
         traffic = [
-            _declared(use, buffer, passes[use.name].get(buffer, 1.0), bytes_of[buffer])
+            _declared(use, buffer, passes[use.name].get(buffer, 1.0), _touched(use, buffer, bytes_of))
             if passes.get(use.name)
-            else self._seen(use, buffer, bytes_of[buffer])
+            else self._seen(use, buffer, _touched(use, buffer, bytes_of))
             for use in uses
             if passes.get(use.name) or use.name in self._tallies
             for buffer in use.access
@@ -147,7 +172,7 @@ class TrafficRecorder:
         ]
         return Trace(traffic=tuple(traffic), work=tuple(work))
 
-    def _seen(self, use: StageUse, buffer: str, size: int) -> Traffic:
+    def _seen(self, use: StageUse, buffer: str, size: float) -> Traffic:
         tally = self._tallies[use.name]
         read, written = tally.read.get(buffer, 0.0) / tally.runs, tally.written.get(buffer, 0.0) / tally.runs
         mode, seen = use.access[buffer], read > 0 or written > 0
@@ -188,7 +213,13 @@ def _caller() -> str | None:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else None
 
 
-def _declared(use: StageUse, buffer: str, passes: float, size: int) -> Traffic:
+def _touched(use: StageUse, buffer: str, bytes_of: Mapping[str, float]) -> float:
+    """Bytes of the buffer, or of the region that the stage touches."""
+    part = use.parts.get(buffer)
+    return bytes_of[buffer] * (part.share if isinstance(part, Region) else 1)
+
+
+def _declared(use: StageUse, buffer: str, passes: float, size: float) -> Traffic:
     """A buffer of a kernel that tracing cannot see: the passes that read it, and one that writes it."""
     mode = use.access[buffer]
     return Traffic(

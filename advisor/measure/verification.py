@@ -18,8 +18,11 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
+from advisor.measure.lengths import most_rows, valid_rows
+from advisor.measure.strays import Stray, Strayed
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, Backend
+from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -48,6 +51,8 @@ class Written:
 
     def differs(self, other: Written) -> bool:
         """Whether it wrote other values there: elements that neither of them wrote do not count."""
+        if self.contents.size != other.contents.size:
+            return True
         size = self.contents.itemsize
         ours, theirs = (w.contents.view(np.uint8).reshape(-1, size) for w in (self, other))
         return bool(((ours != theirs).any(axis=1) & ~(self.untouched & other.untouched)).any())
@@ -78,6 +83,9 @@ class Inspector:
         self._sets = sets
         self._layouts = layouts
         self._backend = backend
+        self._most_rows = most_rows(bound)
+        self._length_side = {n: s.side for s in bound.setup for n in s.use.writes() if n in self._most_rows}
+        """Where each length was written last, in the frames that are checked."""
 
     def check_annotations(
         self, loop: FrameLoop, look: Callable[[int], bool] = lambda _: False
@@ -96,7 +104,7 @@ class Inspector:
             if not look(index) and clear and index > 0:
                 break
         errors = (
-            *(output.unwritten(int(output.always.sum()), output.frames) for output in seen.values()),
+            *(output.unwritten(output.always, output.frames) for output in seen.values()),
             *(output.unwritten(output.most, 1) for output in seen.values()),
         )
         return next(filter(None, errors), None)
@@ -129,15 +137,39 @@ class Inspector:
             loop.act(action, index)
             self._backend.synchronize()
             self._compare(stage, before)
+            written = stage.use.writes()
+            self._length_side |= {name: stage.side for name in written if name in self._most_rows}
+            valid = {name: self._touched(stage, name, index) for name in written}
             for name, pattern in poisons.items():
                 stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
-                untouched[stage.name, name] = stayed & untouched.get((stage.name, name), np.True_)
+                looked_at = stayed.reshape(self._layouts[name].shape)[valid[name]]
+                untouched[stage.name, name] = _in_both(looked_at, untouched.get((stage.name, name)))
             if outputs is not None:
-                for name in stage.use.writes():
-                    contents = some(self._read(name, stage.side)).copy()
-                    stayed = untouched.get((stage.name, name), np.zeros(contents.size, bool))
-                    outputs[index, stage.name, name] = Written(contents, some(stayed))
+                for name in written:
+                    contents = some(self._read(name, stage.side)[valid[name]]).copy()
+                    looked_at = untouched.get((stage.name, name), np.zeros(contents.size, bool))
+                    outputs[index, stage.name, name] = Written(contents, some(looked_at))
         return untouched
+
+    def _touched(self, stage: BoundStage, name: str, frame: int) -> tuple[slice, ...]:
+        """What of a buffer the stage touches, in the course of a checked frame. Raises `WorkloadError`."""
+        part = stage.parts.get(name)
+        if not isinstance(part, str):
+            return part.index if part else ()
+        held = self._read(part, self._length_side[part])
+        return (slice(0, valid_rows(part, held, self._most_rows[part], frame)),)
+
+    def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
+        """How much of the first dimension is valid after that frame, of each buffer that has a length.
+
+        Raises `WorkloadError` where that cannot be.
+        """
+        lengths = {
+            length: valid_rows(length, self._newest(length, index, alone=alone), most, index)
+            for length, most in self._most_rows.items()
+        }
+        buffers = self._bound.workload.buffers.items()
+        return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
         """The newest contents, after that frame, of the buffers that the host reads (else: that device
@@ -152,14 +184,27 @@ class Inspector:
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
         names |= {loop.until for loop in self._bound.loops}
         own = sorted(name for name in names if alone or self._doubled(name))
-        return {name: self._newest(name, index, alone=alone) for name in own}
+        rows = self.rows(index, alone=alone)
+        return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
 
     def _doubled(self, name: str) -> bool:
         return self._sets[0][name] is not self._sets[-1][name]
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
-        """What the side that wrote it last holds."""
-        side: Side = "host" if "host" in self._plan.current(index)[name] else "device"
+        """What the side that wrote it last holds; of cells that no stage has written, zeros."""
+        held = self._plan.current(index)
+        if name not in self._plan.cells.of:
+            return self._held(name, held[name], index, alone=alone)
+        layout = self._layouts[name]
+        contents = np.zeros(layout.shape, layout.dtype)
+        for cell, region in self._plan.cells.of[name].items():
+            if held[cell]:
+                contents[region.index] = self._held(name, held[cell], index, alone=alone)[region.index]
+        return contents
+
+    def _held(self, name: str, sides: frozenset[Side], index: int, *, alone: bool) -> Array:
+        """What one of these sides holds, in the set of the frame that wrote it last."""
+        side: Side = "host" if "host" in sides else "device"
         if alone or side == "device":
             self._backend.synchronize()
         writers = [stage.stage.every for stage in self._bound.frame if name in stage.use.writes()]
@@ -200,14 +245,24 @@ class Inspector:
         if isinstance(outcome, (bool, np.bool_)) and not outcome:
             raise AssertionError("check returned False")
 
-    def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, bytes]:
+    def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, Array]:
+        """Fills outputs; a copy of what must stay, all or some of it."""
         for name, pattern in poisons.items():
-            self._fill(name, stage.side, pattern)
-        return {n: self._read(n, stage.side).tobytes() for n, m in stage.access.items() if m == "in"}
+            self._fill(name, stage, pattern)
+        kept = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
+        return {name: self._read(name, stage.side).copy() for name in kept}
 
-    def _compare(self, stage: BoundStage, before: Mapping[str, bytes]) -> None:
+    def _compare(self, stage: BoundStage, before: Mapping[str, Array]) -> None:
         for name, contents in before.items():
-            if self._read(name, stage.side).tobytes() != contents:
+            found, part = self._read(name, stage.side), stage.parts.get(name)
+            if found.tobytes() == contents.tobytes():
+                continue
+            if isinstance(part, Region):
+                expected = contents.copy()
+                expected[part.index] = found[part.index]
+                if found.tobytes() != expected.tobytes():
+                    raise Strayed(Stray(stage.name, name, "writes"), part)
+            if stage.access[name] == "in":
                 raise WorkloadError(
                     f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",
                     next_step=f"Annotate it {name}: InOut, or do not write to it.",
@@ -231,13 +286,19 @@ class Inspector:
         self._backend.synchronize()
         return copy
 
-    def _fill(self, name: str, side: Side, pattern: Array) -> None:
-        placed, layout = self._sets[0][name], self._layouts[name]
-        if self._on_host(placed, side):
+    def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
+        placed, layout, part = self._sets[0][name], self._layouts[name], stage.parts.get(name)
+        shaped = pattern.view(layout.dtype).reshape(layout.shape)
+        index = part.index if isinstance(part, Region) else ()
+        if self._on_host(placed, stage.side):
             assert placed.host is not None
-            placed.host[...] = pattern.view(layout.dtype).reshape(layout.shape)
+            placed.host[index] = shaped[index]
             return
-        self._backend.copy_to_device(self._pointer(placed.device), pattern.ctypes.data, layout.nbytes)
+        if index:
+            contents = self._read(name, stage.side)
+            contents[index] = shaped[index]
+            shaped = contents
+        self._backend.copy_to_device(self._pointer(placed.device), shaped.ctypes.data, layout.nbytes)
         self._backend.synchronize()
 
     @staticmethod
@@ -248,6 +309,11 @@ class Inspector:
     @staticmethod
     def _pointer(array: Any) -> int:
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def _in_both(mask: Array, before: Array | None) -> Array:
+    """What stayed in the rows that both have."""
+    return mask if before is None else mask[: len(before)] & before[: len(mask)]
 
 
 def outputs_of(stage: BoundStage) -> list[str]:
@@ -263,34 +329,42 @@ class _Untouched:
     buffer: str
     layout: Layout
     frames: int = 0
-    most: int = 0
-    """Elements that stayed so in one frame."""
+    most: Array = field(default_factory=lambda: np.zeros(0, bool))
+    """What stayed so in the frame where most did."""
     always: Array = field(default_factory=lambda: np.array(True))
+    """What stayed so in all frames, of the rows that were valid in all."""
 
     def see(self, mask: Array) -> None:
-        """Another frame's."""
+        """Another frame's, of the rows that were valid."""
         self.frames += 1
-        self.most = max(self.most, int(mask.sum()))
-        self.always = self.always & mask
+        if mask.sum() > self.most.sum():
+            self.most = mask
+        rows = min(len(mask), len(self.always)) if self.always.ndim else len(mask)
+        self.always = self.always[:rows] & mask[:rows] if self.always.ndim else mask
 
-    def unwritten(self, elements: int, frames: int) -> WorkloadError | None:
-        """Says that so many stayed poisoned in each of so many frames; None where chance explains them."""
-        if not self._told(elements, frames):
+    def unwritten(self, stayed: Array, frames: int) -> WorkloadError | None:
+        """Says which stayed poisoned in each of so many frames; None where chance explains them."""
+        elements, of = int(stayed.sum()), stayed.size
+        if not self._told(elements, of, frames):
             return None
-        if elements == self.always.size:
+        if elements == of:
             return WorkloadError(
                 f"stage {self.stage!r} does not write buffer {self.buffer!r}, which it annotates Out",
                 next_step=f"Write into the array it is given ({self.buffer}[...] = values, or "
                 f"out={self.buffer}); `{self.buffer} = values` only rebinds the name.",
             )
         return WorkloadError(
-            f"stage {self.stage!r} leaves {elements} of {self.always.size} elements of buffer "
+            f"stage {self.stage!r} leaves {elements} of {of} elements of buffer "
             f"{self.buffer!r} unwritten, which it annotates Out",
             next_step="Out means every element is overwritten. To keep the rest, annotate "
-            f"{self.buffer}: InOut.",
+            f"{self.buffer}: InOut. If the stage always fills the same part, annotate that, as in "
+            f"{self.buffer}: Out[:16]. If it fills another number of rows in each frame, name the buffer "
+            'that holds the number: Buffer(..., valid="count").',
         )
 
-    def _told(self, elements: int, frames: int) -> bool:
+    def _told(self, elements: int, of: int, frames: int) -> bool:
         """Whether so many of independent bytes would not look like noise by chance (Poisson's tail)."""
-        by_chance = math.log(self.always.size) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
-        return elements > 0 and elements * by_chance - math.lgamma(elements + 1) < math.log(_BY_CHANCE)
+        if not elements:
+            return False
+        by_chance = math.log(of) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
+        return elements * by_chance - math.lgamma(elements + 1) < math.log(_BY_CHANCE)

@@ -14,6 +14,7 @@ from advisor.measure.jobs import DESCRIPTION, Description, Imitated, Problem, Re
 from advisor.measure.launcher import Ended
 from advisor.measure.results import NEXT_STEPS, combine
 from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.strays import Strayed
 from advisor.measure.subjects import CONFIDENCE, CPU_ROUNDS, AnySample, Launch, Prepared, Row, Step
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import BASELINE, Strategy
@@ -75,7 +76,8 @@ class WorkloadSubject:
     def prepare(self, launch: Launch) -> Prepared:
         """What each stage reads and writes, from a run on the CPU; absent where that is not possible.
 
-        Raises `WorkloadError` where no GPU is there to tell, and CuPy would surely refuse a device stage.
+        Raises `WorkloadError` where no GPU is there to tell, and CuPy would surely refuse a device stage, and
+        where a stage touches a buffer outside the part that it annotates.
         """
         imitated = launch(
             Step("imitate", "zero-copy", "imitation", "checking device stages against CuPy")
@@ -89,6 +91,8 @@ class WorkloadSubject:
             return Prepared(trace, tuple(self.notes))
         if self.kernels_only and self.settings.backend == "cpu":
             raise self.kernels_only.as_error()
+        if isinstance(ended.outcome, Problem) and ended.outcome.error == Strayed.__name__:
+            raise ended.outcome.as_error()
         reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
         step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""
         note = f"Traffic could not be traced on the CPU: {reason}. {step}".strip()

@@ -11,8 +11,9 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, doubled, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, doubled, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
 """memory: the GPU's own or the shared DRAM, behind its L2. uncached: the shared DRAM without. link: the
@@ -122,13 +123,17 @@ class Context:
     def _buffers(self) -> dict[str, BufferRecord]:
         return {b.name: b for b in self.workload.buffers}
 
-    def size(self, buffer: str) -> int:
-        """Bytes of a buffer."""
-        return self._buffers[buffer].bytes
+    def size(self, buffer: str) -> float:
+        """Bytes of a buffer; of one with a length, those that are valid on average."""
+        return self.trace.valid_bytes.get(buffer, self._buffers[buffer].bytes)
+
+    def moved(self, step: Step) -> float:
+        """Bytes that a step moves."""
+        return step.moved(self._buffers[step.name], self.trace.valid_bytes)
 
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
-        moved = step.action not in ("host", "device", "synchronize")
+        moved = step.action not in ("host", "device", "length", "synchronize")
         placed = shared(self.workload)
         its = [b for b in placed if step.name in ((b.name,) if moved else b.access)]
         largest = max(its or placed, key=lambda buffer: buffer.bytes, default=None)

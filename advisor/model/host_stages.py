@@ -12,6 +12,7 @@ from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of
 from advisor.model.monte_carlo import Values, constant
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.schedule import Step
 
 MEMORY_OF_CPUS = 2.0
 """How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
@@ -81,9 +82,9 @@ def _in_cache(at: Context, stage: str) -> Values:
     return constant(0.0) if cache is None or around else terms.kept(at.host_bytes, cache)
 
 
-def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
+def foreign_copy(at: Context, step: Step, *, out: bool) -> Values:
     """The host's copy between foreign memory and the program's own: as slow as the slower of the two."""
-    own, rate = at.own(buffer), at.machine.get("host_copy_bytes_per_second")
+    own, rate = at.own(step.name), at.machine.get("host_copy_bytes_per_second")
     cached = own.cpu_caches(at.memory_class)
     if not out:
         rate = _rate(at, own, "copy") if cached else rate
@@ -91,7 +92,7 @@ def foreign_copy(at: Context, buffer: str, *, out: bool) -> Values:
         rate = _rate(at, own, "read")
     elif _kind(at, own) != "host":
         rate = np.minimum(rate, _rate(at, own, "read"))
-    return at.size(buffer) / rate
+    return at.moved(step) / rate
 
 
 def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:

@@ -23,7 +23,7 @@ from advisor.profiles.preferences import Objective, counts_latency
 from advisor.profiles.schema import Iterations, StageWork, Trace, Traffic, WorkloadRecord
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
-from advisor.strategies.schedule import Step
+from advisor.strategies.schedule import Step, share_of
 
 Way = Literal["pinned", "pageable", "in_place", "managed"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -126,12 +126,13 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
             )
         for b in touched:
             mode, passes = b.access[stage.name], stage.passes.get(b.name, 1.0)
+            size = seen.valid_bytes.get(b.name, b.bytes) * share_of(b, stage.name)
             added.append(
                 Traffic(
                     stage=stage.name,
                     buffer=b.name,
-                    bytes_read=0.0 if mode == "out" else passes * b.bytes,
-                    bytes_written=0.0 if mode == "in" else float(b.bytes),
+                    bytes_read=0.0 if mode == "out" else passes * size,
+                    bytes_written=0.0 if mode == "in" else size,
                     source="declared" if stage.side == "device" else "assumed",
                 )
             )

@@ -27,7 +27,7 @@ from advisor.model.transfers import first_writes, migration, transfer
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Action, Step
 
-LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "until": "synchronize"}
+LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize", "until": "synchronize"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
 _Places = tuple[tuple[tuple[str, Side], ...], float, frozenset[str]]
@@ -129,23 +129,25 @@ class Frame:
             return self._synchronize()
         if step.action in ("copy-in", "copy-out"):
             return self._foreign(step)
+        if step.action == "length":
+            return constant(0.0)
         if step.action == "until":
             page = constant(min(self.at.size(step.name), _PAGE))
             return constant(0.0) if self.at.is_foreign(step.name) else self._arrive(step.name, page, "host")
         to: Side = "device" if step.action == "to-device" else "host"
         self._sides[step.name] = to
         self._note_mapping(step.name, to, written=False)
-        return transfer(self.at, step.name, to)
+        return transfer(self.at, step, to)
 
     def _foreign(self, step: Step) -> Values:
-        size = constant(self.at.size(step.name))
+        size = constant(self.at.moved(step))
         into = step.action == "copy-in"
         moved = self._arrive(step.name, size, "host", written=into)
         if into:
             moved = moved + self._first_writes(step.name, size)
         if into and self.at.own(step.name).managed:
-            self._soil(self.at.size(step.name))
-        return moved + foreign_copy(self.at, step.name, out=step.action == "copy-out")
+            self._soil(self.at.moved(step))
+        return moved + foreign_copy(self.at, step, out=step.action == "copy-out")
 
     def _migrations(self, stage: str, side: Side) -> Values:
         found = constant(0.0)
@@ -256,7 +258,7 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
         seconds = np.maximum(seconds, _shared_memory(at))
     # The first host stage or wait that follows a kernel: later kernels cannot overlap.
     actions = actions[: len(at.plan.steady)]
-    queued, first = ("device", "to-device", "to-host"), actions.index("device")
+    queued, first = ("device", "to-device", "to-host", "length"), actions.index("device")
     waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
     if "device" in actions[waits:]:
         seconds = np.maximum(seconds, np.maximum(chain - up, up))
@@ -302,6 +304,6 @@ def _shared_memory(at: Context) -> Values:
             for t in at.traffic(step.name):
                 read, written = bytes_of(at, t)
                 moved = moved + times * (np.minimum(read, at.size(t.buffer)) + written)
-        elif step.action != "synchronize":
-            moved = moved + times * 2 * at.size(step.name)
+        elif step.action not in ("length", "synchronize"):
+            moved = moved + times * 2 * at.moved(step)
     return moved / len(at.plan.period) / at.machine.memory_rate()

@@ -9,11 +9,12 @@ from advisor.model.context import Context
 from advisor.model.monte_carlo import Values, constant
 from advisor.profiles.schema import Side
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.schedule import Step
 
 
-def transfer(at: Context, buffer: str, to: Side) -> Values:
+def transfer(at: Context, step: Step, to: Side) -> Values:
     """One to-device or to-host step."""
-    placement, size = at.own(buffer), at.size(buffer)
+    placement, size = at.own(step.name), at.moved(step)
     if placement.managed:
         return _prefetch(at, placement, size, to)
     if placement.staged and to == "device":
@@ -28,7 +29,7 @@ def transfer(at: Context, buffer: str, to: Side) -> Values:
     return _pinned(at, placement, size, to)
 
 
-def _pinned(at: Context, placement: Placement, size: int, to: Side) -> Values:
+def _pinned(at: Context, placement: Placement, size: float, to: Side) -> Values:
     rate = link_rate(at, to)
     if placement.write_combined:
         rate = rate * at.machine.get("write_combined_share")
@@ -40,7 +41,7 @@ def link_rate(at: Context, to: Side) -> Values:
     return at.machine.get(f"pinned_to_{to}_bytes_per_second")
 
 
-def _prefetch(at: Context, placement: Placement, size: int, to: Side) -> Values:
+def _prefetch(at: Context, placement: Placement, size: float, to: Side) -> Values:
     """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides.
 
     On a card the driver also maps each page that comes back to the CPU, one by one and within the call.
@@ -63,7 +64,7 @@ def first_writes(at: Context, count: Values) -> Values:
     return constant(0.0) if fault is None else _pages(at, count) * fault
 
 
-def _pages(at: Context, count: Values | int) -> Values:
+def _pages(at: Context, count: Values | float) -> Values:
     return np.asarray(count) / at.machine.exact("cpu_page_bytes")
 
 

@@ -85,7 +85,13 @@ def _sized(profile: Profile, trace: Trace, factor: float) -> Profile:
     )
     return profile.model_copy(
         update={
-            "traffic": trace.model_copy(update={"traffic": moved, "work": done}),
+            "traffic": trace.model_copy(
+                update={
+                    "traffic": moved,
+                    "work": done,
+                    "valid_bytes": {name: size * factor for name, size in trace.valid_bytes.items()},
+                }
+            ),
             "workload": profile.workload.model_copy(update={"buffers": buffers, "stages": stages}),
         }
     )

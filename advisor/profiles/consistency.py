@@ -172,7 +172,10 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
     for number, buffer in enumerate(workload.buffers):
         yield from _of_buffer(f"workload.buffers.{number}", buffer)
     for buffer in workload.buffers:
-        yield from _unknown(f"workload.buffers.{buffer.name}.access", buffer.access, stages, "stage")
+        where = f"workload.buffers.{buffer.name}"
+        yield from _unknown(f"{where}.access", buffer.access, stages, "stage")
+        yield from _unknown(f"{where}.regions", buffer.regions, buffer.access, "stage")
+        yield from _unknown(f"{where}.valid", filter(None, [buffer.valid]), buffers, "buffer")
     for stage in workload.stages:
         named = (*stage.passes, *stage.arrays)
         yield from _unknown(f"workload.stages.{stage.name}", named, buffers, "buffer")
@@ -195,11 +198,22 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
         yield f"{where}.name", f"{buffer.name!r} is no name of a variable"
     if min(buffer.shape, default=0) < 1:
         yield f"{where}.shape", f"{buffer.shape} has no elements"
+    for stage, bounds in buffer.regions.items():
+        if not _inside(bounds, buffer.shape):
+            yield f"{where}.regions.{stage}", f"{bounds} does not lie in the shape {buffer.shape}"
+    if buffer.valid is not None and buffer.regions:
+        yield f"{where}.regions", "a buffer with a length has none"
     element = _element(buffer.dtype)
     if element is None:
         yield f"{where}.dtype", f"NumPy has no dtype {buffer.dtype!r}"
     elif (size := math.prod(buffer.shape) * element.itemsize) != buffer.bytes:
         yield f"{where}.bytes", f"{buffer.bytes} is not {size}, as shape and dtype make it"
+
+
+def _inside(bounds: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> bool:
+    """Whether they are a box with elements within that shape."""
+    ends = zip(bounds, shape, strict=False)
+    return len(bounds) == len(shape) and all(0 <= start < stop <= most for (start, stop), most in ends)
 
 
 def _element(dtype: str) -> np.dtype[np.generic] | None:
@@ -222,6 +236,7 @@ def _of_traffic(profile: Profile) -> Iterator[Problem]:
     yield from _unknown("traffic.traffic", (part.stage for part in moved), stages, "stage")
     yield from _unknown("traffic.waits", (wait.stage for wait in profile.traffic.waits), stages, "stage")
     yield from _unknown("traffic.work", (part.stage for part in work), stages, "stage")
+    yield from _unknown("traffic.valid_bytes", profile.traffic.valid_bytes, buffers, "buffer")
     bytes_moved = [amount for part in moved for amount in (part.bytes_read, part.bytes_written)]
     yield from _too_much("traffic.traffic", bytes_moved)
     for part in work:

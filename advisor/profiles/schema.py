@@ -55,6 +55,10 @@ class BufferRecord(Record):
     access: dict[str, AccessMode]
     external: bool = False
     scratch: bool = False
+    valid: str | None = optional("The buffer that holds how much of its first dimension is valid")
+    regions: dict[str, tuple[tuple[int, int], ...]] = table(
+        "Stages that touch a region of it: start and stop in each dimension"
+    )
 
 
 class Loop(Record):
@@ -329,6 +333,7 @@ class Trace(Record):
     traffic: tuple[Traffic, ...] = ()
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
+    valid_bytes: dict[str, float] = table("Of buffers with a length: the mean of what was valid in a frame")
     iterations: tuple[Iterations, ...] = optional("Of each loop of the frame; other figures are of one", ())
 
     def times(self, loop: Loop | None) -> float:

@@ -117,7 +117,8 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
     ran, buffers = profile.workload, []
     for b in ran.buffers[:40]:
         shape = " × ".join(map(str, b.shape[:6]))
-        buffers.append(f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}")
+        valid = f", valid length in {words.name(b.valid)}" if b.valid else ""
+        buffers.append(f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}{valid}")
     stages = [_run(loop, tuple(run)) for loop, run in groupby(ran.frame_stages()[:40], lambda s: s.loop)]
     # What each stage moves of each buffer in one frame, and how that is known.
     sizes = {b.name: b.bytes for b in ran.buffers}

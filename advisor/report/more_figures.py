@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from advisor import units
@@ -16,8 +16,9 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart, recommended
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, sides_of
-from advisor.strategies.schedule import plan, stage_uses
+from advisor.strategies.schedule import stage_uses
 
 AnyRow = Measured | ScriptMeasured
 Figure = TypeVar("Figure", int, float)
@@ -56,12 +57,14 @@ def mix(profile: Profile) -> Iterator[Block]:
         period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
     except WorkloadError:  # a profile of a frame that could not run
         return
-    copies = Counter(
-        step.name for frame in period for step in frame if step.action in ("to-device", "to-host")
-    )
+    valid = profile.traffic.valid_bytes if profile.traffic else {}
+    buffers, total = {b.name: b for b in ran.buffers}, dict.fromkeys(placed, 0.0)
+    for step in chain(*period):
+        if step.action in ("to-device", "to-host"):
+            total[step.name] += step.moved(buffers[step.name], valid)
     told = {buffer.name: _lie(profile, buffer, placed[buffer.name]) for buffer in ran.buffers}
     if len(set(told.values())) > 1:
-        moved = {b.name: round(b.bytes * copies[b.name] / len(period)) for b in ran.buffers}
+        moved = {name: round(size / len(period)) for name, size in total.items()}
         rows = (
             Row(words.name(name), (TableCell(how), TableCell(units.size(moved[name]), sort=moved[name])))
             for name, how in told.items()

@@ -22,7 +22,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         return not_applicable("No strategy that copies has both bytes and times.")
     loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
     often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in found}
-    moved = round(2 * sum(buffer.bytes * often[buffer.name] for buffer in found))
+    moved = round(2 * sum(_most_moved(buffer, case) * often[buffer.name] for buffer in found))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
     shown = (
@@ -45,6 +45,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         gain=estimate(saved),
         inferred=True,
     )
+
+
+def _most_moved(buffer: BufferRecord, case: Case) -> float:
+    """Bytes of the largest copy of it in a frame of the baseline."""
+    steps = [step for step in moves(BASELINE, case.workload, case.device) if step.name == buffer.name]
+    return max(step.moved(buffer, case.traffic.valid_bytes) for step in steps)
 
 
 def _copying(case: Case) -> Row | None:

@@ -18,9 +18,10 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.strategies.placements.base import Movement, Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared
-from advisor.strategies.schedule import Step, plan, stage_uses
+from advisor.strategies.schedule import Step, stage_uses
 
 
 @dataclass(frozen=True)

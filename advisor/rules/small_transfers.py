@@ -12,11 +12,12 @@ def judge(case: Case, limits: Limits) -> Finding:
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", baseline.copies())
-    sizes = {buffer.name: buffer.bytes for buffer in case.workload.buffers}
+    buffers = {buffer.name: buffer for buffer in case.workload.buffers}
+    valid = case.traffic.valid_bytes
     iterations = [case.traffic.times(loop) for loop in case.workload.loops]
     often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
     copies = sum(step.times(iterations) for step in steps)
-    mean = sum(sizes[step.name] * step.times(iterations) for step in steps) / copies
+    mean = sum(step.moved(buffers[step.name], valid) * step.times(iterations) for step in steps) / copies
     each = baseline.transfer_seconds / copies
     shown = (
         baseline.figure("copies in a frame", round(copies), "count"),

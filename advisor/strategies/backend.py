@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.profiles.schema import Device, MemoryKind, Side
+from advisor.strategies.parts import Span
 
 Array = npt.NDArray[Any]
 BackendName = Literal["cpu", "cuda"]
@@ -114,6 +115,9 @@ class Backend(Protocol):
 
     def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """Device to host on the stream; the host memory is valid once the stream is synchronised."""
+
+    def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
+        """The same of a part of two memories that are laid out alike, to that side."""
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array of `xp` over device-visible memory that somebody else owns."""

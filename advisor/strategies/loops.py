@@ -9,9 +9,9 @@ from typing import Protocol, TypeAlias, TypeVar
 from advisor.profiles.schema import Loop, Side
 
 Places: TypeAlias = dict[str, set[Side]]
-State: TypeAlias = tuple[Places, Places, set[str], set[str], bool]
-"""Where buffers are current, in our own memory and in foreign memory; which are being read and written; and
-whether anything is under way."""
+State: TypeAlias = tuple[Places, Places, set[str], set[str], bool, Places, Places]
+"""Where buffers are current, in our own memory and in foreign memory; which are being read and written;
+whether anything is under way; where each was written last; and the lengths that the host has read."""
 
 
 def merged(one: State, other: State) -> State:
@@ -23,7 +23,9 @@ def merged(one: State, other: State) -> State:
     coming = {name for name, to in strayed(one, other) if to == {"device"}}
     leaving = {name for name, to in strayed(one, other) if to == {"host"}}
     reading, writing = one[2] | other[2] | coming, one[3] | other[3] | leaving
-    return places[0], places[1], reading, writing, one[4] or other[4] or bool(coming | leaving)
+    told = {name: sides for name, sides in other[6].items() if name in one[6]}
+    under_way = one[4] or other[4] or bool(coming | leaving)
+    return places[0], places[1], reading, writing, under_way, other[5], told
 
 
 def strayed(one: State, other: State) -> list[tuple[str, set[Side]]]:

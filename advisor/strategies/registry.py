@@ -71,9 +71,17 @@ class Strategy:
 
 
 def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop."""
-    looks: set[Side] = {"host"} if any(loop.until == buffer.name for loop in workload.loops) else set()
-    return looks | {stage.side for stage in workload.stages if stage.name in buffer.access}
+    """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop, and at
+    the length of one that both sides use."""
+    sides = _touched_on(buffer, workload)
+    measured = (b for b in workload.buffers if b.valid == buffer.name)
+    looks = any(loop.until == buffer.name for loop in workload.loops)
+    looks = looks or any(len(_touched_on(b, workload)) == 2 for b in measured)
+    return sides | {"host"} if looks else sides
+
+
+def _touched_on(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
+    return {stage.side for stage in workload.stages if stage.name in buffer.access}
 
 
 def shared(workload: WorkloadRecord) -> list[BufferRecord]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Literal
 
 from advisor.errors import WorkloadError, nearest
 from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord
+from advisor.strategies.parts import Part, Region
 from advisor.strategies.schedule import StageUse
-from advisor.workloads import definition
+from advisor.workloads.annotations import annotated, form_of, part_of
 from advisor.workloads.definition import (
-    FORMS_EXPLAINED,
     RESERVED,
     Access,
     Buffer,
@@ -47,6 +45,8 @@ class BoundStage:
     """Buffers that it asks for in another form than the side's own arrays."""
     cpu_forms: Mapping[str, ArrayForm] = field(default_factory=dict)
     """Those of the CPU twin."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """Of buffers of which it touches a part: which."""
 
     def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
         """The forms of what is run there."""
@@ -66,7 +66,7 @@ class BoundStage:
     @property
     def use(self) -> StageUse:
         """What the schedule needs of it."""
-        return StageUse(self.name, self.side, self.access, self.stage.every, self.stage.loop)
+        return StageUse(self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts)
 
     def without_kernel(self) -> BoundStage:
         """With nothing in the place of a kernel that has no twin and declares its passes."""
@@ -127,6 +127,10 @@ class BoundWorkload:
             access={s.name: s.access[name] for s in self.stages if name in s.access},
             external=buffer.external,
             scratch=buffer.scratch,
+            valid=buffer.valid,
+            regions={
+                s.name: part.bounds for s in self.stages if isinstance(part := s.parts.get(name), Region)
+            },
         )
 
 
@@ -140,6 +144,7 @@ def bind(workload: Workload) -> BoundWorkload:
     setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
     frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame_stages)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
+    _require_written_lengths(workload, (*setup, *frame))
     bound = BoundWorkload(workload, setup, frame, check)
     _require_flags(bound)
     return bound
@@ -154,7 +159,8 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
             f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once",
             next_step="Omit every=, or list the stage in frame=[...].",
         )
-    access, specials, wanted = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
+    own = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
+    access = own.access
     for buffer in access:
         if workload.buffers[buffer].scratch and stage.side == "host":
             raise WorkloadError(
@@ -167,18 +173,26 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
                 next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
             )
-    twin_specials: set[str] = set()
-    twin_wanted: dict[str, ArrayForm] = {}
+    twin = _Taken()
     if stage.cpu is not None:
-        twin, twin_specials, twin_wanted = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, access)
-        if dict(twin) != dict(access):
+        twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own)
+        if (twin.access, twin.parts) != (own.access, own.parts):
             raise WorkloadError(
-                f"the CPU twin of stage {name!r} takes {_text(twin)}, the stage itself {_text(access)}",
+                f"the CPU twin of stage {name!r} takes {twin}, the stage itself {own}",
                 next_step="Both must take the same buffers with the same annotations.",
             )
-    return BoundStage(
-        stage, name, phase, access, frozenset(specials), frozenset(twin_specials), wanted, twin_wanted
-    )
+    specials, twin_specials = frozenset(own.specials), frozenset(twin.specials)
+    return BoundStage(stage, name, phase, access, specials, twin_specials, own.wanted, twin.wanted, own.parts)
+
+
+def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
+    written = {name for stage in stages for name in stage.use.writes()}
+    for name, buffer in workload.buffers.items():
+        if buffer.valid is not None and buffer.valid not in written:
+            raise WorkloadError(
+                f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid",
+                next_step=f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out.",
+            )
 
 
 def _require_flags(bound: BoundWorkload) -> None:
@@ -192,6 +206,11 @@ def _require_flags(bound: BoundWorkload) -> None:
                 f"{what}: there is no buffer {loop.until!r}{nearest(loop.until, buffers)}",
                 next_step=f"Buffers: {', '.join(buffers)}. Add "
                 f'"{loop.until}": Buffer(1, np.bool_), and write it in a stage of the loop.',
+            )
+        if any(isinstance(stage.parts.get(loop.until), Region) for stage in bound.stages):
+            raise WorkloadError(
+                f"{what}: a stage annotates buffer {loop.until!r} with a slice, but the host reads all of it",
+                next_step="Remove the slice.",
             )
         if buffer.scratch:
             raise WorkloadError(
@@ -212,8 +231,9 @@ def _require_flags(bound: BoundWorkload) -> None:
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
-    everything: dict[str, AccessMode] = dict.fromkeys(workload.buffers, "in")
-    access, specials, _ = _parameters(function, "check", workload.buffers, everything)
+    everything = _Taken(dict.fromkeys(workload.buffers, "in"))
+    taken = _parameters(function, "check", workload.buffers, everything)
+    access = taken.access
     written = {name for stage in stages for name in stage.use.writes()}
     for buffer in access:
         if buffer not in written:
@@ -221,17 +241,33 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
                 f"check reads buffer {buffer!r}, which no stage writes",
                 next_step="Remove that parameter from check, or write the buffer in a stage.",
             )
-    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(specials))
+    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(taken.specials))
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a function takes: what it does to each buffer, the specials, the forms it wants buffers in, and
+    of which it touches a part."""
+
+    access: dict[str, AccessMode] = field(default_factory=dict)
+    specials: set[str] = field(default_factory=set)
+    wanted: dict[str, ArrayForm] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        regions = {name: part for name, part in self.parts.items() if isinstance(part, Region)}
+        told = (f"{name}: {mode}{regions.get(name, '')}" for name, mode in self.access.items())
+        return ", ".join(told) or "no buffer"
 
 
 def _parameters(
     function: StageFunction,
     stage: str,
     buffers: Mapping[str, Buffer],
-    default: Mapping[str, AccessMode] | None,
+    default: _Taken | None,
     arrays: ArrayForm | None = None,
-) -> tuple[dict[str, AccessMode], set[str], dict[str, ArrayForm]]:
-    """What it does to each buffer, the specials it takes, and the forms it wants buffers in."""
+) -> _Taken:
+    """What the function takes; of what is not annotated, what `default` takes."""
     _require_plain(function, stage)
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -240,9 +276,7 @@ def _parameters(
             f"stage {stage!r} is {function!r}, whose parameters cannot be read",
             next_step="Wrap it in a plain Python function with named parameters.",
         ) from None
-    access: dict[str, AccessMode] = {}
-    specials: set[str] = set()
-    wanted: dict[str, ArrayForm] = {}
+    taken = _Taken()
     for parameter in parameters:
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -251,18 +285,21 @@ def _parameters(
                 next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
             )
         if name in buffers:
-            access[name], form = _mode(function, parameter, stage, default)
+            found, form = _mode(function, parameter, stage, default)
+            taken.access[name] = found.mode
+            if part := part_of(found.part, buffers[name], f"stage {stage!r}, buffer {name!r}"):
+                taken.parts[name] = part
             if chosen := form or arrays:
-                wanted[name] = chosen
+                taken.wanted[name] = chosen
         elif name in RESERVED:
-            specials.add(name)
+            taken.specials.add(name)
         elif parameter.default is parameter.empty:
             raise WorkloadError(
                 f"stage {stage!r} takes {name!r}, which is not a buffer"
                 f"{nearest(name, (*buffers, *RESERVED))}",
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
-    return access, specials, wanted
+    return taken
 
 
 def _require_plain(function: StageFunction, stage: str) -> None:
@@ -278,68 +315,16 @@ def _require_plain(function: StageFunction, stage: str) -> None:
 
 
 def _mode(
-    function: StageFunction,
-    parameter: inspect.Parameter,
-    stage: str,
-    default: Mapping[str, AccessMode] | None,
-) -> tuple[AccessMode, ArrayForm | None]:
-    mode, wanted = _annotated(function, parameter.annotation)
-    if mode is None and default is not None:
-        mode = default.get(parameter.name)
-    if mode is None:
+    function: StageFunction, parameter: inspect.Parameter, stage: str, default: _Taken | None
+) -> tuple[Access, ArrayForm | None]:
+    """What it does to the buffer, or to a part of it, and the form that it wants."""
+    name = parameter.name
+    access, wanted = annotated(function, parameter.annotation, f"stage {stage!r}, buffer {name!r}")
+    if access is None and default is not None and name in default.access:
+        return Access(default.access[name], default.parts.get(name)), None
+    if access is None:
         raise WorkloadError(
-            f"stage {stage!r} does not annotate buffer {parameter.name!r}",
-            next_step=f"Annotate the parameter: {parameter.name}: In (reads), Out (overwrites) or InOut.",
+            f"stage {stage!r} does not annotate buffer {name!r}",
+            next_step=f"Annotate the parameter: {name}: In (reads), Out (overwrites) or InOut.",
         )
-    return mode, _form(wanted, stage, parameter.name)
-
-
-def _annotated(function: StageFunction, annotation: Any) -> tuple[AccessMode | None, Any]:
-    """The access an annotation carries, and the type it asks for; a string is evaluated."""
-    if isinstance(annotation, str):
-        annotation = _evaluate(function, annotation)
-    if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
-            if isinstance(extra, Access):
-                return extra.mode, get_args(annotation)[0]
-    return None, Any
-
-
-def _form(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
-    """The form of `In[wanted]`: a tensor's class, a Numba array's, or int for the address.
-
-    None for the bare `In` and for NumPy's and CuPy's own arrays. Told by the module's name, so that no
-    library is imported. Raises `WorkloadError` for a type that names no form.
-    """
-    home = str(getattr(wanted, "__module__", "")).partition(".")[0]
-    if wanted is Any or isinstance(wanted, TypeVar) or home in ("numpy", "cupy"):
-        return None
-    if home in ("torch", "numba"):
-        return "torch" if home == "torch" else "numba"
-    if wanted is int:
-        return "pointer"
-    raise WorkloadError(
-        f"stage {stage!r} takes buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
-        "which is not a supported array type",
-        next_step=f"Write {parameter}: In[torch.Tensor] or In[int], or name the form: {FORMS_EXPLAINED}",
-    )
-
-
-def _evaluate(function: StageFunction, text: str) -> Any:
-    """A string annotation in the scope of its function; names of our own that a local import hides, too.
-
-    A name that only annotations use is not in the closure: it may be a library that is imported already.
-    """
-    plain = inspect.unwrap(function)
-    with suppress(Exception):
-        closure = inspect.getclosurevars(plain).nonlocals
-        scope = {**getattr(plain, "__globals__", {}), **closure}
-        try:
-            return eval(text, scope)
-        except NameError:
-            return eval(text, {**sys.modules, **vars(definition), **scope})
-    return getattr(definition, text.rpartition(".")[2], None)
-
-
-def _text(access: Mapping[str, AccessMode]) -> str:
-    return ", ".join(f"{name}: {mode}" for name, mode in access.items()) or "no buffer"
+    return access, form_of(wanted, stage, name)

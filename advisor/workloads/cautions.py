@@ -34,6 +34,7 @@ def unused_parameters(function: Any, names: list[str]) -> list[str]:
 
 def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
     checked = {*(bound.check.access if bound.check else ()), *(loop.until for loop in bound.loops)}
+    checked |= {buffer.valid for buffer in bound.workload.buffers.values() if buffer.valid}
     for name, buffer in bound.workload.buffers.items():
         modes = [stage.access[name] for stage in bound.stages if name in stage.access]
         size = units.size(buffer.nbytes)

@@ -13,15 +13,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import MOST_PERIOD, AccessMode, ArrayForm, Loop, Side
+from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
+from advisor.workloads.access import Access as Access
+from advisor.workloads.access import In as In
+from advisor.workloads.access import InOut as InOut
+from advisor.workloads.access import Out as Out
 
 StageFunction: TypeAlias = Callable[..., object]
 FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
@@ -31,27 +34,10 @@ FORMS_EXPLAINED = (
 )
 _MOST_SUMMARY = 300
 """Characters of a docstring's first line that a report shows."""
-T = TypeVar("T", default=Any)
-"""What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
 
 
 class ImpossibleBuffer(WorkloadError):
     """A buffer that no machine, or not this one, can hold; mostly for a parameter's value."""
-
-
-@dataclass(frozen=True)
-class Access:
-    """What a stage does to a buffer; carried by the annotations `In`, `Out` and `InOut`."""
-
-    mode: AccessMode
-
-
-In: TypeAlias = Annotated[T, Access("in")]
-"""The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
-Out: TypeAlias = Annotated[T, Access("out")]
-"""The stage overwrites all of the buffer and needs nothing of what was there."""
-InOut: TypeAlias = Annotated[T, Access("inout")]
-"""The stage reads the buffer, or changes a part of it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +47,8 @@ class Buffer:
     shape: an int or a sequence of positive ints. dtype: anything `numpy.dtype` takes, but no objects.
     external: its data is in memory that a camera, a decoder or another library allocates.
     scratch: device stages alone use it; it never leaves the device.
+    valid: the buffer of one integer that says in each frame how much of the first dimension is valid: no more
+    is moved, checked and compared.
     Raises `WorkloadError` on what is no shape or dtype. A shape that no array can have is the workload's to
     tell, which knows the buffer's name.
     """
@@ -69,6 +57,7 @@ class Buffer:
     dtype: npt.DTypeLike
     external: bool = False
     scratch: bool = False
+    valid: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
@@ -342,6 +331,28 @@ def _require_buffers(buffers: object) -> None:
                 next_step=f"Reserved names: {', '.join(RESERVED)}.",
             )
         _require_size(name, buffer)
+    for name, buffer in buffers.items():
+        if buffer.valid is not None:
+            _require_length(name, buffer, buffers)
+
+
+def _require_length(name: str, buffer: Buffer, buffers: Mapping[str, Buffer]) -> None:
+    """Raises `WorkloadError` where no buffer of that name can hold a buffer's length."""
+    length = buffers.get(buffer.valid) if isinstance(buffer.valid, str) else None
+    what = f"valid of buffer {name!r} is {buffer.valid!r}"
+    if length is None:
+        near = nearest(str(buffer.valid), buffers)
+        raise WorkloadError(f"{what}, which is not a buffer{near}", next_step=_LENGTH)
+    if length.element.kind not in "iu" or math.prod(length.dimensions) != 1:
+        wrong = f"which has the shape {length.dimensions} and dtype {length.element}"
+        raise WorkloadError(f"{what}, {wrong}; it must be one integer", next_step=_LENGTH)
+    if length.valid is not None:
+        raise WorkloadError(f"{what}, which has valid= itself", next_step=_LENGTH)
+    if length.scratch and not buffer.scratch:
+        raise WorkloadError(
+            f"{what}, which is scratch, but the host must know how much of {name!r} to move",
+            next_step=f"Remove scratch=True from {buffer.valid!r}.",
+        )
 
 
 def _require_size(name: str, buffer: Buffer) -> None:
@@ -366,4 +377,5 @@ def _name(thing: object) -> str:
 
 RESERVED = ("xp", "rng", "frame", "stream")
 """Parameters that stages get by name: the array module, a generator, the frame's index, the stream."""
+_LENGTH = 'Write {"count": Buffer(1, np.int32), "data": Buffer((4096, 4), np.float32, valid="count")}.'
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

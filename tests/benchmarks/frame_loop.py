@@ -17,8 +17,8 @@ from advisor.measure.pipelined import SETS, PipelinedLoop
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
-from advisor.strategies.schedule import plan
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import load
 from tests.benchmarks.timing import Times, alternate, paired_ratio, show

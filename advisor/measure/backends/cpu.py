@@ -14,6 +14,7 @@ import numpy as np
 
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import Array, Hint, HostFlag, PageLocks, host_array, ordinary_memory
+from advisor.strategies.parts import Span
 
 
 class NullStream:
@@ -110,6 +111,12 @@ class CpuBackend:
         ctypes.memmove(target, source, nbytes)
 
     copy_to_host = copy_to_device
+
+    def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
+        """Row after row."""
+        target, source = (device, host) if to == "device" else (host, device)
+        for start in range(span.offset, span.end, span.pitch):
+            self.copy_to_device(target + start, source + start, span.width, stream)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A NumPy array."""

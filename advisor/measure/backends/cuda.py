@@ -20,6 +20,7 @@ from advisor.measure.backends.managed_calls import ManagedCalls
 from advisor.measure.backends.page_locks import watching
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
+from advisor.strategies.parts import Span
 
 _ATTRIBUTES = {
     "integrated": "Integrated",
@@ -213,6 +214,19 @@ class CudaBackend:
         """cudaMemcpyAsync."""
         kind = self._runtime.memcpyDeviceToHost
         self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
+
+    def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
+        """cudaMemcpyAsync of one row, cudaMemcpy2DAsync of several."""
+        target, source = (device, host) if to == "device" else (host, device)
+        target, source = target + span.offset, source + span.offset
+        if span.height == 1:
+            copy = self.copy_to_device if to == "device" else self.copy_to_host
+            copy(target, source, span.width, stream)
+            return
+        runtime = self._runtime
+        kind = runtime.memcpyHostToDevice if to == "device" else runtime.memcpyDeviceToHost
+        sizes = (span.width, span.height, kind, (stream or self.stream).ptr)
+        runtime.memcpy2DAsync(target, span.pitch, source, span.pitch, *sizes)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A cupy.ndarray over memory that CuPy does not own."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.rules.snippets.helpers import opening
+from advisor.strategies.parts import Part, Region, spans
 from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.schedule import Plan, Step, plan, stage_uses
+from advisor.strategies.schedule import Plan, Step, stage_uses
 
 _OWN_STREAM = """\
 stream = cupy.cuda.Stream(non_blocking=True)  # memory cannot be attached to the null stream alone
@@ -28,6 +32,11 @@ class Way:
     """`prefetch` attaches the memory to the stream, which cannot be the library's own then."""
     rebinds: bool = False
     """An upload makes a new device array, so that `frame` must bind its name anew."""
+
+    @property
+    def copies(self) -> bool:
+        """It has two memories, and copies between them."""
+        return "{device}" in self.to_device
 
 
 @dataclass(frozen=True)
@@ -75,19 +84,56 @@ class Code:
             yield f"# The data of {name} arrives in other memory: the np.copyto to or from {name} remains."
 
     def move(self, step: Step, stream: str = "stream", at: Callable[[str], str] = str) -> str:
-        """A copy or prefetch of a buffer."""
+        """A copy or prefetch of a buffer, or of a part of it; the CPU's reading of a length."""
+        if step.action == "length":
+            return f"{at(step.name)}_rows = int({at(step.name)}.item())"
         way = self.ways[step.name]
-        return self.filled(
-            way.to_device if step.action == "to-device" else way.to_host, step.name, stream, at
+        line = way.to_device if step.action == "to-device" else way.to_host
+        if isinstance(step.part, Region):
+            return self._region(step, step.part, line, stream, at)
+        part = f"[:{at(step.part)}_rows]" if isinstance(step.part, str) else ""
+        return self.filled(line, step.name, stream, at, part)
+
+    def _region(self, step: Step, region: Region, line: str, stream: str, at: Callable[[str], str]) -> str:
+        """Moves a region; one that is not contiguous not by CuPy's set and get, which refuse it."""
+        spans_of = spans(region.bounds, region.shape, _itemsize(self.buffers[step.name]))
+        way = self.ways[step.name]
+        if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
+            return self.filled(line, step.name, stream, at, _subscript(region))
+        to_device = step.action == "to-device"
+        if way.rebinds or len(spans_of) > 1:
+            line = "{device} = cupy.asarray({host})" if to_device else "{host} = cupy.asnumpy({device})"
+            return self.filled(line, step.name, stream, at, _subscript(region))
+        (s,) = spans_of
+        ends = (
+            f"{at(step.name)}.ctypes.data + {s.offset}",
+            f"{at(step.name + '_device')}.data.ptr + {s.offset}",
+        )
+        source, target = ends if to_device else reversed(ends)
+        kind = "memcpyHostToDevice" if to_device else "memcpyDeviceToHost"
+        return (
+            f"cupy.cuda.runtime.memcpy2DAsync({target}, {s.pitch}, {source}, {s.pitch}, {s.width}, "
+            f"{s.height}, cupy.cuda.runtime.{kind}, {stream}.ptr)"
         )
 
-    def filled(self, line: str, name: str, stream: str = "stream", at: Callable[[str], str] = str) -> str:
-        """A way's line for a buffer; `at` says where an array is kept."""
+    def filled(
+        self,
+        line: str,
+        name: str,
+        stream: str = "stream",
+        at: Callable[[str], str] = str,
+        part: str = "",
+    ) -> str:
+        """A way's line for a buffer, or that part of it; `at` says where an array is kept."""
         buffer = self.buffers[name]
         # A structured dtype is recorded as the list that makes it.
         dtype = buffer.dtype if buffer.dtype.startswith(("[", "{")) else f'"{buffer.dtype}"'
         return line.format(
-            host=at(name), device=at(f"{name}_device"), stream=stream, shape=buffer.shape, dtype=dtype
+            host=at(name) + part,
+            device=at(f"{name}_device") + part,
+            stream=stream,
+            shape=buffer.shape,
+            dtype=dtype,
         )
 
     def stage_comment(self, step: Step, at: Callable[[str], str] = str) -> str:
@@ -100,6 +146,24 @@ class Code:
             if any(mode in modes for mode in touched.values())
         ]
         return f"# your {step.name}, on the {'GPU' if suffix else 'CPU'}: {'; '.join(parts)}".rstrip(": ")
+
+
+def _subscript(region: Region) -> str:
+    """Of an array of which the region is moved."""
+    bounds = [(b, b == (0, length)) for b, length in zip(region.bounds, region.shape, strict=True)]
+    while bounds and bounds[-1][1]:
+        bounds.pop()
+    parts = (":" if whole else f"{b[0]}:{b[1]}" for b, whole in bounds)
+    return f"[{', '.join(parts)}]" if bounds else ""
+
+
+def _is_in_rows(part: Part | None) -> bool:
+    """Whether it is a region that is not contiguous, which CuPy alone has a call for."""
+    return isinstance(part, Region) and any(span.height > 1 for span in spans(part.bounds, part.shape, 1))
+
+
+def _itemsize(buffer: BufferRecord) -> int:
+    return buffer.bytes // math.prod(buffer.shape)
 
 
 def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device: Device) -> Code | None:
@@ -115,5 +179,8 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
         return None
     traits = {name: placement.traits(device) for name, placement in placements.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    parts = (step.part for step in chain(steps.first, *steps.period))
+    if "import cupy" not in library.imports and any(map(_is_in_rows, parts)):
+        return None
     in_place = {name: placements[name].takes_foreign_memory for name in buffers}
     return Code(workload, library, buffers, known, in_place, steps)

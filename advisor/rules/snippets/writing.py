@@ -21,7 +21,8 @@ from advisor.strategies.loops import parts
 from advisor.strategies.registry import BASELINE, Strategy
 from advisor.strategies.schedule import Step, doubled, stage_uses
 
-_QUEUED = ("device", "to-device", "to-host")
+_QUEUED = ("device", "to-device", "to-host", "length")
+_MOVES = ("to-device", "to-host", "length")
 
 
 def snippet(strategy: str, workload: WorkloadRecord, device: Device) -> str | None:
@@ -68,14 +69,14 @@ def serial(code: Code) -> str:
 def _frame(code: Code) -> Iterator[str]:
     """A function with the calls of a steady frame, and what is moved once before it."""
     first, steady = code.plan.first, tuple(chain(*code.plan.period))
-    uploads = {step.name for step in steady if step.action == "to-device"}
+    uploads = {step.name for step in steady if step.action == "to-device" and step.part is None}
     bound = sorted(f"{name}_device" for name in uploads if code.ways[name].rebinds)
     yield from ("", "", "def frame():" if len(code.plan.period) == 1 else "def frame(index):")
     if bound:
         yield f"    global {', '.join(bound)}"
     yield from (f"    {line}" for line in _by_index(code))
     again = set(steady)
-    once = [s for s in first if s.action in ("to-device", "to-host") and s not in again]
+    once = [s for s in first if s.action in _MOVES and s not in again]
     if once:
         yield from ("", "", "# Once, after set-up, not in every frame:")
         for step in once:
@@ -123,7 +124,7 @@ def _loop(loop: Loop, first: Sequence[str], again: Sequence[str]) -> Iterator[st
 def _step(code: Code, step: Step) -> str:
     if step.action == "synchronize":
         return "stream.synchronize()  # the CPU must not touch the buffers before this"
-    return code.move(step) if step.action in ("to-device", "to-host") else code.stage_comment(step)
+    return code.move(step) if step.action in _MOVES else code.stage_comment(step)
 
 
 def overlapping(code: Code) -> str | None:
@@ -139,7 +140,7 @@ def overlapping(code: Code) -> str | None:
     twice = [n for n in code.buffers if n in doubled(stage_uses(code.workload, "frame"))]
     writer = _Writer(code, frozenset(twice))
     first, (head, body, tail) = code.plan.first, _cut(code.plan.steady)
-    once = [s for s in first if s not in code.plan.steady and s.action == "to-device"]
+    once = [s for s in first if s not in code.plan.steady and s.action in ("length", "to-device")]
     lines = [
         *code.opening(),
         *_buffers(code, twice),
@@ -212,7 +213,7 @@ class _Writer:
     def begin(self, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
         """Host stages and uploads; kernels behind the uploads; downloads behind the kernels."""
         for step in head:
-            yield f"    {self.move(step, 'uploads') if step.action == 'to-device' else self._stage(step)}"
+            yield f"    {self.move(step, 'uploads') if step.action in _MOVES else self._stage(step)}"
         yield "    kernels.wait_event(uploads.record())"
         last = "kernels"
         for step in body:
@@ -231,6 +232,8 @@ class _Writer:
         for step in tail:
             if step.action == "host":
                 yield f"    {self._stage(step)}"
+            elif step.action == "length":
+                yield f"    {self.move(step, 'kernels')}"
             elif step.action != "synchronize":
                 queued = True
                 yield from self._on_kernels(step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -12,12 +12,40 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
+from advisor.strategies.parts import Bounds, spans
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.schedule import Traits
 
 Mover = Callable[[Any], Any]
 """Moves a buffer; takes the stream to do it on, or None for the backend's own. Returns the array that the
 side has from now on where moving makes a new one (`Placed.remade`), else None."""
+PartMover = Callable[[Side, Bounds, Any], None]
+"""Moves a part of a buffer to a side, on that stream; the arrays stay."""
+
+
+@dataclass
+class Length:
+    """Of a buffer that says how much of others is valid: what the host last read of it, and all times."""
+
+    rows: int = 0
+    times: int = 0
+    total: int = 0
+
+    def note(self, rows: int) -> None:
+        """It was read again."""
+        self.rows = rows
+        self.times += 1
+        self.total += rows
+
+    @property
+    def bounds(self) -> Bounds:
+        """What is valid."""
+        return ((0, self.rows),)
+
+    @property
+    def mean(self) -> float:
+        """Over all times that it was read."""
+        return self.total / self.times if self.times else float(self.rows)
 
 
 @dataclass
@@ -38,8 +66,10 @@ class Placed:
     """Its movers make new arrays."""
     bring: Callable[[Side], None] | None = None
     """Brings it to a side whose stage overwrites it, without its contents, where that can be done."""
-    copy_in: Callable[[], None] | None = None
-    copy_out: Callable[[], None] | None = None
+    copy_in: Callable[[Bounds], None] | None = None
+    copy_out: Callable[[Bounds], None] | None = None
+    move_part: PartMover | None = None
+    length: Length = field(default_factory=Length)
 
     @property
     def is_one_memory(self) -> bool:
@@ -218,10 +248,16 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
 
         return moved
 
+    def move_part(side: Side, part: Bounds, stream: Any) -> None:
+        for span in spans(part, layout.shape, layout.dtype.itemsize):
+            backend.copy_span(span, side, host, device, stream)
+        if blocking:
+            backend.synchronize()
+
     if blocking:
         to_device, to_host = waiting(to_device), waiting(to_host)
     arrays = layout.at(backend, host, device)
-    return replace(arrays, to_device=to_device, to_host=to_host, by_host=blocking)
+    return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part, by_host=blocking)
 
 
 def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
+from advisor.strategies.parts import Bounds, index_of, spans
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, host_only_writes
 from advisor.strategies.schedule import Traits
@@ -50,7 +51,20 @@ class Staged(Placement):
             arrays["host"] = backend.download(arrays["device"])
             return arrays["host"]
 
-        moved = replace(begun, to_device=to_device, to_host=to_host, by_host=True, remade=True)
+        def move_part(side: Side, part: Bounds, stream: Any) -> None:
+            """As `device[:n] = cupy.asarray(host[:n])` and the other way round."""
+            del stream
+            index = index_of(part)
+            if not arrays["host"][index].size:
+                backend.synchronize()
+            elif side == "device":
+                arrays["device"][index] = backend.upload(arrays["host"][index])
+            else:
+                arrays["host"][index] = backend.download(arrays["device"][index])
+
+        moved = replace(
+            begun, to_device=to_device, to_host=to_host, move_part=move_part, by_host=True, remade=True
+        )
         return replace(moved, device=arrays["device"])
 
 
@@ -155,6 +169,16 @@ class ManagedPrefetch(Managed):
             else:
                 backend.prefetch(pointer, nbytes, side)
 
+        def move_part(side: Side, part: Bounds, stream: Any) -> None:
+            """From its first to its last byte: pages hold what lies between rows, too."""
+            del stream
+            found = spans(part, layout.shape, layout.dtype.itemsize)
+            if attaching and found:
+                backend.attach(pointer, side)
+            elif found:
+                first, last = found[0].offset, found[-1].end
+                backend.prefetch(pointer + first, last - first, side)
+
         def bring(side: Side) -> None:
             backend.discard(pointer, nbytes, side)
 
@@ -162,6 +186,7 @@ class ManagedPrefetch(Managed):
             placed,
             to_device=lambda _: move("device"),
             to_host=lambda _: move("host"),
+            move_part=move_part,
             bring=bring if backend.discards and not attaching else None,
         )
 
@@ -270,6 +295,6 @@ class External(Placement):
         return replace(
             inner,
             host=foreign,
-            copy_in=lambda: np.copyto(own, foreign),
-            copy_out=lambda: np.copyto(foreign, own),
+            copy_in=lambda part: np.copyto(own[index_of(part)], foreign[index_of(part)]),
+            copy_out=lambda part: np.copyto(foreign[index_of(part)], own[index_of(part)]),
         )

@@ -1,0 +1,68 @@
+"""What a stage touches of a buffer outside the part that its annotation names, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from advisor.errors import WorkloadError
+from advisor.measure.traced_arrays import Array, extent
+from advisor.strategies.parts import Region
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A stage that touches elements outside its part. `line`: file and line, where they are known."""
+
+    stage: str
+    buffer: str
+    what: Literal["reads", "writes"]
+    line: str | None = None
+
+
+class Strayed(WorkloadError):
+    """A stage touched elements outside the part that it annotates."""
+
+    def __init__(self, found: Stray, part: Region) -> None:
+        where = f" ({found.line})" if found.line else ""
+        super().__init__(
+            f"stage {found.stage!r} {found.what} elements of buffer {found.buffer!r} outside {part}, the "
+            f"part that it annotates{where}",
+            next_step=f"Annotate all that it touches, or the whole buffer: {found.buffer}: InOut.",
+        )
+        self.found, self.part = found, part
+
+
+class Watched:
+    """The region of a buffer that a stage may touch, as a mask over the buffer's memory."""
+
+    def __init__(self, region: Region, buffer: Array) -> None:
+        self.region = region
+        self._start = int(buffer.ctypes.data)
+        self._itemsize = buffer.itemsize
+        self._inside = np.zeros(region.shape, bool)
+        self._inside[region.index] = True
+
+    def owns(self, array: Array) -> bool:
+        """Whether it is a view of this very memory: a buffer may be in two."""
+        low, high = extent(array)
+        return self._start <= low and high <= self._start + self._inside.size * self._itemsize
+
+    def holds(self, array: Array, key: Any = None) -> bool:
+        """Whether what the key selects of that view of the buffer, or all of it, lies in the region.
+
+        Views of another element size are not judged.
+        """
+        if array.itemsize != self._itemsize or not array.size:
+            return True
+        first = (int(array.ctypes.data) - self._start) // self._itemsize
+        strides = tuple(stride // self._itemsize for stride in array.strides)
+        inside = np.lib.stride_tricks.as_strided(self._inside.reshape(-1)[first:], array.shape, strides)
+        return bool(np.all(inside if key is None else inside[key]))
+
+
+Regions = Mapping[tuple[str, str], Region]
+"""By stage and buffer."""

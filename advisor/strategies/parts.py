@@ -1,0 +1,172 @@
+"""Parts of buffers: so much of the first dimension as a length says, or a region with constant bounds.
+
+What moves is the part that a stage touches. In memory a part is one span of bytes, or rows of a pitch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, pairwise, product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Bounds: TypeAlias = tuple[tuple[int, int], ...]
+"""Where a part starts and stops in each dimension; those that it leaves out are whole."""
+WHOLE: Bounds = ()
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of a buffer of that shape: where it starts and stops in each dimension."""
+
+    bounds: Bounds
+    shape: tuple[int, ...]
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """The same as slices."""
+        return index_of(self.bounds)
+
+    @property
+    def share(self) -> float:
+        """Of the buffer's elements."""
+        return math.prod(stop - start for start, stop in self.bounds) / math.prod(self.shape)
+
+    @property
+    def contiguous(self) -> Region:
+        """The least region around it that is contiguous."""
+        pairs = list(zip(self.bounds, self.shape, strict=True))
+        cut = next((i for i, ((start, stop), _) in enumerate(pairs) if stop - start > 1), len(pairs))
+        rest = tuple((0, length) for length in self.shape[cut + 1 :])
+        return Region((*self.bounds[: cut + 1], *rest), self.shape)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(f'{start}:{stop}' for start, stop in self.bounds)}]"
+
+    def covers(self, other: Region) -> bool:
+        """Whether all of the other lies in it."""
+        pairs = zip(self.bounds, other.bounds, strict=True)
+        return all(start <= first and last <= stop for (start, stop), (first, last) in pairs)
+
+
+Part: TypeAlias = "str | Region"
+"""The name of the buffer that holds a length, or a region."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes of a buffer: `height` rows of `width`, each `pitch` after the one before, from `offset` on."""
+
+    offset: int
+    width: int
+    pitch: int
+    height: int = 1
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.offset + (self.height - 1) * self.pitch + self.width
+
+
+def region_of(key: Any, shape: tuple[int, ...]) -> Region:
+    """What an array of that shape gives for integers, slices and `...`. Raises `ValueError` for others."""
+    keys = list(key if isinstance(key, tuple) else (key,))
+    text = f"[{', '.join(map(_written, keys))}]"
+    missing = len(shape) - sum(part is not ... for part in keys)
+    if missing < 0 or keys.count(...) > 1:
+        raise ValueError(f"{text} does not fit the shape {shape}")
+    place = keys.index(...) if ... in keys else len(keys)
+    keys[place : place + 1] = [slice(None)] * missing
+    bounds = []
+    for part, length in zip(keys, shape, strict=True):
+        if isinstance(part, slice) and part.step in (None, 1):
+            bounds.append(part.indices(length)[:2])
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool) and -length <= part < length:
+            bounds.append((int(part) % length, int(part) % length + 1))
+        else:
+            raise ValueError(f"{text}: {_written(part)} is no part of a dimension of {length}")
+    if any(stop <= start for start, stop in bounds):
+        raise ValueError(f"{text} is empty in the shape {shape}")
+    return Region(tuple(bounds), shape)
+
+
+def _written(part: Any) -> str:
+    """As it stands in brackets."""
+    if isinstance(part, slice):
+        ends = (part.start, part.stop) if part.step is None else (part.start, part.stop, part.step)
+        return ":".join("" if end is None else str(end) for end in ends)
+    return "..." if part is ... else repr(part)
+
+
+def cells(regions: Iterable[Region]) -> tuple[Region, ...]:
+    """The buffer of these regions, cut wherever one begins or ends: each holds all of a cell or nothing."""
+    boxes = tuple(regions)
+    shape = boxes[0].shape
+    cuts = [sorted({0, length, *chain(*(b.bounds[i] for b in boxes))}) for i, length in enumerate(shape)]
+    return tuple(Region(bounds, shape) for bounds in product(*(tuple(pairwise(cut)) for cut in cuts)))
+
+
+def joined(regions: Iterable[Region]) -> tuple[Region, ...]:
+    """The same, with neighbours made into one box wherever they fill it."""
+    boxes = list(regions)
+    for axis in reversed(range(len(boxes[0].shape))):
+        rows: dict[Any, list[Region]] = {}
+        for box in boxes:
+            rows.setdefault(box.bounds[:axis] + box.bounds[axis + 1 :], []).append(box)
+        boxes = [box for row in rows.values() for box in _joined_along(axis, row)]
+    return tuple(boxes)
+
+
+def _joined_along(axis: int, row: list[Region]) -> Iterator[Region]:
+    row.sort(key=lambda box: box.bounds[axis])
+    begun = row[0]
+    for box in row[1:]:
+        (start, stop), (first, last) = begun.bounds[axis], box.bounds[axis]
+        if first == stop:
+            begun = Region((*begun.bounds[:axis], (start, last), *begun.bounds[axis + 1 :]), begun.shape)
+        else:
+            yield begun
+            begun = box
+    yield begun
+
+
+def index_of(bounds: Bounds) -> tuple[slice, ...]:
+    """What an array is indexed with."""
+    return tuple(slice(start, stop) for start, stop in bounds)
+
+
+@lru_cache(maxsize=1024)
+def spans(part: Bounds, shape: tuple[int, ...], itemsize: int) -> tuple[Span, ...]:
+    """Where that part of an array in C order lies: one span wherever it is contiguous or rows of a pitch.
+
+    Kept, since it is asked for whenever the part moves.
+    """
+    return tuple(_spans([*part, *((0, length) for length in shape[len(part) :])], shape, itemsize))
+
+
+def _spans(bounds: list[tuple[int, int]], shape: tuple[int, ...], itemsize: int) -> Iterator[Span]:
+    if any(stop <= start for start, stop in bounds):
+        return
+    strides = [itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    inner, outer = _last_cut(bounds, shape), -1
+    if inner > 0:
+        outer = _last_cut(bounds[:inner], shape[:inner])
+    pitch = strides[inner] * shape[inner]
+    width = strides[inner] * (bounds[inner][1] - bounds[inner][0])
+    height = 1 if inner == 0 else strides[outer] * (bounds[outer][1] - bounds[outer][0]) // pitch
+    starts = sum(bounds[i][0] * strides[i] for i in {inner, max(outer, 0)})
+    if width == pitch:
+        width, height = width * height, 1
+        pitch = width
+    for places in product(*(range(*bound) for bound in bounds[: max(outer, 0)])):
+        offset = sum(place * stride for place, stride in zip(places, strides, strict=False))
+        yield Span(starts + offset, width, pitch, height)
+
+
+def _last_cut(bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> int:
+    """The last dimension of which not all is taken; the first one where all of it is."""
+    return max((i for i, bound in enumerate(bounds) if bound != (0, shape[i])), default=0)

@@ -1,0 +1,321 @@
+"""The plan of a workload: where each buffer is current, and what must happen between the stages.
+
+`plan` is a pure function of the stages' annotations and of how each buffer is placed. It inserts the
+transfers and synchronisations that are needed and no others: data is moved when a side reads what the
+other side wrote last, and the host waits when it touches memory that work in flight still uses.
+The model predicts from the same plan that the worker runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain, groupby
+from typing import TypeAlias
+
+from advisor.errors import WorkloadError
+from advisor.profiles.schema import AccessMode, Loop, Side
+from advisor.strategies.cells import Cells, buffer_of
+from advisor.strategies.loops import Places, State, merged, strayed
+from advisor.strategies.parts import Part, Region
+from advisor.strategies.schedule import Plan, StageUse, Step, Traits, frames_of_a_period
+
+_Fields: TypeAlias = tuple[
+    str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None, tuple[tuple[str, Part], ...]
+]
+"""A stage's fields, that have a hash."""
+
+
+def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
+    """The steps of set-up, of the first and of the steady frame.
+
+    Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
+    """
+    uses = (tuple(_fields(stage, traits) for stage in stages) for stages in (setup, frame))
+    return _planned(*uses, tuple(traits.items()))
+
+
+def _fields(stage: StageUse, traits: Mapping[str, Traits]) -> _Fields:
+    """What migrates on request comes in whole pages, so that of a column all that lies between comes too."""
+    pages = {name for name, trait in traits.items() if trait.moves == "prefetches" and not trait.foreign}
+    parts = (
+        (name, part.contiguous if isinstance(part, Region) and name in pages else part)
+        for name, part in stage.parts.items()
+    )
+    return stage.name, stage.side, tuple(stage.access.items()), stage.every, stage.loop, tuple(parts)
+
+
+@lru_cache(maxsize=256)
+def _planned(
+    setup: tuple[_Fields, ...], frame: tuple[_Fields, ...], placed: tuple[tuple[str, Traits], ...]
+) -> Plan:
+    """Kept, since a report asks for the same plan of many sizes of the buffers."""
+    cells = Cells.among(dict(fields[5]) for fields in (*setup, *frame))
+    first_stages, stages = ([_stage(fields, cells) for fields in part] for part in (setup, frame))
+    tracker, length = _Tracker(cells.each(dict(placed))), frames_of_a_period(stages)
+    tracker.lengths = dict(chain(*(stage.parts.items() for stage in (*first_stages, *stages))))
+    before = tracker.run(first_stages)
+    frames, holders = [], []
+    for index in range(3 * length):
+        frames.append(tracker.frame([stage for stage in stages if index % stage.every == 0]))
+        holders.append({name: frozenset(tracker.newest(name)) for name in tracker.traits})
+    first, period = frames[0], tuple(frames[2 * length :])
+    # Uploads after the first frame that no later one needs, so that steady frames can follow the first: a
+    # copy out to foreign memory that happens once leaves memory that migrates with the host.
+    beyond = Counter(chain(*frames[1 : length + 1])) - Counter(chain(*period))
+    if settling := _settling(beyond, set(tracker.lengths.values())):
+        waited = (Step("synchronize"),)
+        first = (*(first[:-1] if first[-1:] == waited else first), *settling, *waited)
+    boxes = {steps: tuple(_in_boxes(steps, cells)) for steps in (before, first, *period)}
+    of_period = tuple(boxes[steps] for steps in period)
+    return Plan(boxes[before], boxes[first], of_period, tuple(holders[2 * length :]), cells)
+
+
+def _settling(steps: Iterable[Step], lengths: Container[Part]) -> list[Step]:
+    """The uploads among these steps, and what the host must read before to know how much they move."""
+    found: dict[Step, None] = {}
+    for step in steps:
+        reads = step.action == "length" or (step.action == "to-host" and step.name in lengths)
+        if step.action == "length":
+            found[Step("synchronize", step.name)] = None
+        if reads or step.action == "to-device":
+            found[replace(step, loop=None, again=False)] = None
+    return [Step("synchronize") if step.action == "synchronize" else step for step in found]
+
+
+def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
+    """The cells of a buffer that move one after the other in as few steps as can be."""
+    for step, row in groupby(steps, lambda step: replace(step, name=buffer_of(step.name))):
+        if step.action in ("host", "device") or step.name not in cells.of:
+            yield from row
+        else:
+            boxes = cells.boxes(each.name for each in row)
+            yield from (replace(step, part=box, overwritten=False) for box in boxes)
+
+
+def _stage(fields: _Fields, cells: Cells) -> StageUse:
+    """The stage as it touches cells, with the lengths that it goes by."""
+    name, side, access, every, loop, parts = fields
+    lengths = {buffer: part for buffer, part in parts if isinstance(part, str)}
+    return StageUse(name, side, cells.touched(dict(access), dict(parts)), every, loop, lengths)
+
+
+@dataclass
+class _Tracker:
+    """Holds where each buffer is current and what is in flight, from one stage to the next."""
+
+    traits: Mapping[str, Traits]
+    lengths: Mapping[str, Part] = field(default_factory=dict)
+    """Of buffers that have one, the buffer that holds their length."""
+    current: Places = field(default_factory=dict)
+    foreign: Places = field(default_factory=dict)
+    """Of buffers in foreign memory: host where that memory is current, device where our own is."""
+    writer: Places = field(default_factory=dict)
+    """The side that wrote it last, which holds more than what was valid when it moved."""
+    told: Places = field(default_factory=dict)
+    """Lengths that the host has read since they were written."""
+    being_read: set[str] = field(default_factory=set)
+    being_written: set[str] = field(default_factory=set)
+    in_flight: bool = False
+    steps: list[Step] = field(default_factory=list)
+    known: dict[Hashable, tuple[tuple[Step, ...], tuple[Places, ...]]] = field(default_factory=dict)
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        """All that is carried from one frame to the next."""
+        return self.current, self.foreign, self.writer, self.told
+
+    def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
+        """`run`, but once alone for the same stages with everything in the same places before them."""
+        places = (tuple((name, *held) for name, held in at.items()) for at in self.places)
+        before = (*(stage.name for stage in stages), *places)
+        if before not in self.known:
+            self.known[before] = self.run(stages), tuple(map(dict, self.places))
+        steps, after = self.known[before]
+        for at, then in zip(self.places, after, strict=True):
+            at.clear()
+            at.update(then)
+        return steps
+
+    def run(self, stages: Iterable[StageUse]) -> tuple[Step, ...]:
+        self.steps = []
+        for loop, body in groupby(stages, key=lambda stage: stage.loop):
+            if loop is None:
+                self._in_a_row(body)
+            else:
+                self._repeated(loop, list(body))
+        if self.in_flight:
+            self._synchronize()
+        return tuple(self.steps)
+
+    def _in_a_row(self, stages: Iterable[StageUse]) -> None:
+        for stage in stages:
+            self._require_written(stage)
+            self._learn_lengths(stage)
+            own = self._own(stage)
+            if stage.side == "host":
+                self._host(own, Step("host", stage.name))
+            else:
+                self._device(own)
+            self._note_lengths(stage)
+
+    def _repeated(self, loop: Loop, body: Sequence[StageUse]) -> None:
+        """The first iteration, and one that may follow any other: what is where, and under way, before it
+        holds after the first iteration as well as after a later one, and so does what is left behind."""
+        before = self.steps
+        first = self._iteration(loop, body)
+        began = after = self._state()
+        while True:
+            again = self._iteration(loop, body)
+            both = merged(after, self._state())
+            self._resume(both)
+            if both == after:
+                break
+            after = both
+        first += (Step("to-device" if to == {"device"} else "to-host", n) for n, to in strayed(began, after))
+        marked = [replace(step, loop=loop) for step in first]
+        marked += [replace(step, loop=loop, again=True) for step in again]
+        self.steps = [*before, *marked]
+
+    def _iteration(self, loop: Loop, body: Sequence[StageUse]) -> list[Step]:
+        """The steps of the stages and of the look at the buffer that ends the loop, which the host reads."""
+        self.steps = []
+        self._in_a_row(body)
+        look = self._own(StageUse("", "host", {loop.until: "in"}))
+        self._host(look, Step("until", loop.until))
+        return self.steps
+
+    def _state(self) -> State:
+        current, foreign, writer, told = map(dict, self.places)
+        pending = set(self.being_read), set(self.being_written), self.in_flight
+        return current, foreign, *pending, writer, told
+
+    def _resume(self, state: State) -> None:
+        current, foreign, being_read, being_written, self.in_flight, writer, told = state
+        self.current, self.foreign, self.writer, self.told = map(dict, (current, foreign, writer, told))
+        self.being_read, self.being_written = set(being_read), set(being_written)
+
+    def newest(self, name: str) -> set[Side]:
+        """The sides whose stages would find the newest contents."""
+        places = self.foreign if self.traits[name].foreign else self.current
+        return places.get(name, set())
+
+    def _own(self, stage: StageUse) -> StageUse:
+        """The stage with the host copies made that it needs, and as it touches the program's own memory."""
+        own = dict(stage.access)
+        for name, mode in stage.access.items():
+            if not self.traits[name].foreign:
+                continue
+            if mode != "out" and stage.side not in self.foreign[name]:
+                # To the host touching our own memory, a copy in is one more stage that writes it.
+                coming, part = stage.side == "device", stage.parts.get(name)
+                parts = {} if part is None else {name: part}
+                copying = StageUse(name, "host", {name: "out" if coming else "in"}, parts=parts)
+                self._host(copying, Step("copy-in" if coming else "copy-out", name, part=part))
+            alone = mode != "in"
+            self.foreign[name] = {stage.side} if alone else self.foreign[name] | {stage.side}
+            if stage.side == "host":
+                del own[name]
+        return replace(stage, access=own)
+
+    def _require_written(self, stage: StageUse) -> None:
+        for name in stage.reads():
+            if not self.newest(name):
+                name = buffer_of(name)
+                raise WorkloadError(
+                    f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
+                    next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
+                    "where the stage overwrites all of it. If it fills another number of rows in each frame, "
+                    'name the buffer that holds the number: Buffer(..., valid="count").',
+                )
+
+    def _host(self, stage: StageUse, step: Step) -> None:
+        for name in self._to_move(stage):
+            self.steps.append(Step("to-host", name, stage.access[name] == "out", self._part(name, stage)))
+            if self.traits[name].blocking:
+                self._settle()
+            else:
+                self.being_written.add(name)
+        if any(self._must_wait(name, mode) for name, mode in stage.access.items()):
+            self._synchronize()
+        self.steps.append(step)
+        self._record(stage)
+
+    def _device(self, stage: StageUse) -> None:
+        for name in self._to_move(stage):
+            self.steps.append(Step("to-device", name, stage.access[name] == "out", self._part(name, stage)))
+            if self.traits[name].staged_uploads:
+                continue
+            if self.traits[name].blocking:
+                self._settle()
+            else:
+                self.being_read.add(name)
+        self.steps.append(Step("device", stage.name))
+        self.in_flight = True
+        for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
+            pending.update(name for name in names if self.traits[name].kernels_reach_host_memory)
+        self._record(stage)
+
+    def _to_move(self, stage: StageUse) -> list[str]:
+        """Buffers that must come to the stage's side first."""
+        copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
+        migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
+        return [n for n in (*copied, *migrated) if self.current.get(n) and stage.side not in self.current[n]]
+
+    def _part(self, name: str, stage: StageUse) -> Part | None:
+        """What of it must come. Of what is overwritten all comes where its length would cost a copy."""
+        part = stage.parts.get(name)
+        if not isinstance(part, str) or stage.access[name] != "out":
+            return part
+        return part if "host" in self.newest(part) and part not in stage.writes() else None
+
+    def _learn_lengths(self, stage: StageUse) -> None:
+        """The host reads the lengths of what must move; they come to it first where the device wrote them."""
+        own = {name: mode for name, mode in stage.access.items() if not self.traits[name].foreign}
+        moved = self._to_move(replace(stage, access=own))
+        moved += [n for n in stage.reads() if n not in own and stage.side not in self.foreign[n]]
+        for length in dict.fromkeys(self._part(name, stage) for name in moved):
+            if isinstance(length, str) and length not in self.told:
+                looking = StageUse(stage.name, "host", {length: "in"})
+                self._require_written(looking)
+                self._host(self._own(looking), Step("length", length))
+                self.told[length] = {"host"}
+
+    def _note_lengths(self, stage: StageUse) -> None:
+        """Of a buffer whose length changes without it, no more has moved than was valid before."""
+        written = stage.writes()
+        for name in written:
+            self.writer[name] = {stage.side}
+            self.told.pop(name, None)
+        for name, length in self.lengths.items():
+            if length not in written or name in written or name not in self.writer:
+                continue
+            traits, alone = self.traits[name], self.writer[name]
+            if traits.foreign:
+                self.foreign[name] = alone
+            if traits.moves == "copies" and ("device" in alone or not traits.foreign):
+                self.current[name] = alone
+
+    def _record(self, stage: StageUse) -> None:
+        written = set(stage.writes())
+        for name in stage.access:
+            alone = name in written or self.traits[name].moves == "prefetches"
+            self.current[name] = {stage.side} if alone else self.current[name] | {stage.side}
+
+    def _must_wait(self, name: str, mode: AccessMode) -> bool:
+        return (
+            name in self.being_written
+            or (mode != "in" and name in self.being_read)
+            or (self.traits[name].exclusive and self.in_flight)
+        )
+
+    def _synchronize(self) -> None:
+        self.steps.append(Step("synchronize"))
+        self._settle()
+
+    def _settle(self) -> None:
+        self.being_read.clear()
+        self.being_written.clear()
+        self.in_flight = False

@@ -1,0 +1,445 @@
+"""Parts of buffers: lengths that differ by frame, regions; what moves of them, and what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import pytest
+from builders import cuda_device
+from fakes import EVERY_HASTE, RecordingBackend, bench, job
+from field import InProcess
+from running import FILES, cpu_settings, missing
+
+from advisor import pipeline
+from advisor.devices import catalogue
+from advisor.errors import WorkloadError
+from advisor.measure import worker
+from advisor.measure.jobs import ReferenceRun, Sample
+from advisor.measure.progress import Silent
+from advisor.model.predict import predict
+from advisor.profiles.schema import Measured, Profile
+from advisor.rules.snippets.writing import snippet, variants
+from advisor.strategies.backend import Backend
+from advisor.strategies.parts import Region, cells, joined, region_of, spans
+from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.workloads.binding import bind
+from advisor.workloads.definition import Buffer, InOut, Out, Workload, host
+from advisor.workloads.loading import load
+
+FILE = FILES / "parts.py"
+PROGRAMS = ("ragged", "compaction", "large_state", "ring")
+COPYING = ("pageable", "staged", "pinned", "write-combined", "registered")
+
+
+def outcome(program: str, strategy: str, directory: Path, backend: Any = None, **changes: Any) -> Any:
+    """What a worker leaves on a GPU's stand-in."""
+    places = {"directory": str(directory), "reference": str(directory / "results")}
+    asked = job(file=str(FILE), workload=program, strategy=strategy, **places, **changes)
+    return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend or RecordingBackend(haste="lazy")))
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_strategy_gives_the_right_results(program: str, strategy: str, tmp_path: Path) -> None:
+    """Each program's own check knows what must be in all frames, to the end of the process."""
+    if reason := by_name(strategy).unsuited(load(FILE, program, {}).record):
+        assert "carries data between frames" in reason
+        assert program in ("large_state", "ring")
+        return
+    assert outcome(program, "pageable", tmp_path, task="reference", seconds=0.05) == ReferenceRun()
+    for haste in EVERY_HASTE:
+        sample = outcome(program, strategy, tmp_path, RecordingBackend(haste=haste), seconds=0.02)
+        assert isinstance(sample, Sample), sample
+        assert sample.verified
+
+
+def moved(program: str, strategy: str, frames: int = 1) -> list[tuple[str, int]]:
+    """The copies and prefetches of steady frames, with their bytes, as the backend was asked for them."""
+    loaded = load(FILE, program, {})
+    with bench(loaded.bound.workload, strategy, RecordingBackend()) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        run.loop.frame_alone(1)
+        run.backend.calls.clear()
+        for index in range(2, 2 + frames):
+            run.loop.frame_alone(index)
+        names = ("copy_to_device", "copy_to_host", "upload", "download", "prefetch", "synchronize")
+        sizes: dict[str, Callable[[Any], int]] = {"prefetch": lambda c: c[2], "synchronize": lambda _: 0}
+        return [(c[0], sizes.get(c[0], lambda c: c[3])(c)) for c in run.backend.calls if c[0] in names]
+
+
+ROW = 4 * 8
+
+
+@pytest.mark.parametrize("strategy", ["pinned", "write-combined", "registered"])
+def test_the_bytes_of_a_length_from_the_host(strategy: str) -> None:
+    """Frame 2 has 14 rows, frame 3 four: up, down, one wait, and nothing for the length itself."""
+    up, down, wait = ("copy_to_device", 14 * ROW), ("copy_to_host", 14 * ROW), ("synchronize", 0)
+    assert moved("ragged", strategy) == [up, down, wait]
+    assert [size for _, size in moved("ragged", strategy, 2) if size] == [14 * ROW] * 2 + [4 * ROW] * 2
+
+
+@pytest.mark.parametrize("strategy", ["pinned", "registered"])
+def test_a_length_from_the_device_costs_a_copy_and_a_wait(strategy: str) -> None:
+    """Of 32 numbers from 2 on, eleven are multiples of three."""
+    copies = [("copy_to_device", 256), ("copy_to_host", 4), ("synchronize", 0), ("copy_to_host", 88)]
+    assert moved("compaction", strategy) == [*copies, ("synchronize", 0)]
+
+
+def test_blocking_copies_and_the_librarys_own_move_as_much() -> None:
+    wait = ("synchronize", 0)
+    assert moved("ragged", "pageable") == [
+        ("copy_to_device", 14 * ROW), wait, ("copy_to_host", 14 * ROW), wait,
+    ]  # fmt: skip
+    with bench(load(FILE, "ragged", {}).bound.workload, "staged", RecordingBackend()) as run:
+        run.loop.first_frame()
+        run.loop.frame_alone(1)
+        held = run.placed["data"].device
+        run.loop.frame_alone(2)
+        assert run.placed["data"].device is held, "the array stays, a part of it is uploaded"
+        assert (held.memory[:14] == (2 + np.arange(14))[:, None]).all()
+
+
+def test_what_is_prefetched() -> None:
+    """All of an output whose length its own stage writes; else so much as is valid."""
+    sizes = [size for name, size in moved("compaction", "managed-prefetch") if name == "prefetch"]
+    assert sizes == [256, 256, 256, 4, 4, 88], "data back, data, kept and count; count and kept back"
+
+
+@pytest.mark.parametrize(("strategy", "waits"), [("pinned", 2), ("pageable", 3)])
+def test_the_host_touches_a_row_and_a_column_of_a_state(strategy: str, waits: int) -> None:
+    """Down comes row 0 but for what the column brought; up goes row 0; down the column, as rows of one."""
+    seen = moved("large_state", strategy)
+    copies = [(name, size) for name, size in seen if size]
+    assert copies == [
+        ("copy_to_host", 16),
+        ("copy_to_host", 24),
+        ("copy_to_device", 48),
+        ("copy_to_host", 64),
+    ]
+    assert len(seen) - len(copies) >= waits
+
+
+def test_tiles_move_one_by_one() -> None:
+    assert [size for _, size in moved("ring", "pinned") if size] == [256, 256, 16]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_without_a_gpu(program: str, tmp_path: Path) -> None:
+    made = profiled(FILE, program, tmp_path)
+    assert all(isinstance(row, Measured) and row.verified for row in made.results), made.results
+    assert not [note for note in made.notes if "could not" in note]
+
+
+def profiled(file: Path, program: str, directory: Path, *given: str) -> Profile:
+    asked = cpu_settings(f"{file}::{program}", *given, targets=("h200",))
+    return pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
+
+
+def to_host(made: Profile, strategy: str = "pageable") -> float:
+    row = next(row for row in made.predictions[0].results if row.strategy == strategy)
+    return float(row.terms["to-host"])  # type: ignore[union-attr]
+
+
+def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
+    made = profiled(FILE, "compaction", tmp_path, "n=3000000")
+    assert made.traffic is not None
+    assert made.traffic.valid_bytes == {"kept": 8_000_000.0}
+    more = made.traffic.model_copy(update={"valid_bytes": {"kept": 24_000_000.0}})
+    whole = predict(made.model_copy(update={"traffic": more, "results": ()}), catalogue.load("h200"))
+    row = next(row for row in whole.results if row.strategy == "pageable")
+    assert row.terms["to-host"] == pytest.approx(3 * to_host(made), rel=0.1)  # type: ignore[union-attr]
+    assert made.measured()["pageable"].transfer_bytes["to-host"] == pytest.approx(8_000_004, abs=8)
+
+
+def test_code_to_copy_moves_parts() -> None:
+    def frame(program: str, strategy: str) -> str:
+        known = cuda_device(concurrent_managed_access=1, managed_memory=1)
+        written = snippet(strategy, load(FILE, program, {}).record, known)
+        assert written is not None
+        compile(written, "snippet", "exec")
+        return written
+
+    ragged = (
+        "count_rows = int(count.item())",
+        "data_device[:count_rows].set(data[:count_rows], stream=stream)",
+    )
+    assert not missing(frame("ragged", "pinned"), *ragged)
+    assert "data_device[:count_rows] = cupy.asarray(data[:count_rows])" in frame("ragged", "staged")
+    assert "slot.count_rows = int(slot.count.item())" in frame("compaction", "pinned-pipelined")
+    assert "prefetch(kept[:count_rows], " in frame("compaction", "managed-prefetch")
+    state = frame("large_state", "pinned")
+    assert not missing(
+        state, "state_device[0:1].set(state[0:1]", "memcpy2DAsync(state.ctypes.data + 16, 48, "
+    )
+    assert "state[:, 2:3] = cupy.asnumpy(state_device[:, 2:3])" in frame("large_state", "staged")
+    record = load(FILE, "large_state", {}).record
+    assert variants("pinned", record, cuda_device()) == {}, "PyTorch and Numba have no call for a column"
+
+
+# What a region is
+
+
+def test_a_region_is_cut_and_joined_and_found_in_memory() -> None:
+    """Any boxes: cells fill the buffer once, join to no more than there were, and spans are their bytes."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        shape = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 5)))
+        boxes = []
+        for _ in range(2):
+            ends = [sorted(rng.choice(n + 1, 2, replace=False)) for n in shape]
+            boxes.append(Region(tuple((int(a), int(b)) for a, b in ends), shape))
+        parts, filled = cells(boxes), np.zeros(shape, int)
+        for part in parts:
+            filled[part.index] += 1
+        assert (filled == 1).all()
+        assert joined(parts) == (Region(tuple((0, n) for n in shape), shape),)
+        for box in boxes:
+            assert joined(part for part in parts if box.covers(part)) == (box,)
+            assert_bytes(box)
+            assert_bytes(box.contiguous)
+            assert len(spans(box.contiguous.bounds, shape, 2)) == 1
+
+
+def assert_bytes(box: Region) -> None:
+    """Its spans are the bytes of its elements, each once."""
+    expected, found = np.zeros(box.shape, "u2"), np.zeros(np.zeros(box.shape, "u2").nbytes, "u1")
+    expected[box.index] = 0xFFFF
+    for span in spans(box.bounds, box.shape, 2):
+        for row in range(span.height):
+            start = span.offset + row * span.pitch
+            assert not found[start : start + span.width].any()
+            found[start : start + span.width] = 0xFF
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("key", "bounds"),
+    [
+        (0, ((0, 1), (0, 6))),
+        (-1, ((7, 8), (0, 6))),
+        (slice(16), None),
+        (slice(2), ((0, 2), (0, 6))),
+        ((slice(None), 2), ((0, 8), (2, 3))),
+        ((..., slice(-2, None)), ((0, 8), (4, 6))),
+        ((np.int64(1), slice(1, 3, 1)), ((1, 2), (1, 3))),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_annotations_name_a_part(key: Any, bounds: Any, wrapped: bool) -> None:
+    """Type checkers take `Annotated[Any, In[0, :]]`; at run time the bare `In[0, :]` is the same."""
+
+    def stage(state: Any) -> None: ...
+
+    annotation = InOut[key]
+    stage.__annotations__["state"] = Annotated[Any, annotation] if wrapped else annotation
+    bound = bind(Workload({"state": Buffer((8, 6), "f4")}, [host(stage)]))
+    assert bound.frame[0].access == {"state": "inout"}
+    assert bound.frame[0].parts == ({} if bounds is None else {"state": Region(bounds, (8, 6))})
+
+
+WRONG = """\
+from __future__ import annotations
+import numpy as np
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+
+@workload
+def program(rows: int = 8) -> Workload:
+    def start(state: Out, rest: Out) -> None:
+        state.fill(1)
+        rest.fill(1)
+    def fill(count: Out, data: Out, frame: int) -> None:
+        n = count[0] = COUNT
+        data[:n] = frame
+    def steer(state: InOut[0, :], rest: In[:2]) -> None:
+        STEER
+    def compute(xp, data: In, state: InOut[1:3], out: Out) -> None:
+        COMPUTE
+    def see(out: In, count: In, state: In) -> None:
+        out[: count[0]].sum()
+
+    buffers = {
+        "count": Buffer(1, np.int32),
+        "data": Buffer(rows, "f8", valid="count"),
+        "out": Buffer(rows, "f8", valid="count"),
+        "state": Buffer((4, rows), "f8"),
+        "rest": Buffer(rows, "f8"),
+    }
+    return Workload(buffers, setup=[host(start)], frame=[host(fill), host(steer), device(compute), host(see)])
+"""
+RIGHT = {
+    "COUNT": "3 + frame",
+    "STEER": "state[0] += 1",
+    "COMPUTE": "xp.add(state[1:3], 1, out=state[1:3]); xp.add(data, 1, out=out)",
+}
+
+
+def program(tmp_path: Path, **changes: str) -> Path:
+    text = WRONG
+    for name, body in {**RIGHT, **changes}.items():
+        text = text.replace(name, body, 1)
+    path = tmp_path / "program.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def line_of(what: str) -> str:
+    return f"program.py:{1 + WRONG[: WRONG.index(what)].count(chr(10))}"
+
+
+def test_the_program_is_right_but_for_its_length(tmp_path: Path) -> None:
+    right = program(tmp_path, COUNT="3 + frame % 5")
+    assert profiled(right, "program", tmp_path).measured()["pageable"].verified
+
+
+STRAY = {
+    "a host stage writes": ("STEER", "state[:2] += 1", "steer", "state", "writes", "[0:1, 0:8]"),
+    "of a list": ("STEER", "state[[0, 3]] = 1", "steer", "state", "writes", "[0:1, 0:8]"),
+    "a device stage writes": (
+        "COMPUTE",
+        "state += 1; out.fill(1)",
+        "compute",
+        "state",
+        "writes",
+        "[1:3, 0:8]",
+    ),
+    "through a view": ("COMPUTE", "a = state.T; a[:, 0] = 2; out[...] = 1", "compute", "state", "writes", ""),
+    "one number is read": ("STEER", "state[0] += rest[2]", "steer", "rest", "reads", "[0:2]"),
+    "a sum": ("STEER", "state[0] += rest.sum()", "steer", "rest", "reads", "[0:2]"),
+    "a mask": ("STEER", "state[0] += rest[rest > 0][0]", "steer", "rest", "reads", "[0:2]"),
+    "an operand": ("COMPUTE", "out[...] = state[0]; state[1] = 0", "compute", "state", "reads", "[1:3, 0:8]"),
+}
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_a_stage_that_leaves_its_part_is_named_with_its_line(name: str, tmp_path: Path) -> None:
+    place, body, stage, buffer, what, part = STRAY[name]
+    path = program(tmp_path, COUNT="3 + frame % 5", **{place: body})
+    with pytest.raises(WorkloadError) as raised:
+        profiled(path, "program", tmp_path)
+    told = raised.value.message
+    assert not missing(told, f"stage {stage!r} {what}", f"buffer {buffer!r} outside", part, line_of(place))
+
+
+INSIDE = [
+    "state[0, 1:3] = rest[:2]; state[0][-1] = rest[1]",
+    "row = state[0]; row *= 2; np.add(row, rest[0], out=row)",
+    "state[0, [1, 2]] += rest[np.array([0, 1])]; state[0][state[0] > 100] = 0",
+    "state[0, :] = np.where(state[0] > 3, 0, state[0]); len(rest); rest.shape; state.T.shape",
+    "np.take(rest, [0, 1], out=state[0, :2]); state.reshape(-1)[:8] += 1",
+    "state[0].fill(3); state[:1].sum(axis=0).max(); state[0:1] -= state[0:1].mean()",
+]
+
+
+@pytest.mark.parametrize("body", INSIDE)
+def test_a_stage_that_stays_in_its_part_is_right(body: str, tmp_path: Path) -> None:
+    profiled(program(tmp_path, COUNT="3 + frame % 5", STEER=body), "program", tmp_path)
+
+
+@pytest.mark.parametrize(("count", "value", "frame"), [("7 + frame", 9, 2), ("1 - 2 * frame", -1, 1)])
+def test_a_length_that_cannot_be(count: str, value: int, frame: int, tmp_path: Path) -> None:
+    path = program(tmp_path, COUNT=f"{count}; n = min(max(n, 0), rows)")
+    with pytest.raises(WorkloadError) as raised:
+        profiled(path, "program", tmp_path)
+    told = f"buffer 'count' is {value} in frame {frame}"
+    assert not missing(raised.value.message, told, "'data'", "8 rows")
+
+
+def test_a_length_that_goes_wrong_late_fails_the_strategy(tmp_path: Path) -> None:
+    """After the frames that are compared, in one that is timed."""
+    path = program(tmp_path, COUNT="3 if frame < 20 else 99; n = 3")
+    places = {"directory": str(tmp_path), "reference": str(tmp_path / "results")}
+    asked = job(file=str(path), strategy="pinned", seconds=0.2, **places)
+    found = worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend()))
+    assert found.task == "problem"
+    assert "buffer 'count' is 99 in frame 20" in found.message
+
+
+def test_valid_rows_that_stay_unwritten_are_counted(tmp_path: Path) -> None:
+    path = program(tmp_path, COUNT="6; n = 2")
+    with pytest.raises(WorkloadError) as raised:
+        profiled(path, "program", tmp_path)
+    assert "stage 'fill' leaves 4 of 6 elements of buffer 'data' unwritten" in raised.value.message
+    assert 'valid="count"' in (raised.value.next_step or "")
+
+
+LENGTHS: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown": ({"valid": "cuont"}, "'count'"),
+    "no name": ({"valid": 3}, "not a buffer"),
+    "floating": ({"valid": "real"}, "one integer"),
+    "several": ({"valid": "pair"}, "one integer"),
+    "of a length": ({"valid": "sized"}, "valid= itself"),
+    "scratch": ({"valid": "hidden"}, "scratch"),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_what_cannot_be_a_length(name: str) -> None:
+    given, told = LENGTHS[name]
+    buffers = {
+        "count": Buffer(1, "i4"),
+        "real": Buffer(1, "f4"),
+        "pair": Buffer(2, "i4"),
+        "sized": Buffer(1, "i4", valid="count"),
+        "hidden": Buffer(1, "i4", scratch=True),
+        "data": Buffer(8, "f4", **given),
+    }
+    with pytest.raises(WorkloadError) as raised:
+        Workload(buffers, [host(print)])
+    assert not missing(raised.value.message, "valid of buffer 'data'", told)
+
+
+def test_a_length_has_to_be_written() -> None:
+    def fill(data: Any) -> None: ...
+
+    fill.__annotations__["data"] = Out
+    with pytest.raises(WorkloadError, match="no stage writes buffer 'count'"):
+        bind(
+            Workload(
+                {
+                    "count": Buffer(1, "i4"),
+                    "data": Buffer(8, "f4", valid="count"),
+                },
+                [host(fill)],
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (slice(None, None, 2), "::2 is no part"),
+        (8, "8 is no part of a dimension of 8"),
+        ((0, 0, 0), "does not fit the shape (8, 6)"),
+        ((..., ...), "does not fit"),
+        (slice(5, 5), "empty"),
+        ((0, True), "True is no part"),
+    ],
+)
+def test_what_is_no_region(key: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        region_of(key, (8, 6))
+
+
+def test_a_slice_needs_names_that_can_be_known(tmp_path: Path) -> None:
+    path = tmp_path / "w.py"
+    path.write_text(WRONG.replace("In[:2]", "In[: rows // 4]"), encoding="utf-8")
+    with pytest.raises(WorkloadError) as raised:
+        load(path, None, {})
+    assert not missing(raised.value.message, "stage 'steer'", "'rest'", "In[:rows // 4]", "'rows'")
+    path.write_text(WRONG.replace("data: In,", "data: In[:4],"), encoding="utf-8")
+    with pytest.raises(WorkloadError, match="'count' already says how much"):
+        load(path, None, {})
+
+
+def test_reading_before_writing_names_the_way_out() -> None:
+    def append(data: Any) -> None: ...
+
+    append.__annotations__["data"] = InOut
+    with pytest.raises(WorkloadError) as raised, bench(Workload({"data": Buffer(8, "f4")}, [host(append)])):
+        pass
+    assert 'valid="count"' in (raised.value.next_step or "")
