@@ -50,7 +50,7 @@ def test_devices_are_listed_and_shown(command: Command) -> None:
     assert shown.out.startswith("Jetson Orin Nano 8GB (orin-nano)\n")
     unknown = command("devices", "show", "orin-nan")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "orin-nano or" in unknown.err
+    assert "'orin-nano' or" in unknown.err
     assert command("devices", "show", "missing.toml").code == 5
 
 

@@ -193,7 +193,7 @@ def test_a_path_is_seen_from_the_file_that_asks() -> None:
 
 
 def test_a_missing_file_names_the_nearest() -> None:
-    with pytest.raises(FileProblem, match=r"scale\.cu\?"):
+    with pytest.raises(FileProblem, match=r"'scale\.cu'\?"):
         advisor.kernel("workload_files/scal.cu", "scale")
 
 

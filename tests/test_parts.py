@@ -30,7 +30,7 @@ from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, InOut, Out, Workload, host
 from advisor.workloads.loading import load
 
-FILE = FILES / "parts.py"
+FILE = FILES / "parts_of_buffers.py"
 PROGRAMS = ("ragged", "compaction", "large_state", "ring")
 COPYING = ("pageable", "staged", "pinned", "write-combined", "registered")
 
@@ -345,8 +345,8 @@ def test_a_length_that_cannot_be(count: str, value: int, frame: int, tmp_path: P
     path = program(tmp_path, COUNT=f"{count}; n = min(max(n, 0), rows)")
     with pytest.raises(WorkloadError) as raised:
         profiled(path, "program", tmp_path)
-    told = f"buffer 'count' is {value} in frame {frame}"
-    assert not missing(raised.value.message, told, "'data'", "8 rows")
+    told = f"buffer 'count' holds {value} in frame {frame}"
+    assert not missing(raised.value.message, told, "'data'", "0 to 8")
 
 
 def test_a_length_that_goes_wrong_late_fails_the_strategy(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_length_that_goes_wrong_late_fails_the_strategy(tmp_path: Path) -> Non
     asked = job(file=str(path), strategy="pinned", seconds=0.2, **places)
     found = worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend()))
     assert found.task == "problem"
-    assert "buffer 'count' is 99 in frame 20" in found.message
+    assert "buffer 'count' holds 99 in frame 20" in found.message
 
 
 def test_valid_rows_that_stay_unwritten_are_counted(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ LENGTHS: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"valid": 3}, "not a buffer"),
     "floating": ({"valid": "real"}, "one integer"),
     "several": ({"valid": "pair"}, "one integer"),
-    "of a length": ({"valid": "sized"}, "valid= itself"),
+    "of a length": ({"valid": "sized"}, "valid= of its own"),
     "scratch": ({"valid": "hidden"}, "scratch"),
 }
 
@@ -412,12 +412,12 @@ def test_a_length_has_to_be_written() -> None:
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        (slice(None, None, 2), "::2 is no part"),
-        (8, "8 is no part of a dimension of 8"),
-        ((0, 0, 0), "does not fit the shape (8, 6)"),
-        ((..., ...), "does not fit"),
-        (slice(5, 5), "empty"),
-        ((0, True), "True is no part"),
+        (slice(None, None, 2), "::2 has a step"),
+        (8, "8 is out of range for a dimension of length 8"),
+        ((0, 0, 0), "more indices than the 2 dimensions"),
+        ((..., ...), "more than one"),
+        (slice(5, 5), "selects nothing"),
+        ((0, True), "True is neither"),
     ],
 )
 def test_what_is_no_region(key: Any, told: str) -> None:

@@ -84,7 +84,7 @@ def test_each_has_a_chart() -> None:
     charts = {b.identifier: b for b in blocks(FULL, LACKING) if isinstance(b, Chart)}
     assert [bar.label for bar in charts["tails"].bars] == ["pinned", "pageable"]
     assert [[s.label for s in bar.segments] for bar in charts["tails"].bars] == [
-        ["median", "to 95 %", "to 99 %"], ["median", "to 95 %"],
+        ["median", "up to p95", "up to p99"], ["median", "up to p95"],
     ]  # fmt: skip
     (bar,) = charts["energy"].bars
     assert [(s.label, s.value) for s in bar.segments] == [

@@ -24,7 +24,7 @@ from advisor.workloads.textures import samples_textures
 
 SOURCE = 'extern "C" __global__ void f(cudaTextureObject_t t, float* y) { y[0] = tex2D<float>(t, 0, 0); }'
 KERNEL = advisor.kernel(SOURCE, "f")
-PLAIN = advisor.kernel('extern "C" __global__ void g(float* y) { y[0] = vertex2D[0]; }', "g")
+PLAIN = advisor.kernel('extern "C" __global__ void g(float* y) { int vtex2D = 0; y[0] = (vtex2D); }', "g")
 
 
 def helper(array: Any) -> Any:

@@ -224,7 +224,7 @@ def test_a_strategy_that_does_other_iterations_is_told_of(tmp_path: Path) -> Non
     found = outcome("two_loops", "pinned", tmp_path, file=str(path))
     assert isinstance(found, Problem)
     assert found.cause == "differs"
-    assert not missing(found.message, "frame 1", "'counted'", "3 iterations", "reference run did 2")
+    assert not missing(found.message, "frame 1", "'counted'", "3 iterations", "reference run ran 2")
 
 
 def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> 
     path.write_text(text, encoding="utf-8")
     found = outcome("two_loops", "pageable", tmp_path, task="reference", file=str(path))
     assert isinstance(found, ReferenceRun)
-    assert "the loop until 'counted'" in found.unlike
+    assert "the loop with until='counted'" in found.unlike
     assert not any("low" in name for name in found.unlike)
     sample = outcome("two_loops", "pinned", tmp_path, file=str(path))
     assert isinstance(sample, Sample)
@@ -250,7 +250,7 @@ def block(contestant: str, mean: float, seconds: float = 1.0, number: int = 0) -
         frames=2,
         seconds=seconds,
         frame_seconds=(),
-        iterations={"the loop until 'done'": mean},
+        iterations={"the loop with until='done'": mean},
     )
 
 
@@ -311,7 +311,7 @@ def test_a_profile_without_a_gpu(workload: str, profiles: dict[str, Any], tmp_pa
     for prediction in made.predictions:
         told = {row.strategy: row for row in prediction.results}
         assert told["pageable"].status == "predicted"
-        assert "loop until" in told["pinned-pipelined"].reason
+        assert "until=" in told["pinned-pipelined"].reason
         times = [text for text in prediction.assumptions if "times in a frame" in text]
         assert len(times) == len(made.workload.loops)
     made.save(tmp_path / "profile.json")

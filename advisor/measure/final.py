@@ -138,8 +138,7 @@ def unequal(
             expected = here[name].iterations.get(loop, mean) if name else mean
             if not math.isclose(mean, expected):
                 message = (
-                    f"{loop} did {mean:g} iterations per frame where {name} did {expected:g}, over the same "
-                    "frames"
+                    f"{loop} ran {mean:g} iterations per frame; over the same frames {name} ran {expected:g}"
                 )
                 yield other, Problem(cause="differs", message=message)
                 break

@@ -74,7 +74,7 @@ def as_loops(steps: Sequence[Part], lines: Sequence[Lines], counts: Mapping[int,
 
 def named(loop: Loop | Iterations) -> str:
     """The loop as a user knows it."""
-    return f"the loop until {loop.until!r}" + (f" ({loop.number + 1})" if loop.number else "")
+    return f"the loop with until={loop.until!r}" + (f" ({loop.number + 1})" if loop.number else "")
 
 
 def counted(counts: Mapping[int, LoopCount]) -> Counts:
@@ -92,8 +92,8 @@ def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
 def difference(frame: int, counts: Counts, reference: Counts) -> str:
     """What a strategy did otherwise than the reference run in that frame; empty where nothing."""
     told = [
-        f"in frame {frame}, {name} did {ran[frame]} iterations where the reference run did "
-        f"{reference[name][frame]}"
+        f"in frame {frame}, {name} ran {ran[frame]} iterations; the reference run "
+        f"ran {reference[name][frame]}"
         for name, ran in counts.items()
         if name in reference and ran[frame] != reference[name][frame]
     ]
@@ -107,9 +107,9 @@ def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
         for ran in row.iterations if isinstance(row, Measured) else ():
             means.setdefault(named(ran), {})[row.strategy] = ran.mean
     return tuple(
-        f"The timed frames are not the same for all strategies: {loop} did "
-        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame. Their "
-        "times cannot be compared; a final, with more --max-seconds, takes the same frames for all."
+        f"Strategies were timed over different frames: {loop} averaged "
+        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame, so their "
+        "times cannot be compared. Raise --max-seconds: the final times the same frames for every strategy."
         for loop, of_it in means.items()
         if max(of_it.values()) > UNEVEN * min(of_it.values())
     )

@@ -27,8 +27,8 @@ def valid_rows(length: str, held: Array, most: tuple[str, int], frame: int) -> i
     (buffer, dimension), rows = most, int(held.flat[0])
     if not 0 <= rows <= dimension:
         raise WorkloadError(
-            f"buffer {length!r} is {rows} in frame {frame}, but buffer {buffer!r}, whose valid length it "
-            f"holds, has {dimension} rows",
-            next_step=f"Write 0 to {dimension} into {length}, before the stage that needs {buffer!r}.",
+            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {buffer!r} it must be "
+            f"0 to {dimension}",
+            next_step=f"Set it to a value from 0 to {dimension} before the stage that needs {buffer!r}.",
         )
     return rows

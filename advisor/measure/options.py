@@ -157,8 +157,8 @@ class Options:
     )
     trace: tuple[Literal["nsys", "chrome"], ...] = _tracing(
         (),
-        "nsys: run each strategy once more under Nsight Systems. chrome: write the frames for Perfetto "
-        "and chrome://tracing. Repeatable.",
+        "nsys: run each strategy once more under Nsight Systems. chrome: write one frame of "
+        "each for Perfetto and chrome://tracing. Repeatable.",
         "nsys|chrome",
         file=True,
     )
@@ -174,7 +174,7 @@ class Options:
     formats: str = _output(
         "html,md,json", "Formats, separated by commas: html, md, json.", "NAMES", file=True
     )
-    include_host: bool = _output(False, "Record the host name; hidden by default.")
+    include_host: bool = _output(False, "Record the host and user names, hidden by default.")
     no_environment: bool = _output(
         False, "Omit details of the machine and its software, for publishing.", file=True
     )

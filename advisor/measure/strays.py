@@ -29,9 +29,9 @@ class Strayed(WorkloadError):
     def __init__(self, found: Stray, part: Region) -> None:
         where = f" ({found.line})" if found.line else ""
         super().__init__(
-            f"stage {found.stage!r} {found.what} elements of buffer {found.buffer!r} outside {part}, the "
-            f"part that it annotates{where}",
-            next_step=f"Annotate all that it touches, or the whole buffer: {found.buffer}: InOut.",
+            f"stage {found.stage!r} {found.what} elements of buffer {found.buffer!r} outside the region that "
+            f"it declares, {part}{where}",
+            next_step=f"Widen the slice, or annotate the whole buffer: {found.buffer}: InOut.",
         )
         self.found, self.part = found, part
 

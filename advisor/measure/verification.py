@@ -358,8 +358,8 @@ class _Untouched:
             f"{self.buffer!r} unwritten, which it annotates Out",
             next_step="Out means every element is overwritten. To keep the rest, annotate "
             f"{self.buffer}: InOut. If the stage always fills the same part, annotate that, as in "
-            f"{self.buffer}: Out[:16]. If it fills another number of rows in each frame, name the buffer "
-            'that holds the number: Buffer(..., valid="count").',
+            f"{self.buffer}: Out[:16]. If the number of rows varies from frame to frame, name the "
+            'buffer that holds it: Buffer(..., valid="count").',
         )
 
     def _told(self, elements: int, of: int, frames: int) -> bool:

@@ -152,7 +152,7 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
 
 def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
     sentences = [
-        f"The loop until {ran.until!r} runs {ran.mean:.3g} times in a frame, "
+        f"The loop with until={ran.until!r} runs {ran.mean:.3g} times in a frame, "
         f"{'the mean of the traced frames' if ran.counts else 'its maximum, since it was not traced'}."
         for ran in trace.iterations
     ]

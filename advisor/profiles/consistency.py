@@ -41,12 +41,13 @@ def contradiction(profile: Profile) -> Problem | None:
 
 
 def _contradictions(profile: Profile) -> Iterator[Problem]:
+    if profile.script is None:
+        yield from _of_workload(profile.workload)
     yield from _of_rows(profile)
     yield from _of_verdicts(profile)
     yield from _of_advice(profile)
     yield from _of_traces(profile)
     if profile.script is None:
-        yield from _of_workload(profile.workload)
         yield from _of_traffic(profile)
     yield from _of_final(profile)
 

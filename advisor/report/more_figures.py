@@ -98,7 +98,7 @@ def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> T
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column(f"CPU time per {of}", brief="CPU"),
         Column(f"energy per {of}", "above idle", brief="energy"),
-        Column("iterations of loops per frame", brief="iterations"),
+        Column("loop iterations per frame", brief="iterations"),
     )
     rows = tuple(Row(words.name(row.strategy), tuple(_cells(row))) for row in measured)
     return Table(
@@ -165,8 +165,8 @@ def _charts(measured: Sequence[Measured], chosen: str | None) -> Iterator[Block]
 def _tail(row: Measured, chosen: str | None) -> Stack:
     p95, p99 = (found.seconds if found else 0.0 for found in (row.p95, row.p99))
     middle = min(row.latency_seconds or row.median_seconds, p95)
-    parts = [Part("median", "host", middle), Part("to 95 %", "transfer", p95 - middle)]
-    parts += [Part("to 99 %", "wait", p99 - p95)] if p99 > p95 else []
+    parts = [Part("median", "host", middle), Part("up to p95", "transfer", p95 - middle)]
+    parts += [Part("up to p99", "wait", p99 - p95)] if p99 > p95 else []
     value = units.seconds(max(p95, p99))
     return Stack(
         row.strategy, value, "99 %" if row.p99 else "95 %", tuple(parts), emphasised=row.strategy == chosen
@@ -185,7 +185,7 @@ def _places(measured: Sequence[Measured]) -> Table:
     places = dict.fromkeys(place for row in measured for place in row.footprint.places)
     columns = (
         *(Column(place, notes="steady") for place in places),
-        Column("host memory on huge pages"),
+        Column("host memory in huge pages"),
         Column("on NUMA nodes"),
     )
     rows = tuple(Row(words.name(row.strategy), tuple(_lies(row, places))) for row in measured)

@@ -13,9 +13,11 @@ def judge(case: Case, limits: Limits) -> Finding:
     names = [stage.name for stage in case.workload.frame_stages("device") if stage.textures]
     sampled = [read for read in case.reads if set(read.stages) & set(names)]
     if not sampled:
-        return not_applicable("No stage samples a buffer that the CPU uses too through a texture.")
+        return not_applicable("No stage samples, through a texture, a buffer that the CPU also uses.")
     zero_copy, copied = case.rows[_SUBJECT], case.copying()[0]
-    what = f"Stage {', '.join(names)} samples {', '.join(read.buffer for read in sampled)} through a texture."
+    buffers = ", ".join(dict.fromkeys(read.buffer for read in sampled))
+    who = f"Stage {names[0]} samples" if len(names) == 1 else f"Stages {', '.join(names)} sample"
+    what = f"{who} {buffers} through a texture."
     if zero_copy.predicted:
         return _unknown(case, zero_copy, what)
     spared = 0.0 if case.one_dram else copied.transfer_seconds
@@ -32,21 +34,19 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = case.proposal((row for row in case.rows.values() if not row.in_place), zero_copy)
     if better is None:
         return passed(f"{cause} But no strategy that copies is clearly faster.", *shown)
-    why = (
-        "The texture cache holds little of it, and what it lacks is fetched again from where the image lies."
-    )
+    why = "The texture cache is small, and its misses are fetched again from host memory."
     return case.swap(zero_copy, better, f"{cause} {why}", shown, inferred=True)
 
 
 def _unknown(case: Case, zero_copy: Row, what: str) -> Finding:
     """The model has no figure of it: a prediction of memory in place is no ground to choose it."""
-    said = f"{what} The prediction counts plain reads: no figure of textures over mapped memory is published."
+    said = f"{what} The prediction counts plain reads: no published figures cover textures there."
     if case.recommended is None or not (case.chosen and case.chosen.in_place):
         return passed(said, zero_copy.kernels())
     return Finding(
         "advice",
         f"{said} Measure {case.recommended} on the device before choosing it.",
-        title="Measure textures over memory in place before choosing it",
+        title="Measure textures over zero-copy memory before choosing it",
         evidence=(zero_copy.kernels(),),
     )
 
@@ -69,7 +69,7 @@ RULE = Rule(
     device.set(host, stream=stream)
     compute(device)  # through a texture over device memory""",
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    elsewhere="Over a coherent link no penalty for textures is published: the measured frames decide.",
+    elsewhere="No published figures show a penalty over a coherent link: rely on measured frames.",
     requires=(_SUBJECT, COPYING),
     thresholds=(
         Threshold(

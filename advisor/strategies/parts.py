@@ -77,8 +77,10 @@ def region_of(key: Any, shape: tuple[int, ...]) -> Region:
     keys = list(key if isinstance(key, tuple) else (key,))
     text = f"[{', '.join(map(_written, keys))}]"
     missing = len(shape) - sum(part is not ... for part in keys)
-    if missing < 0 or keys.count(...) > 1:
-        raise ValueError(f"{text} does not fit the shape {shape}")
+    if keys.count(...) > 1:
+        raise ValueError(f"{text} has more than one `...`")
+    if missing < 0:
+        raise ValueError(f"{text} has more indices than the {len(shape)} dimensions of the buffer")
     place = keys.index(...) if ... in keys else len(keys)
     keys[place : place + 1] = [slice(None)] * missing
     bounds = []
@@ -88,10 +90,17 @@ def region_of(key: Any, shape: tuple[int, ...]) -> Region:
         elif isinstance(part, (int, np.integer)) and not isinstance(part, bool) and -length <= part < length:
             bounds.append((int(part) % length, int(part) % length + 1))
         else:
-            raise ValueError(f"{text}: {_written(part)} is no part of a dimension of {length}")
+            raise ValueError(f"{text}: {_written(part)} {_wrong(part)} a dimension of length {length}")
     if any(stop <= start for start, stop in bounds):
-        raise ValueError(f"{text} is empty in the shape {shape}")
+        raise ValueError(f"{text} selects nothing of the shape {shape}")
     return Region(tuple(bounds), shape)
+
+
+def _wrong(part: Any) -> str:
+    if isinstance(part, slice):
+        return "has a step, which is not supported, in"
+    whole = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
+    return "is out of range for" if whole else "is neither an integer nor a slice of"
 
 
 def _written(part: Any) -> str:

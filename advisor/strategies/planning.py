@@ -227,8 +227,8 @@ class _Tracker:
                 raise WorkloadError(
                     f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
                     next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
-                    "where the stage overwrites all of it. If it fills another number of rows in each frame, "
-                    'name the buffer that holds the number: Buffer(..., valid="count").',
+                    "where the stage overwrites all of it. If the number of rows varies from frame to frame, "
+                    'name the buffer that holds it: Buffer(..., valid="count").',
                 )
 
     def _host(self, stage: StageUse, step: Step) -> None:

@@ -168,7 +168,7 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
     if all(stage.every > 1 for stage in frame if stage.side == "device"):
         return "no device stage runs in every frame"
     if ended := next((stage.loop for stage in frame if stage.loop), None):
-        return f"the host ends the loop until {ended.until!r} within a frame, so frames cannot overlap"
+        return f"the frame has a loop that the host ends (until={ended.until!r}), so frames cannot overlap"
     renewed = set(renewed_each_frame(frame))
     written = {name for stage in frame for name in stage.writes()}
     for stage in frame:

@@ -66,7 +66,7 @@ def part_of(key: Any, buffer: Buffer, where: str) -> Part | None:
     except ValueError as problem:
         raise WorkloadError(
             f"{where}: {problem}",
-            next_step="Write integers, slices without a step and `...`, as in InOut[0, :] or In[:16].",
+            next_step="Write integers within the shape, slices without a step, `...`: InOut[0, :], In[:16].",
         ) from None
     return None if region.share == 1 else region
 
@@ -92,7 +92,7 @@ def _evaluate(function: StageFunction, text: str, where: str) -> Any:
     if problem is not None and ":" in text:
         raise WorkloadError(
             f"{where}: the annotation {text} cannot be evaluated: {problem}",
-            next_step="With `from __future__ import annotations` it sees names of the module, and those that "
-            "the stage's body uses. Remove that import, or write a number.",
+            next_step="With `from __future__ import annotations`, an annotation can use only names of the "
+            "module and names that the stage's body uses. Remove that import, or write a number.",
         )
     return getattr(definition, text.rpartition(".")[2], None)

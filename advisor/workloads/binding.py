@@ -224,7 +224,8 @@ def _require_flags(bound: BoundWorkload) -> None:
             )
         if not any(loop.until in stage.use.writes() for stage in body):
             raise WorkloadError(
-                f"{what}: no stage of the loop writes buffer {loop.until!r}, so nothing ends it",
+                f"{what}: no stage of the loop writes buffer {loop.until!r}, so it would always run "
+                f"{loop.at_most} iterations",
                 next_step=f"Write it in one of {', '.join(stage.name for stage in body)}, annotated Out or "
                 "InOut.",
             )
@@ -309,8 +310,8 @@ def _require_plain(function: StageFunction, stage: str) -> None:
         if any(map(tells, called)):
             raise WorkloadError(
                 f"stage {stage!r} is {kind}: calling it does not run its body",
-                next_step="Write a plain function, without async and yield; where it must call one that has "
-                "them, let it run that to its end: asyncio.run(...), or a for loop.",
+                next_step="Write a plain function without async or yield. To call one that has them, run it "
+                "to completion: asyncio.run(...), or a for loop.",
             )
 
 

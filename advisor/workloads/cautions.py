@@ -45,8 +45,8 @@ def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
             )
         elif set(modes) == {"out"} and name not in checked and not buffer.scratch:
             yield (
-                f"Buffer {name!r} ({size}) is written but never read, so no frame copies it to "
-                "its reader. Add the stage that reads it in your program, or declare it with scratch=True."
+                f"Buffer {name!r} ({size}) is written but never read, so no frame includes its transfer. "
+                "Add the stage that reads it in your program, or declare it with scratch=True."
             )
 
 

@@ -139,9 +139,10 @@ def device(
         )
     for name, value in (*(passes or {}).items(), ("flops", 0 if flops is None else flops)):
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < math.inf:
+            what = "operations of a frame" if name == "flops" else "times that the kernel reads the buffer"
             raise WorkloadError(
                 f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more",
-                next_step="Give how often the kernel reads the buffer, or omit it to have it traced.",
+                next_step=f"Give the number of {what}, or omit it.",
             )
     twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
     form = _form(arrays, _name(function))
@@ -347,7 +348,7 @@ def _require_length(name: str, buffer: Buffer, buffers: Mapping[str, Buffer]) ->
         wrong = f"which has the shape {length.dimensions} and dtype {length.element}"
         raise WorkloadError(f"{what}, {wrong}; it must be one integer", next_step=_LENGTH)
     if length.valid is not None:
-        raise WorkloadError(f"{what}, which has valid= itself", next_step=_LENGTH)
+        raise WorkloadError(f"{what}, which has a valid= of its own", next_step=_LENGTH)
     if length.scratch and not buffer.scratch:
         raise WorkloadError(
             f"{what}, which is scratch, but the host must know how much of {name!r} to move",
