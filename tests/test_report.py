@@ -261,9 +261,9 @@ def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:
         *(f"strategy-{i}" for i in range(7)),
         "pageable",
     ]
-    assert "\n5 more in the report.\n" in text
+    assert "\n5 more in report.html.\n" in text
     assert re.findall(r"^- `skipped-(\d)` skipped: reason \1$", text, re.MULTILINE) == ["0", "1", "2"]
-    assert "\n- and 6 more reasons in the report\n" in text
+    assert "\n- and 6 more reasons in report.html\n" in text
     assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
 
 
@@ -299,7 +299,7 @@ def test_markdown_keeps_what_is_recommended_for_any_device_in_eight_rows() -> No
     assert told == [
         (d, name) for d, best in (("A", "fast-on-a"), ("B", "fast-on-b")) for name in (best, *slowest)
     ]
-    assert "\n12 more in the report.\n" in text
+    assert "\n12 more in report.html.\n" in text
 
 
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
@@ -387,11 +387,11 @@ def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
     whole = shown(run, "md")
     assert f"```python\n{code}\n```" in whole
     short = markdown.render(page_of(run), limit=len(whole) - 200)
-    told = "# 60 lines of helper functions, in the report"
+    told = "# 60 lines of helper functions, in report.html"
     assert "```python\n" + "\n".join([*imports, "", told, "", *frame]) + "\n```" in short
     assert "step_0" not in short
     long = profile(recommendation=recommendation(), advice=(advice(snippet="\n".join([*helpers * 7, ends])),))
-    assert "```python\n# 421 lines, in the report\n```" in shown(long, "md")
+    assert "```python\n# 421 lines, in report.html\n```" in shown(long, "md")
 
 
 def test_a_block_in_markdown_is_cut_after_a_line() -> None:

@@ -57,8 +57,8 @@ def test_short_forms_keep_the_rows_of_the_lowest_rank_and_count_the_rest() -> No
     assert "| `r12` |" in text
     assert "| `r4` |" not in text
     assert "| `r5` |" in text
-    assert "\n5 more in the report.\n" in text
-    assert "\n5 more columns in the report.\n" in text
+    assert "\n5 more in report.html.\n" in text
+    assert "\n5 more columns in report.html.\n" in text
 
 
 def test_columns_that_do_not_fit_a_terminal_follow_or_are_counted() -> None:

@@ -150,7 +150,9 @@ def test_counts_vary_by_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workload", ["kmeans", "jacobi"])
 def test_a_cap_ends_a_loop_without_an_error(workload: str, tmp_path: Path) -> None:
     given = {"assignments": {"at_most": "2"}}
-    assert outcome(workload, "pageable", tmp_path, task="reference", **given) == ReferenceRun()
+    ended = outcome(workload, "pageable", tmp_path, task="reference", **given)
+    assert isinstance(ended, ReferenceRun)
+    assert (ended.unlike, list(ended.capped.values())) == ({}, [2])
     sample = outcome(workload, "managed-prefetch", tmp_path, **given)
     assert isinstance(sample, Sample), sample
     assert sample.iterations[0].counts == (2,) * len(sample.iterations[0].counts)
@@ -500,3 +502,21 @@ def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles:
     found = contradiction(made.model_copy(update={"workload": workload}))
     assert found is not None
     assert found[0] == key
+
+
+@pytest.mark.parametrize(("flag", "notes"), [("False", 1), ("frame > 0", 0)])
+def test_a_loop_that_only_its_limit_ends_is_noted(flag: str, notes: int, tmp_path: Path) -> None:
+    file = tmp_path / "endless.py"
+    file.write_text(
+        "from advisor import Buffer, In, InOut, Out, Workload, device, host, repeat, workload\n"
+        "@workload\n"
+        "def endless() -> Workload:\n"
+        "    def produce(x: Out) -> None: x.fill(1)\n"
+        "    def step(x: InOut) -> None: x *= 0.5\n"
+        f"    def check(x: In, done: Out, frame: int) -> None: done[0] = {flag}\n"
+        "    loop = repeat([device(step), host(check)], until='done', at_most=7)\n"
+        "    return Workload({'x': Buffer(64, 'f4'), 'done': Buffer(1, '?')}, frame=[host(produce), loop])\n"
+    )
+    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=1.0)
+    found = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert sum("Only at_most=7 ended the loop with until='done'" in note for note in found.notes) == notes

@@ -117,6 +117,13 @@ def test_datetimes_have_no_arithmetic(tmp_path: Path) -> None:
         profiled(tmp_path, "result[...] = (image - image[0]) / np.timedelta64(1, 's')", "dtype=m8[s]")
 
 
+@pytest.mark.parametrize("dtype", [">f4", "g", "m8[s]"])
+def test_a_conversion_of_what_cupy_has_no_kernels_for_is_refused(dtype: str, tmp_path: Path) -> None:
+    for body in ("result[...] = image.astype('f4')", "result[...] = image"):
+        with pytest.raises(WorkloadError, match="no arithmetic on arrays of"):
+            profiled(tmp_path, body, f"dtype={dtype}")
+
+
 @pytest.mark.parametrize("body", RIGHT)
 def test_right_ones_are_accepted(body: str, tmp_path: Path) -> None:
     assert profiled(tmp_path, body).predictions[0].recommendation is not None

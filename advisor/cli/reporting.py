@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from advisor.report.page import Page
 
 
-@options.takes("objective", "memory_budget", "rules", "ignore")
+@options.takes("objective", "indifference", "memory_budget", "rules", "ignore")
 def report(
     files: options.Profiles,
     out: options.OutBeside = None,
@@ -81,7 +81,7 @@ def _require_workload(profile: Profile, file: Path) -> None:
         )
 
 
-@options.takes("targets", "objective", "memory_budget", "rules", "ignore")
+@options.takes("targets", "objective", "indifference", "memory_budget", "rules", "ignore")
 def predict(
     file: options.OneProfile,
     out: options.Out = Path("advisor-prediction"),

@@ -82,6 +82,12 @@ def counted(counts: Mapping[int, LoopCount]) -> Counts:
     return {named(count.loop): tuple(count.frames) for count in counts.values()}
 
 
+def capped(counts: Mapping[int, LoopCount]) -> dict[str, int]:
+    """The loops that their limit ended in every frame so far, and that limit."""
+    most = {named(count.loop): count.loop.at_most for count in counts.values()}
+    return {name: most[name] for name, ran in counted(counts).items() if ran and min(ran) == most[name]}
+
+
 def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
     """The first frame in which each loop ran another number of times."""
     pairs = {name: zip(ran, reference.get(name, ()), strict=False) for name, ran in counts.items()}

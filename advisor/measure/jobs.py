@@ -102,10 +102,11 @@ class Checked(Record):
 
 class ReferenceRun(Record):
     """The annotations held. `unlike`: for each buffer whose contents were others in a second run from the
-    same start, the first frame in which they were."""
+    same start, the first frame in which they were. `capped`: loops that ran to their limit in every frame."""
 
     task: Literal["reference"] = "reference"
     unlike: dict[str, int] = Field(default_factory=dict)
+    capped: dict[str, int] = Field(default_factory=dict)
 
 
 class RefusedStage(Record):

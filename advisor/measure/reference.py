@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.first_frames import first_frames
-from advisor.measure.iterations import Counts, counted, unlike
+from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated
 from advisor.measure.sampling import Clock
@@ -42,7 +42,7 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     kept = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
     try:
-        frames, counts, unwritten = _checked(begin, kept, backend, clock, seconds)
+        frames, counts, limited, unwritten = _checked(begin, kept, backend, clock, seconds)
     except Strayed as stray:
         with begin() as run:
             found = located(stray.found, run, backend, job.seed, LEAST_FRAMES)
@@ -56,14 +56,14 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     if wrong:
         raise wrong
     kept.close(repeated)
-    return ReferenceRun(unlike=repeated.unlike)
+    return ReferenceRun(unlike=repeated.unlike, capped=limited)
 
 
 def _checked(
     begin: Begin, kept: KeptResults, backend: Backend, clock: Clock, seconds: float
-) -> tuple[int, Counts, WorkloadError | None]:
-    """The frames whose results were kept, the iterations of their loops, and an output that looks
-    unwritten."""
+) -> tuple[int, Counts, dict[str, int], WorkloadError | None]:
+    """The frames whose results were kept, the iterations of their loops, the loops that only their limit
+    ended, and an output that looks unwritten."""
     with begin() as run:
         run.serial.run_setup()
         inspector, end, frames = run.inspector, clock() + seconds, 0
@@ -76,7 +76,8 @@ def _checked(
             return frames < MOST_FRAMES and clock() < end
 
         unwritten = inspector.check_annotations(run.serial, look)
-        return frames, counted(run.serial.iterations), unwritten
+        counts = run.serial.iterations
+        return frames, counted(counts), capped(counts), unwritten
 
 
 def _as_it_is(

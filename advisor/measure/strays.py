@@ -31,7 +31,7 @@ class Strayed(WorkloadError):
         super().__init__(
             f"stage {found.stage!r} {found.what} elements of buffer {found.buffer!r} outside the region that "
             f"it declares, {part}{where}",
-            next_step=f"Widen the slice, or annotate the whole buffer: {found.buffer}: InOut.",
+            next_step=f"Widen the slice, or remove it to annotate all of {found.buffer!r}.",
         )
         self.found, self.part = found, part
 

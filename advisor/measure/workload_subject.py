@@ -57,7 +57,8 @@ class WorkloadSubject:
         if ended.how == "timeout":
             raise WorkloadError(
                 f"the first frames of the workload did not finish: {ended.reason}",
-                next_step="Raise --timeout SECONDS, or set smaller parameters with --set.",
+                next_step="Raise --timeout SECONDS, or set smaller parameters with --set; if the frame has a "
+                "repeat, check that it ends, or lower at_most.",
                 detail=ended.log,
             )
         if problem and problem.cause == "twin":
@@ -66,8 +67,9 @@ class WorkloadSubject:
         elif not isinstance(ended.outcome, ReferenceRun):
             reason = problem.message if problem else ended.reason
             self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
-        elif ended.outcome.unlike:
-            self.notes.append(_unrepeatable(ended.outcome.unlike))
+        else:
+            self.notes += [_unrepeatable(ended.outcome.unlike)] if ended.outcome.unlike else []
+            self.notes += [_limited(*loop) for loop in ended.outcome.capped.items()]
         described = _described(text, problem.message if problem else ended.reason)
         self.notes += described.cautions
         self.record = described.workload
@@ -119,6 +121,13 @@ def _unrepeatable(unlike: Mapping[str, int]) -> str:
         f"Two runs under {BASELINE} from the same start gave different results: {listed}. Those were not "
         "compared across strategies, so wrong ones would not be noticed. If stages draw random numbers, take "
         "them from the parameter `rng`, which gives the same in every run."
+    )
+
+
+def _limited(loop: str, most: int) -> str:
+    return (
+        f"Only at_most={most} ended {loop}, in every frame that was compared. If it should end earlier, "
+        "check that a stage of the loop sets the buffer."
     )
 
 

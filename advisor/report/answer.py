@@ -75,7 +75,7 @@ class Change:
         before = self.code.removesuffix(self.excerpt).splitlines()
         imports = [line for line in before if line.startswith(("import ", "from "))]
         helpers = sum(map(bool, before)) - len(imports)
-        told = f"# {helpers} lines of helper functions, in the report"
+        told = f"# {helpers} lines of helper functions, in report.html"
         return "\n".join([*imports, *["", told] * bool(helpers), *[""] * bool(before), self.excerpt])
 
 

@@ -54,7 +54,7 @@ def _written(page: Page, room: Room) -> str:
             fold = f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
             parts.append(fold if section.folded else inside)
     if hidden:
-        parts.append(f"{words.count(len(hidden), 'more table')} in the report.")
+        parts.append(f"{words.count(len(hidden), 'more table')} in report.html.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -109,7 +109,7 @@ class _Writer:
 
     def _code(self, change: Change, where: str) -> str:
         shown = {"whole": change.code, "heart": change.heart}.get(self.room.code, "")
-        shown = shown or f"# {words.count(change.lines, 'line')}, in the report"
+        shown = shown or f"# {words.count(change.lines, 'line')}, in report.html"
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
         return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
 
@@ -150,9 +150,9 @@ class _Writer:
             yield prose(table.title)
         yield _drawn(first, right, body)
         if len(rows) < len(table.rows):
-            yield f"{len(table.rows) - len(rows)} more in the report."
+            yield f"{len(table.rows) - len(rows)} more in report.html."
         if len(shown) < len(known):
-            yield f"{words.count(len(known) - len(shown), 'more column')} in the report."
+            yield f"{words.count(len(known) - len(shown), 'more column')} in report.html."
 
 
 def _matters(table: blocks.Table, column: int) -> bool:
@@ -163,7 +163,7 @@ def _matters(table: blocks.Table, column: int) -> bool:
 
 def _more(left: int, noun: str) -> Iterator[str]:
     if left > 0:
-        yield f"and {words.count(left, f'more {noun}')} in the report"
+        yield f"and {words.count(left, f'more {noun}')} in report.html"
 
 
 def _numbered(found: Sequence[blocks.Finding]) -> str:
@@ -198,7 +198,7 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     yield _drawn([heads[i] for i in told], [i > 1 for i in told], [[row[i] for i in told] for row in cells])
     left = sum(len(answer.bars) for answer in answers) - len(kept)
     if left:
-        yield f"{left} more in the report."
+        yield f"{left} more in report.html."
 
 
 def _bar(device: str, bar: Bar) -> tuple[str, ...]:

@@ -138,8 +138,8 @@ class _Writer:
             ]
             yield from devices if self.room.rows > 2 else [list(chain.from_iterable(devices))]
         if self.room.brief:
-            advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
-            yield self._advice(list(advice))
+            every = [found for answer in block.items for found in answer.advice]
+            yield self._advice(list({(found.title, found.saves): found for found in every}.values()))
 
     def _one_of_several(self, answer: Answer) -> list[str]:
         said = answer.verdict.headline.removeprefix("Predicted: ")

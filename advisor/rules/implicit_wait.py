@@ -37,12 +37,13 @@ def judge(case: Case, limits: Limits) -> Finding:
             f"of {units.seconds(row.seconds)}: {_lines(waits)}.",
             *shown,
         )
+    unpredicted = " (not part of the predicted time)" if row.predicted else ""
     advised = " ".join(dict.fromkeys(wait.write for wait in waits))
     return Finding(
         "advice",
         f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
         f"the host and returns when all earlier work is done: at least {units.seconds(limits['seconds'])}, "
-        f"during which nothing is launched. {advised}",
+        f"during which nothing is launched{unpredicted}. {advised}",
         evidence=shown,
         gain=estimate(spared),
         inferred=True,

@@ -165,7 +165,7 @@ def _recommendation(
 ) -> Recommendation:
     speedup = _speedup(bet)
     if bet.chosen.strategy == BASELINE:
-        steps = (*steps, f"No other strategy is likely to gain more than {bet.margin * 100:g} %.")
+        steps = (*steps, f"By the likely times no other strategy gains more than {bet.margin * 100:g} %.")
     return Recommendation(
         strategy=bet.chosen.strategy,
         verdict="keep" if verdict == "near" and bet.chosen.strategy == BASELINE else verdict,

@@ -90,6 +90,8 @@ class DeviceArray:
                 "Convert it with xp.asarray(...) once, or make it a buffer that a host stage writes.",
                 self,
             )
+        if getattr(value, "dtype", self.plain.dtype) != self.plain.dtype:
+            self._watch.require_dtype(self, value)
         self.plain[self._key(key)] = stripped(value)
 
     def _key(self, key: Any) -> Any:
@@ -194,7 +196,7 @@ class DeviceArray:
             watch = self._watch
             watch.require_parameters(f"ndarray.{name}", watch.coverage.ndarray[name], args, options, self)
             watch.require_on_gpu(f"ndarray.{name}", (), options.get("out"))
-            if name in _REDUCTIONS:
+            if name in _REDUCTIONS or name == "astype":
                 watch.require_dtype(self)
             if name in watch.coverage.waits:
                 watch.wait(f".{name}()", _SAME_SHAPE)

@@ -136,12 +136,14 @@ class Watch:
         """Raises for an array of a dtype that CuPy's kernels do not have."""
         for array in arrays:
             dtype = getattr(array, "dtype", None)
-            if isinstance(dtype, np.dtype) and (dtype.kind in "OSUMm" or dtype.char in "gG"):
+            if isinstance(dtype, np.dtype) and (
+                dtype.kind in "OSUMm" or dtype.char in "gG" or not dtype.isnative
+            ):
                 self.refuse(
                     NotTaken,
                     f"CuPy has no arithmetic on arrays of {dtype}",
-                    "Use bool, integers, float16 to float64 or complex numbers: int64 for datetimes, codes "
-                    "for text.",
+                    "Use bool, integers, float16 to float64 or complex numbers, in native byte order: int64 "
+                    "for datetimes, codes for text.",
                     array,
                 )
 
