@@ -29,7 +29,8 @@ from advisor.model.predict import predict
 from advisor.profiles.blocks import Block
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.reading import load as read
-from advisor.profiles.schema import MOST_ITERATIONS, Iterations, Loop, Measured, Skipped
+from advisor.profiles.row_figures import MOST_ITERATIONS, Iterations
+from advisor.profiles.schema import Loop, Measured, Skipped
 from advisor.report import methods
 from advisor.report.pages import page_of, render
 from advisor.rules.case import cases

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from advisor.measure.written import Lines
-from advisor.profiles.schema import Iterations, Loop, Measured, Result
+from advisor.profiles.row_figures import Iterations
+from advisor.profiles.schema import Loop, Measured, Result
 from advisor.strategies.loops import Part, parts
 
 UNEVEN = 1.05

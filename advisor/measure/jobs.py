@@ -12,16 +12,8 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
-from advisor.profiles.row_figures import FrameEnergy, HostPages
-from advisor.profiles.schema import (
-    Device,
-    Footprint,
-    Iterations,
-    PageLocking,
-    Trace,
-    Wait,
-    WorkloadRecord,
-)
+from advisor.profiles.row_figures import FrameEnergy, HostPages, Iterations
+from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, Wait, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.system_state import GpuState

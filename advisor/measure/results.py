@@ -8,15 +8,8 @@ from statistics import mean, median
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
-from advisor.profiles.schema import (
-    RAISED,
-    WRONG_RESULTS,
-    Failed,
-    Iterations,
-    Measured,
-    PageLocking,
-    WorkloadRecord,
-)
+from advisor.profiles.row_figures import Iterations
+from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 
 _SAYS: dict[str, str] = {
     "differs": WRONG_RESULTS,

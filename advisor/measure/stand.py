@@ -6,10 +6,11 @@ import gc
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,12 +81,9 @@ def stand(
         arena.pad(padding)
         placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
         again = {name: placements[name].place(arena, layouts[name]) for name in second}
-        serial = FrameLoop(bound, planned, placed, backend, seed=job.seed, ranges=ranges, clock=clock)
-        loop: FrameLoop = serial
-        sets: tuple[dict[str, Placed], ...] = (placed,)
-        if strategy.pipelined:
-            sets = (placed, {**placed, **again})
-            loop = PipelinedLoop(bound, planned, sets, backend, seed=job.seed, ranges=ranges, clock=clock)
+        sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
+        given = {"seed": job.seed, "ranges": ranges, "clock": clock}
+        serial, loop = _loops(bound, planned, sets, backend, given)
         yield Stand(
             bound=bound,
             loop=loop,
@@ -99,6 +97,18 @@ def stand(
             placing_seconds=clock() - begin,
         )
         backend.synchronize()
+
+
+def _loops(
+    bound: BoundWorkload,
+    planned: Plan,
+    sets: Sequence[dict[str, Placed]],
+    backend: Backend,
+    given: Mapping[str, Any],
+) -> tuple[FrameLoop, FrameLoop]:
+    """Frames one after the other, and the strategy's own, which overlap where it has two sets of buffers."""
+    serial = FrameLoop(bound, planned, sets[0], backend, **given)
+    return serial, PipelinedLoop(bound, planned, sets, backend, **given) if len(sets) > 1 else serial
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:

@@ -10,6 +10,9 @@ from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optio
 
 Positive = Annotated[float, Field(gt=0)]
 
+MOST_ITERATIONS = 1_000_000
+"""That a loop of a frame may be told to do at most."""
+
 
 class Quantile(Record):
     """A quantile of the frames' times. Each bound holds with 95 %; see `stats.quantile_by_blocks`."""
@@ -48,3 +51,15 @@ class HostPages(Record):
         default_factory=dict, description="NUMA node to the share of the pages on it"
     )
     absent: dict[str, str] = Field(default_factory=dict)
+
+
+class Iterations(Record):
+    """How often a loop of the frame ran."""
+
+    number: int = Field(ge=0, description="Which loop of the frame, in order")
+    until: str = Field(description="The buffer that ends it")
+    counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
+        "reference run's; of the traced run those that it timed"
+    )
+    mean: float = Field(ge=1, le=MOST_ITERATIONS, description="Per frame, over the frames that are timed")

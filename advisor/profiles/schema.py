@@ -17,7 +17,14 @@ from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seco
 from advisor.profiles.blocks import Block, FinalRecord, Method
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
+from advisor.profiles.row_figures import (
+    MOST_ITERATIONS,
+    FrameEnergy,
+    HostPages,
+    Iterations,
+    PlaceMemory,
+    Quantile,
+)
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
 from advisor.profiles.text_files import as_path, write_atomically
@@ -27,8 +34,6 @@ FORMAT = 2
 
 MOST_PERIOD = 1000
 """Frames of a period: blocks are whole periods."""
-MOST_ITERATIONS = 1_000_000
-"""That a loop of a frame may be told to do at most."""
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -134,18 +139,6 @@ class Footprint(Record):
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
     device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")
     absent: dict[str, str] = Field(default_factory=dict)
-
-
-class Iterations(Record):
-    """How often a loop of the frame ran."""
-
-    number: int = Field(ge=0, description="Which loop of the frame, in order")
-    until: str = Field(description="The buffer that ends it")
-    counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
-        "reference run's; of the traced run those that it timed"
-    )
-    mean: float = Field(ge=1, le=MOST_ITERATIONS, description="Per frame, over the frames that are timed")
 
 
 class PageLocking(Record):

@@ -1,6 +1,7 @@
 """small-transfers: copies so small that calling for them costs more than moving the bytes."""
 
 from advisor import units
+from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, frame_share, passed
 from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
@@ -39,7 +40,11 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = case.proposal(cheaper, baseline)
     if better is not None:
         return case.swap(baseline, better, cause, shown)
-    spared = round(copies - sum(often.values()))
+    return _batched(cause, round(copies - sum(often.values())), each, shown)
+
+
+def _batched(cause: str, spared: int, each: float, shown: tuple[Evidence, ...]) -> Finding:
+    """Advice to copy at once what goes in one direction at one time, if that spares copies."""
     if not spared:
         return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *shown)
     return Finding(

@@ -133,9 +133,7 @@ def paired(blocks: Iterable[Block], names: Sequence[str], alone: Collection[str]
         own_luck = _luck(squares, each, np.where(apart, used, 0), 1, SUPPOSED_ALONE)
         luck = np.where(apart, own_luck, among_all)
         variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * shared)
-        own = 1 / weight - 1
-        borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + np.where(apart, 0, lenders) * own)
-        freedom = np.clip(np.minimum(own + borrowed, total - 1 + from_others), 1, None)
+        freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), total - 1 + from_others)
         noise = np.sqrt(_middle(each))
     error = np.where(total > 1, np.sqrt(variance), np.inf)
     np.fill_diagonal(error, 0.0)
@@ -149,6 +147,12 @@ def paired(blocks: Iterable[Block], names: Sequence[str], alone: Collection[str]
         len(counts),
         int(np.isfinite(gaps).any(axis=(2, 3)).sum()),
     )
+
+
+def _freedom(own: Floats, lenders: Floats, most: Floats) -> Floats:
+    """Degrees of freedom of each pair: its own, and what it borrows."""
+    borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + lenders * own)
+    return np.clip(np.minimum(own + borrowed, most), 1, None)
 
 
 def margins(blocks: Iterable[Block], names: Sequence[str], confidence: float) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from advisor.errors import WorkloadError
-from advisor.profiles.schema import MOST_ITERATIONS
+from advisor.profiles.row_figures import MOST_ITERATIONS
 from advisor.workloads.definition import Repeat, Stage
 
 _WRITE = 'Write repeat([device(step), host(check)], until="done", at_most=100), with a buffer "done".'
