@@ -5,6 +5,7 @@ To add one: write its placement in `placements/`, and list it here (CONTRIBUTING
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,8 @@ def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
     """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop, and at
     the length of one that both sides use."""
     sides = _touched_on(buffer, workload)
-    measured = (b for b in workload.buffers if b.valid == buffer.name)
+    single = math.prod(buffer.shape) == 1  # as every length is: most buffers need no search
+    measured = (b for b in workload.buffers if b.valid == buffer.name) if single else ()
     looks = any(loop.until == buffer.name for loop in workload.loops)
     looks = looks or any(len(_touched_on(b, workload)) == 2 for b in measured)
     return sides | {"host"} if looks else sides
