@@ -86,6 +86,7 @@ class Arguments(TypedDict, total=False):
     """
 
     strategies: str | Sequence[str]
+    placement: Mapping[str, str] | None
     targets: str | Sequence[str]
     gpu: int | None
     no_gpu: bool
@@ -153,6 +154,8 @@ def _as_argument(found: re.Match[str]) -> str:
         return f'parameters={{"{name}": {value}}}' if name else "parameters"
     if key == "rule" and name:
         return f'rules={{"{name}": {value}}}'
+    if key == "placement" and name:
+        return f'placement={{"{name}": "{value}"}}'
     if key not in arguments:
         return found[0]
     switch = key == "anyway" or OPTIONS[arguments[key]].default is False

@@ -27,7 +27,7 @@ from advisor.measure.settings import Settings
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.toml_files import read_toml
 from advisor.rules.registry import require, thresholds
-from advisor.strategies import registry, scripts
+from advisor.strategies import mixes, registry, scripts
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments
 
@@ -42,6 +42,8 @@ def command_line(**given: Any) -> Said:
     said = {name: value for name, value in given.items() if value not in (None, False, [])}
     if "rules" in said:
         said["rules"] = dict(map(_assignment, said["rules"]))
+    if "placement" in said:
+        said["placement"] = _placements(said["placement"])
     return _read("", said)
 
 
@@ -58,6 +60,21 @@ def _assignment(text: str) -> tuple[str, str]:
             next_step="Write --rule zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
         )
     return key.strip(), value.strip()
+
+
+def _placements(words: Sequence[str]) -> dict[str, str]:
+    """By buffer, each of which may be named once."""
+    found: dict[str, str] = {}
+    for word in words:
+        buffer, placement = (part.strip() for part in (word.partition("=")[::2]))
+        problem = f"places the buffer {buffer!r} twice" if buffer in found else ""
+        if problem or not (buffer and placement):
+            raise UsageError(
+                f"--placement {problem or f'{word!r} is not BUFFER=PLACEMENT'}",
+                next_step=OPTIONS["placement"].give,
+            )
+        found[buffer] = placement
+    return found
 
 
 def places(said: Said, directory: Path | None = None, *, script: bool = False) -> tuple[Said, ...]:
@@ -152,6 +169,8 @@ def _read(where: str, given: Mapping[str, Any]) -> Said:
     values = {name: read(place, name, value) for name, value in given.items()}
     if "rules" in values:
         values["rules"] = thresholds(values["rules"], place.called("rules"))
+    if "placement" in values:
+        mixes.require_placements(values["placement"], place.called("placement"))
     for rule_id in values.get("ignore", ()):
         require(rule_id, place.called("ignore"))
     return Said(where, values)
@@ -172,6 +191,8 @@ def make_settings(
     strategies: Any  # those of scripts or of workloads
     with _told_of(found, "strategies"):
         strategies = (scripts if script else registry).choose(asked.strategies)
+    if asked.placement and not script:
+        strategies += mixes.asked(asked.placement, strategies if asked.strategies else strategies[:1])
     with _told_of(found, "targets"):
         default = DEFAULT_TARGETS if backend == "cpu" else ()
         targets = load_targets(asked.targets or default)

@@ -42,7 +42,8 @@ from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
+from advisor.strategies.mixes import require_fits, strategies_of
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts import scripts
 from advisor.verdicts.predicted import by_time
 from advisor.version import __version__
@@ -84,7 +85,9 @@ def profile(
             folder,
             keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
-            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), asked),
+            promising=lambda so_far, asked: _promising(
+                _assembled(settings, so_far, begun), [s for s in settings.strategies if s.name in asked]
+            ),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
@@ -105,6 +108,7 @@ def _require(settings: Settings, description: Description) -> None:
     """What can be asked of this workload on this device; its secrets are known from here on."""
     secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
     require_rules(description.workload)
+    require_fits(settings.strategies, description.workload, description.device)
     if settings.preferences.objective == "energy":
         place = description.gpu.get("pci_bus_id")
         require_meter(description.device, None if place is None else str(place), settings.gpu)
@@ -122,13 +126,15 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
             yield ProcessLauncher(settings.timeout, server=server)
 
 
-def _promising(profile: Profile, asked: Sequence[str]) -> list[str]:
+def _promising(profile: Profile, asked: Sequence[AnyStrategy]) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
     like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
     target = entry_of(profile.device) or next(like_it, None)
-    predicted = predict(profile, target, [by_name(name) for name in asked]).results if target else ()
+    placing = [strategy for strategy in asked if isinstance(strategy, Strategy)]
+    predicted = predict(profile, target, placing).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
-    return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
+    every = [strategy.name for strategy in asked]
+    return sorted(every, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -256,7 +262,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
 
 
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:
-    strategies = [by_name(result.strategy) for result in before.results]
+    known = strategies_of(profile)
+    strategies = [known[row.strategy] for row in before.results if row.strategy in known]
     for name in names():
         if (entry := load(name)).device().name == before.device.name:
             return predict(profile, entry, strategies)

@@ -19,6 +19,7 @@ from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
+from advisor.strategies.mixes import MixRecord
 from advisor.texts import bounded, printable
 
 DESCRIPTION = "description.json"
@@ -62,6 +63,7 @@ class Job(Record):
     backend: BackendName
     gpu: int
     strategy: str
+    mixes: dict[str, MixRecord] = Field(default_factory=dict, description="By short name")
     seconds: PositiveSeconds
     seed: int
     oversubscribe: bool = False

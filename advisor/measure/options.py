@@ -40,7 +40,7 @@ class Option:
     @property
     def repeatable(self) -> bool:
         """The command line may name it several times."""
-        return self.default == () or self.name == "rules"
+        return self.default == () or self.name in ("rules", "placement")
 
     @property
     def is_flag(self) -> bool:
@@ -94,6 +94,14 @@ class Options:
     )
     strategies: tuple[str, ...] = _names(
         (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME"
+    )
+    placement: Mapping[str, str] | None = _names(
+        None,
+        "Also run with this buffer placed as that strategy does it; the others as --strategy says. "
+        "Repeatable.",
+        "BUFFER=PLACEMENT",
+        give="Write --placement table=zero-copy, once for each buffer.",
+        script=False,
     )
     targets: tuple[str, ...] = _names(
         (),

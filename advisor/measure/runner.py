@@ -30,6 +30,7 @@ from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
+from advisor.strategies.mixes import Mix, noted
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 
@@ -109,6 +110,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         backend="cpu" if task in ("imitate", "trace") else settings.backend,
         gpu=settings.gpu,
         strategy=strategy,
+        mixes={made.name: made.record() for made in settings.strategies if isinstance(made, Mix)},
         seconds=settings.max_seconds * SAMPLE_SHARE,
         min_frames=_min_frames(settings),
         seed=settings.seed,
@@ -254,6 +256,10 @@ class _Runner:
         )
 
     def _row(self, strategy: AnyStrategy, description: Description) -> Row:
+        row = self._found(strategy, description)
+        return row if isinstance(row, ScriptMeasured) else noted(row, strategy, description.workload)
+
+    def _found(self, strategy: AnyStrategy, description: Description) -> Row:
         name = strategy.name
         if reason := self.subject.obstacle(strategy, description):
             return Skipped(strategy=name, reason=reason)

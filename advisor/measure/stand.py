@@ -24,12 +24,12 @@ from advisor.measure.process import back_to_start
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend
+from advisor.strategies.mixes import known
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import Plan, doubled
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import Loaded, prepare
@@ -67,7 +67,7 @@ def stand(
     padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. before: what
     was in use until now, where the footprint is asked for.
     """
-    bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
+    bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
     placements = strategy.placements(loaded.record)
     frame = [stage.use for stage in bound.frame]
     traits = {name: placement.traits(device) for name, placement in placements.items()}

@@ -27,6 +27,7 @@ from advisor.profiles.schema import (
     Skipped,
     Trace,
 )
+from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted
@@ -54,7 +55,7 @@ def predict(
         name: wrong.get(name, outcome)
         for name, outcome in simulate(profile.workload, known.trace, machine, strategies, known).items()
     }
-    rows = {name: _row(name, outcome) for name, outcome in found.items()}
+    rows = {s.name: noted(_row(s.name, found[s.name]), s, profile.workload) for s in strategies}
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}

@@ -24,6 +24,7 @@ from advisor.profiles.row_figures import (
     Iterations,
     PlaceMemory,
     Quantile,
+    Row,
 )
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
@@ -148,10 +149,9 @@ class PageLocking(Record):
     seconds: Seconds = Field(description="Time these calls and those that undo them took")
 
 
-class Measured(Record):
+class Measured(Row):
     """A strategy that ran and gave the right results."""
 
-    strategy: str
     status: Literal["measured"] = "measured"
     frame_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="Raw, in the order taken")
     frames_per_round: tuple[Annotated[int, Field(gt=0)], ...] = Field(
@@ -208,10 +208,9 @@ class Measured(Record):
         return tuple(tuple(islice(frames, count)) for count in self.frames_per_round)
 
 
-class Skipped(Record):
+class Skipped(Row):
     """A strategy that does not apply here, or that the model declines to predict."""
 
-    strategy: str
     status: Literal["skipped"] = "skipped"
     reason: str
 
@@ -222,10 +221,9 @@ WRONG_RESULTS = "its results are wrong: "
 """How the reason of a strategy begins whose results are not those of the reference run."""
 
 
-class Failed(Record):
+class Failed(Row):
     """A strategy that was tried: what happened, and the end of what the process said."""
 
-    strategy: str
     status: Literal["failed"] = "failed"
     reason: str
     detail: str = ""
@@ -235,13 +233,12 @@ class Failed(Record):
 Draws = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
 
 
-class Predicted(Record):
+class Predicted(Row):
     """A computed figure, never shown as measured. `terms` add up to `likely_seconds`.
 
     low and high are the 5th and 95th percentile of joint draws of all figures that are uncertain.
     """
 
-    strategy: str
     status: Literal["predicted"] = "predicted"
     low_seconds: PositiveSeconds
     likely_seconds: PositiveSeconds

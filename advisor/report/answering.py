@@ -17,6 +17,7 @@ from advisor.report.blocks import Fact, Finding, Verdict
 from advisor.report.recommendations import direction, measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
+from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
 from advisor.verdicts.counting import counted
@@ -135,10 +136,11 @@ def _with_choice(
         for a in profile.advice
         if a.snippet and (a.device, a.strategy) == (device.name, chosen.strategy) and a.outcome == "advice"
     ]
-    text = stored[0].snippet if stored else snippet(chosen.strategy, profile.workload, device)
+    mixes = strategies_of(profile)
+    text = stored[0].snippet if stored else snippet(chosen.strategy, profile.workload, device, mixes)
     if not text:
         return made
-    others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device)
+    others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
     further = tuple((words.name(n), words.block(c, 4_000)) for n, c in list(others.items())[:4])
     return replace(made, change=_excerpt(name, words.block(text), further))
 

@@ -15,9 +15,10 @@ from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart, recommended
+from advisor.strategies.mixes import strategies_of
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import STRATEGIES, sides_of
+from advisor.strategies.registry import sides_of
 from advisor.strategies.schedule import stage_uses
 
 AnyRow = Measured | ScriptMeasured
@@ -48,7 +49,7 @@ def places(measured: Sequence[Measured]) -> Iterator[Block]:
 
 def mix(profile: Profile) -> Iterator[Block]:
     """How the recommended strategy places each buffer, and what it copies; nothing where all are alike."""
-    strategy = next((s for s in STRATEGIES if s.name == recommended(profile)), None)
+    strategy = strategies_of(profile).get(recommended(profile) or "")
     if strategy is None:
         return
     ran, placed = profile.workload, strategy.placements(profile.workload)

@@ -11,6 +11,7 @@ from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
+from advisor.report.mixes import legend
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
@@ -76,6 +77,7 @@ def _lead(profile: Profile) -> Section:
         blocks.Failures(failures(profile)),
         blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
         answers(profile),
+        legend(profile),
         blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution", forms="html md"),
         blocks.Banners("warning", warnings, forms="txt"),
         *_further(len(warnings) - BESIDE_VERDICT),

@@ -22,7 +22,7 @@ from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
 from advisor.rules.snippets.writing import snippet
 from advisor.rules.traced import Traced
-from advisor.strategies.registry import BASELINE
+from advisor.strategies.registry import BASELINE, Strategy
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,8 @@ class Case:
     """How it was measured; None when predicted."""
     blocks: tuple[Block, ...] = ()
     """Of the final, where one was held."""
+    mixes: Mapping[str, Strategy] = field(default_factory=dict)
+    """By short name."""
 
     @property
     def recommended(self) -> str | None:
@@ -216,7 +218,7 @@ class Case:
             strategy=better.strategy,
             evidence=(*shown, subject.frame(), better.frame()),
             gain=gain(better, subject),
-            snippet=snippet(better.strategy, self.workload, self.device),
+            snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
             inferred=inferred,
         )
 

@@ -65,10 +65,15 @@ class Strategy:
             return DeviceOnly()
         if sides <= {"host"}:
             return HostOnly()
-        placement = self.placement.adapted(buffer, workload)
+        placement = self._chosen(buffer).adapted(buffer, workload)
         if buffer.external and not placement.takes_foreign_memory:
             return External(placement)
         return placement
+
+    def _chosen(self, buffer: BufferRecord) -> Placement:
+        """Before it is adapted to the buffer."""
+        del buffer
+        return self.placement
 
 
 def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:

@@ -118,7 +118,7 @@ def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Co
         Contestant(
             row.strategy,
             row.footprint.physical_bytes,
-            code_change(row.strategy),
+            code_change(row),
             left=row.strategy in left,
             dropped=row.strategy in dropped,
             alone=row.strategy in alone,

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from advisor import stats, units
 from advisor.profiles.conclusions import Recommendation, Verdict
 from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import by_memory, nothing_fits
 from advisor.verdicts.ties import Equal, break_tie, code_change, listing, sentence
 from advisor.verdicts.words import counted
 
-CodeChange = Callable[[str], int]
+CodeChange = Callable[[Row], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]
 """Seconds per frame of each strategy in every draw; the same position is the same draw for all."""
 
@@ -141,7 +142,7 @@ def _rivals(bet: _Bet) -> list[Predicted]:
 
 def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> Recommendation:
     winner, why = break_tie(
-        [Equal(r.strategy, r.likely_seconds, r.physical_bytes, code_change(r.strategy)) for r in equals]
+        [Equal(r.strategy, r.likely_seconds, r.physical_bytes, code_change(r)) for r in equals]
     )
     bet = replace(among, chosen=next(row for row in equals if row.strategy == winner))
     steps = [

@@ -12,6 +12,7 @@ from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Device, Predicted, Profile
 from advisor.profiles.sweeps import was_interrupted
+from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.recommended import Recommended, recommended
 from advisor.verdicts.comparing.rows import (
@@ -85,6 +86,9 @@ def compare(
     base, head = _loaded(base), _loaded(head)
     strategies = (strategies,) if isinstance(strategies, str) else strategies
     _require_alike(base, head, anyway=anyway)
+    mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
+    strategies = [mixes.get(name, name) for name in strategies]
+    base, head = named_by_placements(base), named_by_placements(head)
     _require_known(strategies, base, head)
     confidence = max(base.method.confidence, head.method.confidence)
     shown = (counted(base, head.preferences.objective), counted(head))
