@@ -112,7 +112,7 @@ def fake_cupy() -> Any:
         out[...] = array
         log.append("asnumpy")
 
-    def new_stream(non_blocking: bool) -> Stream:
+    def new_stream(non_blocking: bool = False) -> Stream:
         assert non_blocking, "it would wait for the null stream"
         return Stream(log, next(names))
 
@@ -200,7 +200,7 @@ class Tensor:
         assert not self.on_device
         return self.array
 
-    def copy_(self, source: Tensor, non_blocking: bool) -> None:
+    def copy_(self, source: Tensor, non_blocking: bool = False) -> None:
         assert non_blocking
         assert self.on_device != source.on_device
         assert (source if self.on_device else self).pinned, "it would block"
