@@ -112,7 +112,7 @@ def fake_cupy() -> Any:
         out[...] = array
         log.append("asnumpy")
 
-    def new_stream(non_blocking: bool = False) -> Stream:
+    def new_stream(non_blocking: bool) -> Stream:
         assert non_blocking, "it would wait for the null stream"
         return Stream(log, next(names))
 
@@ -201,9 +201,9 @@ class Tensor:
         return self.array
 
     def copy_(self, source: Tensor, non_blocking: bool = False) -> None:
-        assert non_blocking
         assert self.on_device != source.on_device
-        assert (source if self.on_device else self).pinned, "it would block"
+        host = source if self.on_device else self
+        assert host.pinned == non_blocking, "it would block, or is not awaited"
         self.array[...] = source.array
         self.log.append("set" if self.on_device else "get")
 
