@@ -61,6 +61,7 @@ class Job(Record):
     assignments: dict[str, str]
     backend: BackendName
     gpu: int
+    gpus: tuple[int, ...] = Field(default=(), description="As --gpus names them; else the first there are")
     strategy: str
     seconds: PositiveSeconds
     seed: int

@@ -30,7 +30,7 @@ from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
-from advisor.strategies.registry import BASELINE
+from advisor.strategies.registry import BASELINE, concerning
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 
 
@@ -83,7 +83,7 @@ def run(
     accept(description)
     prepared = subject.prepare(runner.launch)
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
-    available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
+    available = [s.name for s in _concerning(settings, description) if not subject.obstacle(s, description)]
     begun = Run(description, prepared.trace, (), notes=prepared.notes, script=prepared.script)
     if subject.has_final:
         order: tuple[tuple[str, ...], ...] = (tuple(promising(begun, available)),)
@@ -92,6 +92,10 @@ def run(
     begun = replace(begun, order=order)
     looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
     return runner.measure([*looks, *_timed(order)], begun, keep)
+
+
+def _concerning(settings: Settings, description: Description) -> tuple[AnyStrategy, ...]:
+    return concerning(settings.strategies, description.workload)
 
 
 def _subject(settings: Settings, directory: Path) -> Subject:
@@ -108,6 +112,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         assignments=dict(settings.assignments),
         backend="cpu" if task in ("imitate", "trace") else settings.backend,
         gpu=settings.gpu,
+        gpus=settings.gpus,
         strategy=strategy,
         seconds=settings.max_seconds * SAMPLE_SHARE,
         min_frames=_min_frames(settings),
@@ -235,7 +240,8 @@ class _Runner:
 
     def _so_far(self, begun: Run, *notes: str) -> Run:
         """Every strategy that was asked for, in the order of the table; none is left out."""
-        rows = [self._row(strategy, begun.description) for strategy in self.settings.strategies]
+        described = begun.description
+        rows = [self._row(strategy, described) for strategy in _concerning(self.settings, described)]
         ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
         taken = (sample for samples in self.samples.values() for sample in samples)
         results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))
