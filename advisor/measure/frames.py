@@ -298,14 +298,11 @@ class FrameLoop:
         """One GPU's stream gets to a mark, or another's waits for it; the mark is used in every frame."""
         here = self._backend.gpus[step.gpu]
         if step.action == "order":
-            marks, key = self._marks, (step.name, step.source)
-            return Lines(
-                ("order$(stream$, marks$[key$])",),
-                {"order$": here.order, "stream$": here.stream, "marks$": marks, "key$": key},
-            )
-        marks, key = self._marks, (step.name, step.gpu)
-        text = "marks$[key$] = mark$(None, marks$.get(key$))"
-        return Lines((text,), {"mark$": here.mark, "marks$": marks, "key$": key})
+            names = {"order$": here.order, "stream$": here.stream}
+            names |= {"marks$": self._marks, "key$": (step.name, step.source)}
+            return Lines(("order$(stream$, marks$[key$])",), names)
+        names = {"mark$": here.mark, "marks$": self._marks, "key$": (step.name, step.gpu)}
+        return Lines(("marks$[key$] = mark$(None, marks$.get(key$))",), names)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         """What of a buffer is moved, asked for when it is."""

@@ -214,7 +214,14 @@ class _Runner:
         base = job_of(self.settings, "measure", BASELINE, self.directory, "final")
         period = frames_of_a_period(stage_uses(begun.description.workload, "frame"))
         contest = Contest(
-            self.settings, base, rows, self.directory, self.launcher.session, self.clock, period=period
+            self.settings,
+            base,
+            rows,
+            self.directory,
+            self.launcher.session,
+            self.clock,
+            period=period,
+            gpus=begun.description.workload.gpus,
         )
         if not contest.possible:
             return

@@ -83,9 +83,8 @@ class Inspector:
         self._layouts = layouts
         self._backend = backend
         self._most_rows = most_rows(bound)
-        self._length_place = {
-            n: s.use.place for s in bound.setup for n in s.use.writes() if n in self._most_rows
-        }
+        lengths = self._most_rows
+        self._length_place = {n: s.use.place for s in bound.setup for n in s.use.writes() if n in lengths}
         """Where each length was written last, in the frames that are checked."""
 
     def check_annotations(
@@ -240,13 +239,8 @@ class Inspector:
         if check is None:
             return
         arguments: dict[str, Any] = {name: self.newest(name, index) for name in check.access}
-        specials = {
-            "xp": np,
-            "frame": index,
-            "stream": self._backend.stream,
-            "rng": np.random.default_rng(0),
-            "gpus": self._bound.workload.gpus,
-        }
+        specials = {"xp": np, "frame": index, "stream": self._backend.stream, "rng": np.random.default_rng(0)}
+        specials["gpus"] = self._bound.workload.gpus
         arguments.update({name: specials[name] for name in check.specials})
         outcome = check.stage.function(**arguments)
         if isinstance(outcome, (bool, np.bool_)) and not outcome:

@@ -273,10 +273,8 @@ class _Tracker:
                 self.current[name] = self.current[name] | {"host"}
         for name in moving:
             self._to_device(name, stage)
-        reads, writes = (
-            [self._memory(n, stage.place) for n in names] for names in (stage.reads(), stage.writes())
-        )
-        self._give(Step("device", stage.name, gpu=stage.gpu), reads, writes)
+        used = ([self._memory(n, stage.place) for n in names] for names in (stage.reads(), stage.writes()))
+        self._give(Step("device", stage.name, gpu=stage.gpu), *used)
         self.in_flight.add(stage.gpu)
         for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
             for name in names:
@@ -375,11 +373,8 @@ class _Tracker:
     def _awaited(self, name: str, mode: AccessMode) -> set[int]:
         """The GPUs that the host waits for before it touches the buffer."""
         writing, reading = self.being_written.get(name, set()), self.being_read.get(name, set())
-        return (
-            writing
-            | (reading if mode != "in" else set())
-            | (self.in_flight if self.traits[name].exclusive else set())
-        )
+        kernels = self.in_flight if self.traits[name].exclusive else set()
+        return writing | kernels | (reading if mode != "in" else set())
 
     def _synchronize(self, gpus: Iterable[int]) -> None:
         for gpu in sorted(gpus):

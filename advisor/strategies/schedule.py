@@ -104,8 +104,8 @@ class Step:
 
     copy-in and copy-out are the host's copies between foreign memory and the program's own. length: the host
     reads how much is valid of the buffers whose length this is. until: the host looks at the buffer that ends
-    a loop. mark and order: the stream of one GPU waits for what that of another has done up to the mark, whose
-    number is the name.
+    a loop. mark and order: the stream of one GPU waits for what that of another has done up to the mark; the
+    name is the mark's number.
     """
 
     action: Action

@@ -409,7 +409,7 @@ def _name(thing: object) -> str:
 
 
 RESERVED = ("xp", "rng", "frame", "stream", "gpu", "gpus")
-"""Parameters that stages get by name: the array module, a generator, the frame's index, the stream, the number
-of the GPU that a device stage runs on, and of how many."""
+"""Parameters that stages get by name: the array module, a generator, the frame's index, the stream, the GPU
+that a device stage runs on, and how many there are."""
 _LENGTH = 'Write {"count": Buffer(1, np.int32), "data": Buffer((4096, 4), np.float32, valid="count")}.'
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

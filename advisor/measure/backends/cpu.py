@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.schema import Device, MemoryKind, Side
-from advisor.strategies.backend import Array, Backend, Hint, HostFlag, PageLocks, host_array, ordinary_memory
+from advisor.strategies.backend import Array, Hint, HostFlag, PageLocks, host_array, ordinary_memory
 from advisor.strategies.parts import Span
 
 
@@ -33,7 +33,7 @@ class CpuBackend:
     def __init__(self) -> None:
         self.xp: Any = np
         self.stream: Any = NullStream()
-        self.gpus: tuple[Backend, ...] = (self,)
+        self.gpus: tuple[CpuBackend, ...] = (self,)
         self._owned: dict[int, Array] = {}
 
     def device(self) -> Device:

@@ -21,7 +21,7 @@ from advisor.errors import NothingMeasured
 from advisor.measure.backends.managed_calls import ManagedCalls
 from advisor.measure.backends.page_locks import watching
 from advisor.profiles.schema import Device, MemoryKind, Side
-from advisor.strategies.backend import INSTALL, Backend, Hint, HostFlag, PageLocks
+from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span
 
 _ATTRIBUTES = {
@@ -71,7 +71,7 @@ class CudaBackend:
         self._runtime = cupy.cuda.runtime
         self._gpu = gpu
         self._first = gpu if first is None else first._gpu
-        self.gpus: tuple[Backend, ...] = (self,)
+        self.gpus: tuple[CudaBackend, ...] = (self,)
         self._portable = self._require_gpu() > 1
         self._device = cupy.cuda.Device(gpu)
         self._reached: set[int] = set()
@@ -200,9 +200,8 @@ class CudaBackend:
     def identity(self) -> dict[str, str]:
         """Which GPU it is: its UUID, its place on the PCI bus, and the GPUs whose memory it can reach."""
         properties = self._runtime.getDeviceProperties(self._gpu)
-        reached = [
-            str(n) for n, gpu in enumerate(self.gpus) if gpu is not self and self._can_reach(gpu.index)
-        ]
+        others = {number: gpu.index for number, gpu in enumerate(self.gpus) if gpu is not self}
+        reached = [str(number) for number, index in others.items() if self._can_reach(index)]
         return {
             "name": properties["name"].decode(errors="replace"),
             "uuid": f"GPU-{UUID(bytes=bytes(properties['uuid'])[:16])}",

@@ -216,7 +216,7 @@ class Placement:
         return self
 
     def among_gpus(self) -> Placement:
-        """The placement of a buffer that several GPUs use and no host stage: through the host all the same."""
+        """The placement of a buffer that several GPUs use and no host stage: through the host too."""
         return self
 
     def unavailable(self, device: Device) -> str | None:

@@ -1,0 +1,36 @@
+"""A pipeline over two GPUs: what the first makes of an image is the input of the second.
+
+The strategy `peer` copies it from one GPU to the other; all others send it through the host.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+
+@workload
+def two_gpus_pipeline(n: int = 1 << 24) -> Workload:
+    """Scales n float32 values on one GPU and takes their square root on another."""
+
+    def produce(image: Out, frame: int) -> None:
+        image.fill(frame + 1)
+
+    def scale(xp, image: In, features: Out) -> None:
+        xp.multiply(image, image, out=features)
+
+    def root(xp, features: In, result: Out) -> None:
+        xp.sqrt(features, out=result)
+
+    def consume(result: In) -> None:
+        result.sum()
+
+    def check(result: In, frame: int) -> None:
+        assert (result == frame + 1).all(), "result is not the root of the square"
+
+    return Workload(
+        buffers={name: Buffer(n, np.float32) for name in ("image", "features", "result")},
+        frame=[host(produce), device(scale), device(root, gpu=1), host(consume)],
+        check=check,
+    )
