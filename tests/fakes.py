@@ -101,6 +101,8 @@ class FakeXp:
         function = getattr(np, name)
 
         def launch(*arguments: Any, **keywords: Any) -> None:
+            arrays = [a for a in (*arguments, *keywords.values()) if isinstance(a, DeviceArray)]
+            assert all(a._backend is self._backend for a in arrays), "an array of another GPU"
             plain = [_plain(a) for a in arguments]
             named = {key: _plain(value) for key, value in keywords.items()}
             self._backend.submit("kernel", lambda: function(*plain, **named))
@@ -521,6 +523,7 @@ class RecordingBackend:
             assert self._device.attributes.get("pageable_memory_access"), "the device cannot reach it"
             return
         kind, size = self.live[key]
+        assert kind != "device" or self.owner(pointer) == self.number, "memory of another GPU"
         assert nbytes == size, "another size than was allocated"
         assert bool(pointer & ON_DEVICE) == (kind != "managed"), "a host address where the device's belongs"
         assert kind not in ("pinned", "registered"), "not mapped"
