@@ -1,6 +1,10 @@
-"""A batch split over two GPUs: each adds its half, at the same time, and the host has the whole.
+"""A batch split over two GPUs: each adds its half at the same time, from one host buffer into another.
 
-Both GPUs copy from one host buffer, and into one: neither half waits for the other.
+Source: the CUDA Handbook, 9.4 and 9.5 (portable page-locked memory, multithreaded N-body): one host buffer, several
+GPUs.
+Question: how much faster are two GPUs than one where every byte comes from the host and goes back?
+Must advise: with gpus sharing one link to the host, that two copy no faster than one (one-link-for-two).
+Must not: advise copies between the GPUs: neither needs what the other makes.
 """
 
 from __future__ import annotations

@@ -191,7 +191,6 @@ class Options:
         False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
     )
 
-
     @property
     def chosen_gpus(self) -> tuple[int, ...]:
         """Those that `gpus` names; none where it is empty."""

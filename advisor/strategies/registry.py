@@ -178,8 +178,8 @@ STRATEGIES: tuple[Strategy, ...] = (
         Only for workloads on several GPUs. What one GPU made and another reads is copied between them by
         cudaMemcpyPeerAsync, with peer access enabled where the GPUs have it; everything else is as pinned.
         Good for pipelines of GPUs, above all over NVLink: two H200s copy 387 GB/s that way, and 38 GB/s
-        until peer access is enabled. Without a path between the GPUs the driver stages these copies in host
-        memory. Source: CUDA C++ Programming Guide, "Peer-to-Peer Memory Access".""",
+        until peer access is enabled. Bad for GPUs without a path between them: the driver then stages these
+        copies in host memory. Source: CUDA C++ Programming Guide, "Peer-to-Peer Memory Access".""",
     ),
     Strategy(
         "pinned-pipelined",
