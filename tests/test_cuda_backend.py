@@ -47,7 +47,7 @@ def test_one_gpu_and_one_stream_become_current(cupy: FakeCupy) -> None:
     assert cupy.calls == [("getDeviceCount",), ("use device", 0), ("Stream", True), ("enter stream",)]
 
 
-def test_further_gpus_are_opened_beside_the_first_which_stays_current(
+def test_further_gpus_are_opened_and_the_first_stays_current(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = FakeCupy(count=3)

@@ -1,10 +1,10 @@
 """A pipeline over two GPUs: what the first makes of an image is the input of the second.
 
-Source: the CUDA Handbook, 9.2 (peer-to-peer); measured on two H200s joined by NVLink: a copy between them runs at
-38 GB/s until peer access is enabled, then at 387.
+Source: The CUDA Handbook, chapter 9 (multiple GPUs, peer-to-peer). On two H200s joined by NVLink a copy
+between them runs at 38 GB/s until peer access is enabled, then at 387.
 Question: what does it save to copy from GPU to GPU in place of through the host?
-Must advise: where the GPUs can reach each other, the strategy peer (peer-access-off); where they cannot, that the
-driver stages the copies in host memory (host-staged-peer-copy).
+Must advise: where the GPUs can reach each other, the strategy peer (peer-access-off); where they cannot,
+that the driver stages the copies in host memory (host-staged-peer-copy).
 Must not: advise a copy for what stays on one GPU.
 """
 

@@ -1,7 +1,7 @@
 """A batch split over two GPUs: each adds its half at the same time, from one host buffer into another.
 
-Source: the CUDA Handbook, 9.4 and 9.5 (portable page-locked memory, multithreaded N-body): one host buffer, several
-GPUs.
+Source: The CUDA Handbook, chapters 5 (portable pinned memory) and 9 (multiple GPUs): one host buffer for
+several GPUs.
 Question: how much faster are two GPUs than one where every byte comes from the host and goes back?
 Must advise: with gpus sharing one link to the host, that two copy no faster than one (one-link-for-two).
 Must not: advise copies between the GPUs: neither needs what the other makes.
