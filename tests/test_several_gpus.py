@@ -3,15 +3,14 @@ stream dawdles."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
 from running import missing
+from several import expected, mix
 
 from advisor import Buffer, In, InOut, Out, Workload, device, host
 from advisor.errors import WorkloadError
@@ -20,7 +19,6 @@ from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.schedule import Plan, StageUse, Step, Traits
 from advisor.workloads.binding import bind
-from advisor.workloads.definition import Stage
 
 COPIES = Traits(moves="copies")
 PEER = Traits(moves="copies", peer=True)
@@ -72,7 +70,7 @@ def _told(step: Step) -> str:
 
 
 @pytest.mark.parametrize(
-    ("frame", "traits", "expected"),
+    ("frame", "traits", "wanted"),
     [
         (PIPELINE, PEER, "produce +a@0 first (0@0) [1 after 0@0] b:0>1 second -c@1 |1 consume |0"),
         (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume |0"),
@@ -82,8 +80,8 @@ def _told(step: Step) -> str:
         (SPLIT, ONE_MEMORY, "produce first second |0 |1 consume"),
     ],
 )
-def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, expected: str) -> None:
-    assert steps(frame, traits) == expected
+def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, wanted: str) -> None:
+    assert steps(frame, traits) == wanted
 
 
 def test_a_stream_waits_for_what_it_needs_and_not_for_what_comes_after_it() -> None:
@@ -131,63 +129,11 @@ def test_with_one_gpu_nothing_is_marked() -> None:
     assert not _traits_of_one_gpu(made) & {"mark", "order", "to-peer"}
 
 
-def _expected(workload: Workload, frames: int) -> dict[str, Any]:
-    """What the stages make of plain arrays, one after the other."""
-    arrays = {name: np.zeros(b.dimensions, b.element) for name, b in workload.buffers.items()}
-    stages = [(s, False) for s in workload.setup] + [(s, True) for s in workload.frame_stages] * frames
-    index, bound = 0, {s.stage.function: s for s in bind(workload).stages}
-    each = len(workload.frame_stages)
-    for number, (one, _) in enumerate(stages):
-        index = max(number - len(workload.setup), 0) // each
-        taken: dict[str, Any] = {name: arrays[name] for name in bound[one.function].access}
-        for special, value in {"xp": np, "frame": index, "gpu": one.gpu, "gpus": workload.gpus}.items():
-            if special in bound[one.function].specials:
-                taken[special] = value
-        one.function(**taken)
-    return arrays
-
-
-def _mix(seed: int) -> Workload:
-    """A random graph of stages on the host and three GPUs."""
-    dice = random.Random(seed)
-    names = "abcd"
-
-    def make(number: int, reads: str, writes: str, xp: str) -> Callable[..., object]:
-        space: dict[str, Any] = {"In": In, "InOut": InOut, "np": np}
-        taken = [f"{n}: In" for n in reads if n != writes] + [f"{writes}: InOut"]
-        adds = "; ".join(f"{xp}.add({writes}, {n}, out={writes})" for n in reads if n != writes) or "pass"
-        lines = f"def s{number}({', '.join(taken)}, frame{', xp' * (xp == 'xp')}):\n"
-        lines += f"    {xp}.multiply({writes}, 3, out={writes})\n"
-        lines += f"    {xp}.add({writes}, {number} + frame, out={writes})\n    {adds}"
-        exec(lines, space)
-        made: Callable[..., object] = space[f"s{number}"]
-        return made
-
-    def begin(a: Out, b: Out, c: Out, d: Out) -> None:
-        for number, array in enumerate((a, b, c, d)):
-            array.fill(number)
-
-    stages: list[Stage] = []
-    for number in range(7):
-        place = dice.choice((None, 0, 1, 2)) if number > 2 else number
-        reads, writes = "".join(dice.sample(names, dice.randint(0, 2))), dice.choice(names)
-        function = make(number, reads, writes, "np" if place is None else "xp")
-        stages.append(host(function) if place is None else device(function, gpu=place))
-    dice.shuffle(stages)
-
-    def end(a: In, b: In, c: In, d: In) -> None:
-        a.sum()
-
-    return Workload(
-        buffers={n: Buffer(N, np.int64) for n in names}, setup=[host(begin)], frame=[*stages, host(end)]
-    )
-
-
 @pytest.mark.parametrize("strategy", SERIAL)
 @pytest.mark.parametrize("haste", EVERY_HASTE)
 def test_results_are_right_whatever_dawdles(strategy: str, haste: Haste) -> None:
     for seed in range(12):
-        workload = _mix(seed)
+        workload = mix(seed)
         with bench(workload, strategy, RecordingBackend(gpus=3, haste=haste), listening=seed % 2 == 0) as run:
             run.loop.run_setup()
             run.loop.first_frame()
@@ -195,18 +141,18 @@ def test_results_are_right_whatever_dawdles(strategy: str, haste: Haste) -> None
                 run.loop.frame(index)
             found = {name: array.copy() for name, array in run.inspector.results(2).items()}
             assert run.backend.idle, "something was left under way"
-        for name, array in _expected(workload, 3).items():
+        for name, array in expected(workload, 3).items():
             np.testing.assert_array_equal(found[name], array, f"{name} of {seed}")
 
 
 @pytest.mark.parametrize("strategy", ["pageable", "zero-copy", "peer"])
 def test_the_cpu_device_has_as_many_gpus_as_a_workload_wants(strategy: str) -> None:
-    workload = _mix(3)
+    workload = mix(3)
     with bench(workload, strategy, CpuBackend(), listening=False) as run:
         run.loop.run_setup()
         run.loop.first_frame()
         found = run.inspector.results(0)
-        for name, array in _expected(workload, 1).items():
+        for name, array in expected(workload, 1).items():
             np.testing.assert_array_equal(found[name], array)
 
 
