@@ -61,5 +61,5 @@ def mix(seed: int, gpus: int = 3, n: int = 8) -> Workload:
         a.sum()
 
     return Workload(
-        buffers={n: Buffer(n, np.int64) for n in names}, setup=[host(begin)], frame=[*stages, host(end)]
+        buffers={name: Buffer(n, np.int64) for name in names}, setup=[host(begin)], frame=[*stages, host(end)]
     )
