@@ -89,6 +89,7 @@ class Arguments(TypedDict, total=False):
     placement: Mapping[str, str] | None
     targets: str | Sequence[str]
     gpu: int | None
+    gpus: str
     no_gpu: bool
     objective: str | None
     indifference: str | float | None
@@ -127,7 +128,7 @@ def profile(
         said = configuration.arguments(workload=str(target), **given)
         found = configuration.places(said)
         asked = configuration.merged(found)
-        backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
+        backend = choose_backend(asked.first_gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
         made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
         with make_progress(quiet=asked.quiet) as progress:
             return Profile.of(pipeline.profile(made, progress, keep_in=folder))

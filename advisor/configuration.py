@@ -202,7 +202,8 @@ def make_settings(
         arguments=asked.arguments if script else None,
         assignments=parse_assignments(asked.parameters),
         backend=backend,
-        gpu=asked.gpu or 0,
+        gpu=asked.first_gpu or 0,
+        gpus=_different(asked),
         strategies=strategies,
         targets=targets,
         rounds=asked.rounds,
@@ -219,6 +220,18 @@ def make_settings(
         nsys=asked.nsys,
         keep_reports=asked.keep_nsys,
     )
+
+
+def _different(asked: Options) -> tuple[int, ...]:
+    """The GPUs of --gpus. Raises `UsageError` for one named twice, and beside --gpu."""
+    gpus = asked.chosen_gpus
+    if gpus and asked.gpu is not None:
+        raise UsageError("--gpu and --gpus contradict each other", next_step="Omit --gpu.")
+    if len(set(gpus)) < len(gpus):
+        raise UsageError(
+            f"--gpus {asked.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
+        )
+    return gpus
 
 
 @contextmanager

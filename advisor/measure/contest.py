@@ -60,6 +60,8 @@ class Contest:
     block_seconds: float = BLOCK_SECONDS
     period: int = 1
     """Frames after which stages that run in some only begin anew: a block is whole periods."""
+    gpus: int = 1
+    """How many the workload's stages run on."""
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
@@ -184,10 +186,10 @@ class Contest:
         timed = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(timed, windows, self.windows.why(row.strategy))
-        return with_blocks(row, blocks, off[row.strategy]).model_copy(update=more)
+        return with_blocks(row, blocks, off[row.strategy], self.gpus).model_copy(update=more)
 
 
-def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measured:
+def with_blocks(row: Measured, blocks: Sequence[Block], margin: float, gpus: int = 1) -> Measured:
     """The row with the blocks' times: the mean frame of each block, by process; `margin` as of `margins`."""
     processes = sorted({block.process for block in blocks})
     rounds = [[block.period_seconds for block in blocks if block.process == process] for process in processes]
@@ -216,7 +218,7 @@ def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measur
             "stopped": (),
         }
     )
-    return accounted(timed, stages)
+    return accounted(timed, stages, gpus)
 
 
 def _outside(row: Measured, reason: str) -> Measured:

@@ -62,6 +62,7 @@ class Job(Record):
     assignments: dict[str, str]
     backend: BackendName
     gpu: int
+    gpus: tuple[int, ...] = Field(default=(), description="As --gpus names them; else the first there are")
     strategy: str
     mixes: dict[str, MixRecord] = Field(default_factory=dict, description="By short name")
     seconds: PositiveSeconds

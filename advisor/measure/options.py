@@ -112,6 +112,14 @@ class Options:
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
     )
+    gpus: str = _gpu(
+        "",
+        "GPUs of a workload on several, in its order: 0,1 (default: the first there are).",
+        "NUMBERS",
+        give="Give the numbers of different GPUs with commas: 0,1.",
+        limits={"pattern": "^[0-9]{1,4}(,[0-9]{1,4})*$"},
+        script=False,
+    )
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
     objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
         None,
@@ -190,6 +198,16 @@ class Options:
     quiet: bool = _output(
         False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
     )
+
+    @property
+    def chosen_gpus(self) -> tuple[int, ...]:
+        """Those that `gpus` names; none where it is empty."""
+        return tuple(map(int, self.gpus.split(","))) if self.gpus else ()
+
+    @property
+    def first_gpu(self) -> int | None:
+        """That which `gpus` or `gpu` names, if any."""
+        return self.chosen_gpus[0] if self.gpus else self.gpu
 
 
 _KEYS = {

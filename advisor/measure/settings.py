@@ -38,6 +38,8 @@ class Settings:
     """A script's own arguments; None where the file is a workload."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
+    gpus: tuple[int, ...] = ()
+    """Those of a workload on several GPUs, in its order; where empty, the first that there are."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False

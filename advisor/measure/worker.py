@@ -192,6 +192,7 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     if job.task == "reference":
         return _run_reference(job, backend)
     loaded = afresh(job)()
+    backend.open_gpus(loaded.record.gpus, job.gpus)
     if job.task in ("imitate", "trace"):
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     _require(loaded, backend)
@@ -216,6 +217,7 @@ def _require(loaded: Loaded, backend: Backend) -> None:
 def _run_reference(job: Job, backend: Backend) -> Outcome:
     """What is described is what runs first; one load at a time is held, since they may hold much."""
     waiting, ranges = [afresh(job)()], Ranges()
+    backend.open_gpus(waiting[0].record.gpus, job.gpus)
     described = tasks.described(backend, waiting[0].record)
     described = described.model_copy(update={"cautions": waiting[0].cautions})
     (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")

@@ -85,7 +85,7 @@ def compare(profile: Profile) -> ModelAgainstRun:
 def learned(profile: Profile, target: Machine) -> Learned:
     """What a measured profile knows better than the trace. Of a CPU's profile that is nothing."""
     measured = profile.measured()
-    if profile.device.kind != "cuda" or not measured:
+    if profile.device.kind != "cuda" or not measured or profile.workload.gpus > 1:
         return Learned(profile.traffic)
     # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very
     # kind of device where all attributes agree that both have.

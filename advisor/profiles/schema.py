@@ -35,6 +35,8 @@ FORMAT = 2
 
 MOST_PERIOD = 1000
 """Frames of a period: blocks are whole periods."""
+MOST_GPUS = 16
+"""Of one workload: as many as one host of today has."""
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -90,6 +92,7 @@ class StageRecord(Record):
     )
     loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
+    gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Of the workload's GPUs, which it runs on")
 
 
 class WorkloadRecord(Record):
@@ -107,6 +110,11 @@ class WorkloadRecord(Record):
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
         """The stages of a frame in order, of one side or both."""
         return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its stages run on; 1 where none runs on any."""
+        return 1 + max((stage.gpu for stage in self.stages), default=0)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
