@@ -60,6 +60,12 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Paired(Compared):
+    """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
+    its strategies together."""
+
+
+@dataclass(frozen=True)
 class OneSided:
     """A strategy with figures in one profile alone, and why the other has none."""
 
