@@ -146,7 +146,9 @@ def run_versions(
     question = Question(tuple(limits), asked.indifference or INDIFFERENCE)
     with _sides(made, base, head, against) as (before, now, told, note):
         versions = Versions(before, now, named, question)
-        made_of = pipeline.compare_versions(versions, told, progress, anyway=anyway, launcher=launcher, note=note)
+        made_of = pipeline.compare_versions(
+            versions, told, progress, anyway=anyway, launcher=launcher, note=note
+        )
     return VersionComparison(**{part.name: getattr(made_of, part.name) for part in fields(made_of)})
 
 

@@ -141,7 +141,10 @@ def compare_versions(
         )
     sides = ((asked.base, both.base), (asked.head, both.head))
     base, head = (_concluded_version(settings, found, begun) for settings, found in sides)
-    notes = (*filter(None, (note,)), *differences(*(side.description.workload for side in (both.base, both.head))))
+    notes = (
+        *filter(None, (note,)),
+        *differences(*(side.description.workload for side in (both.base, both.head))),
+    )
     return comparing_versions(base, head, _version_run(both, asked, told, notes))
 
 
@@ -151,9 +154,7 @@ def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
     return _published(conclude(hidden, settings.targets, settings.strategies), settings)
 
 
-def _version_run(
-    both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]
-) -> VersionRun:
+def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:
     """What the final of two versions said."""
     final, judged = both.final, both.final.judged()
     steps = final.steps()

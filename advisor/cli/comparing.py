@@ -61,8 +61,9 @@ def compare(
         if run:
             page, rulings = _run(base, head, against, strategy, gates, anyway, quiet, no_environment, given)
         else:
-            _require_no_run(head, against, given)
-            page, rulings = _compare(base, head, strategy, gates, anyway, no_environment)
+            page, rulings = _compare(
+                base, _without_run(head, against, given), strategy, gates, anyway, no_environment
+            )
         paths = [] if form else pages.write(page, directory, wanted)
     put(pages.render(page, form) if form else text(page, quiet=quiet, details=details))
     if not form:
@@ -72,7 +73,12 @@ def compare(
 
 
 def _compare(
-    base: Path, head: Path, strategy: Sequence[str] | None, gates: Sequence[Gate], anyway: bool, no_environment: bool
+    base: Path,
+    head: Path,
+    strategy: Sequence[str] | None,
+    gates: Sequence[Gate],
+    anyway: bool,
+    no_environment: bool,
 ) -> tuple[Page, tuple[Ruling, ...]]:
     """Of two profiles."""
     from advisor import pipeline
@@ -91,8 +97,8 @@ def _compare(
     return pages.comparison_page(found, rulings, (_called(base, head), _called(head, base))), rulings
 
 
-def _require_no_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> None:
-    """Raises `UsageError` for what only a run of versions has."""
+def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> Path:
+    """HEAD's profile. Raises `UsageError` without one, and for what only a run of versions has."""
     if head is None:
         raise UsageError(
             "compare takes two profiles, BASE and HEAD",
@@ -102,6 +108,7 @@ def _require_no_run(head: Path | None, against: str | None, given: Mapping[str, 
     said += ["against"] if against is not None else []
     if said:
         raise UsageError(f"--{said[0]} has no effect without --run", next_step="Add --run, or omit it.")
+    return head
 
 
 def _run(

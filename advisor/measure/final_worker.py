@@ -23,6 +23,7 @@ from typing import Any, TextIO
 
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
+from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
 from advisor.measure.final_messages import (
     BlockBegun,
@@ -46,6 +47,7 @@ from advisor.measure.process import die_with_parent, start_here
 from advisor.measure.sampling import Clock, breakdown, by_period, quiet, timed_block
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
+from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
 from advisor.strategies.backend import Backend
@@ -201,7 +203,10 @@ class Final:
         begin = self.clock()
         loaded = self.made[job.file]()
         made = self.clock() - begin
-        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding))
+        clock = self.clock if self.job.jobs else perf_counter
+        standing = stack.enter_context(
+            stand(job, loaded, self.backend, ranges, padding=padding, clock=clock)
+        )
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
             begun, _ = compared(job, standing, comparing, math.inf)
@@ -260,7 +265,10 @@ def main(arguments: list[str]) -> None:
         )
 
     backend = open_backend(job.base.backend, job.base.gpu)
-    final = Final(job, backend, afresh, perf_counter)
+    clock: Clock = perf_counter
+    if job.jobs and isinstance(backend, CpuBackend):
+        clock = backend.clock = undelayed()
+    final = Final(job, backend, afresh, clock)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))

@@ -94,7 +94,9 @@ def base_of(found: Repository, against: str | None) -> Base:
         if commit is None:
             raise UsageError(
                 f"git knows no revision {against!r}",
-                next_step=_SHALLOW if found.shallow else "List branches and tags with `git branch -a`, `git tag`.",
+                next_step=_SHALLOW
+                if found.shallow
+                else "List branches and tags with `git branch -a`, `git tag`.",
             )
         return Base(commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10])
     head = found.commit("HEAD")

@@ -138,7 +138,8 @@ def _final(
         raise NothingMeasured(f"no strategy has figures in both BASE and HEAD: {told}")
     settings = {BASE: versions.base, HEAD: versions.head}
     jobs = {
-        version: job_of(of, "measure", BASELINE, directory / version, "final") for version, of in settings.items()
+        version: job_of(of, "measure", BASELINE, directory / version, "final")
+        for version, of in settings.items()
     }
     shared = set.intersection(*(set(found.description.compiled) for found in runs.values()))
     return VersionFinal(

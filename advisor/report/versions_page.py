@@ -10,7 +10,7 @@ from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
 from advisor.verdicts.comparing import Ruling, VersionComparison
-from advisor.verdicts.versions import REST, Change
+from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
 
 _MOST_PARTS = 6
 _TIMES = 2.0
@@ -28,7 +28,8 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
     run, workload = found.run, words.name(found.head.workload.name)
     where = words.name(found.head.device.name)
     sides = tuple(
-        blocks.Fact(side, words.line(told, 200)) for side, told in zip(("BASE", "HEAD"), run.versions, strict=True)
+        blocks.Fact(side, words.line(told, 200))
+        for side, told in zip(("BASE", "HEAD"), run.versions, strict=True)
     )
     device = found.devices[0]
     table = figures(device, where, 1, found)
@@ -70,21 +71,27 @@ def answer(found: VersionComparison) -> str:
     """The one line: by how much, under what, and which part of a frame."""
     run = found.run
     if not run.judged.ratios:
-        return "open: no strategy has blocks of both versions; give it more time (--max-seconds)"
-    if not run.judged.trusted and run.judged.noise:
-        return f"untrusted: a second copy of HEAD takes {_share(run.judged.noise)} of HEAD's time: repeat the run"
-    shown = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
-    by_words = words.grouped(shown, lambda name: shown[name])
-    ordered = sorted(by_words, key=lambda text: _RANK[text.partition(" ")[0]])
+        return "open: no strategy has blocks of both versions; give it more time: --max-seconds"
+    if run.judged.noise and not run.judged.trusted:
+        return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
+    said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
     told = []
-    for text in ordered:
-        names = by_words[text]
-        where = _where(run.changes[names[0]], run.judged.ratios[names[0]])
-        told.append(f"{text} under {words.listing(words.code(name) for name in names)}{where}")
+    for text, names in sorted(words.grouped(said, lambda name: said[name]).items(), key=_urgency):
+        listed = words.listing(words.code(name) for name in names)
+        part = _where(run.changes[names[0]], run.judged.ratios[names[0]])
+        told.append(f"{text} under {listed}{part}")
+    more = run.judged.seconds_more
+    if run.judged.open and more:
+        told.append(f"some {units.digits(more, 2)} s more would settle it")
     return "; ".join(told)
 
 
-_RANK = {"slower": 0, "open:": 1, "faster": 2, "at": 3, "the": 4}
+_URGENCY = ("slower", "open:", "faster", "at", "the")
+"""First words of what is said of a strategy, in the order in which they are told."""
+
+
+def _urgency(told: tuple[str, list[str]]) -> int:
+    return _URGENCY.index(told[0].partition(" ")[0])
 
 
 def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
@@ -92,30 +99,29 @@ def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
     if ratio.low > 1 or ratio.high < 1:
         return f"{'slower' if ratio.low > 1 else 'faster'} by {_share(ratio)}"
     if question.same(ratio):
-        return f"the same within {units.percent(question.indifference)} ({_ends(ratio)})"
+        return f"the same within {units.digits(question.indifference * 100)} % ({_ends(ratio)})"
     if name not in found.run.judged.open:
         return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
-    more = found.run.judged.seconds_more
-    step = f", some {units.digits(more)} s more would settle it" if more and name == found.run.judged.open[0] else ""
-    return f"open: {_ends(ratio)} of BASE's time more{step}"
+    return f"open: {_ends(ratio)}"
 
 
 def _share(ratio: stats.Ratio) -> str:
-    """`7 % (5 to 9)`; of twice and more `2.4 times (2.2 to 2.6)`."""
-    if ratio.value >= _TIMES or ratio.value <= 1 / _TIMES:
-        value, low, high = (x if ratio.value > 1 else 1 / x for x in (ratio.value, ratio.low, ratio.high))
-        ends = sorted((low, high))
-        return f"a factor of {units.digits(value)} ({units.digits(ends[0])} to {units.digits(ends[1])})"
+    """`7.0 % (5.1 to 8.9)`; of twice and more `a factor of 2.4 (2.2 to 2.6)`."""
+    if not 1 / _TIMES < ratio.value < _TIMES:
+        value, *ends = (x if ratio.value > 1 else 1 / x for x in (ratio.value, ratio.low, ratio.high))
+        return f"a factor of {units.digits(value)} ({' to '.join(map(units.digits, sorted(ends)))})"
     low, high = sorted((abs(ratio.low - 1), abs(ratio.high - 1)))
     return f"{_percent(abs(ratio.value - 1))} ({_number(low)} to {_number(high)})"
 
 
 def _ends(ratio: stats.Ratio) -> str:
-    return f"{_number(ratio.low - 1)} to {_percent(ratio.high - 1)}"
+    """`1.2 % less to 3.4 % more`."""
+    ends = (f"{_percent(abs(end - 1))} {'less' if end < 1 else 'more'}" for end in (ratio.low, ratio.high))
+    return f"{' to '.join(ends)} time"
 
 
 def _number(share: float) -> str:
-    return units.digits(share * 100, 2) if abs(share) < 10 else units.digits(share * 100)
+    return f"{share * 100:.1f}" if share < 0.0995 else f"{share * 100:.0f}"
 
 
 def _percent(share: float) -> str:
@@ -138,7 +144,7 @@ def _name(label: str) -> str:
 
 
 def _signed(seconds: float) -> str:
-    return f"{'+' if seconds >= 0 else '-'}{units.seconds(abs(seconds))}"
+    return f"{'+' if seconds >= 0 else '-'}{units.seconds(abs(seconds), 2)}"
 
 
 def _how(found: VersionComparison) -> str:
@@ -149,7 +155,7 @@ def _how(found: VersionComparison) -> str:
         f"a process, {units.percent(found.confidence)} intervals."
     ]
     if judged.noise:
-        told.append(f"A second copy of HEAD differs from HEAD by {_ends(judged.noise)}.")
+        told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
     if run.apart:
         told.append(
             f"The versions ran in processes of their own that alternate ({words.line(run.apart, 200)}), which "
@@ -166,7 +172,6 @@ def _parts(found: VersionComparison) -> Section:
 
 
 def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
-    interval = f"{units.percent(0.95)} interval"
     rows = tuple(
         blocks.Row(
             _name(each.part),
@@ -182,15 +187,18 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
     )
     return blocks.Table(
         "parts",
-        f"part of a frame under {strategy}",
+        "part of a frame",
         (
             blocks.Column("BASE"),
             blocks.Column("HEAD"),
-            blocks.Column("HEAD - BASE", notes=interval, brief="difference"),
+            blocks.Column(
+                "HEAD - BASE", notes=f"{units.percent(PARTS_CONFIDENCE)} interval", brief="difference"
+            ),
             blocks.Column("verdict", figures=False),
         ),
         rows,
-        caption=f"Under {words.code(strategy)}, seconds of a frame; {REST} is what the steps leave of it.",
+        caption=f"Under {words.code(strategy)}. {REST.capitalize()} is what the other parts leave of a frame.",
+        title=f"Parts of a frame under {strategy}:",
         codes=False,
     )
 

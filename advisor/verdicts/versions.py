@@ -1,7 +1,7 @@
 """HEAD against BASE from a final that held both: ratios, whether what was asked is answered, what comes next.
 
 The contestants are versions of the code under a strategy; a second copy of HEAD is the check on the run itself.
-Of the error that all claims may make together (5 %), each look spends its share (`choice.SPENDING`), divided
+Of the error that all claims may make together (2.5 %), each look spends its share (`choice.SPENDING`), divided
 among the strategies (Bonferroni). A pure function of the blocks.
 """
 
@@ -20,7 +20,10 @@ from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step, next_step, s
 BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
 """Versions within this share of one another are the same, where no gate asks for another."""
-CONFIDENCE = 0.95
+CONFIDENCE = 0.975
+"""Of all ratios at all looks: the same code twice is told apart in at most 1 of 40 runs."""
+PARTS_CONFIDENCE = 0.95
+"""Of the differences of all parts of a frame together."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class Entry:
     @property
     def names(self) -> dict[str, str]:
         """All contestants, to their strategies."""
-        both = {named(version, strategy): strategy for strategy in self.strategies for version in (BASE, HEAD)}
+        both = {
+            named(version, strategy): strategy for strategy in self.strategies for version in (BASE, HEAD)
+        }
         return both | {self.control: self.strategies[0]}
 
 
@@ -110,12 +115,13 @@ def judged(
     kept = tuple(blocks)
     seen = {block.contestant for block in kept} - set(left)
     names = [name for name in entry.names if name in seen]
-    pairs = _paired(kept, names, entry)
+    pairs = _paired(_merged(kept, entry), [n for n in names if n != entry.control], entry)
+    both = _paired(kept, names, entry)
     here = [s for s in entry.strategies if {named(BASE, s), named(HEAD, s)} <= seen]
     certainty = 1 - (1 - CONFIDENCE) * share / max(1, len(here))
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
     second, first = entry.control, named(HEAD, entry.strategies[0])
-    noise = ratio(pairs.among([second, first]), certainty) if {second, first} <= seen else None
+    noise = ratio(both.among([second, first]), certainty) if {second, first} <= seen else None
     told = Judged(
         ratios,
         noise,
@@ -128,6 +134,18 @@ def judged(
         return told
     more = _seconds_more(pairs, told.open, question, certainty, pace)
     return replace(told, step=next_step(pairs, pace), seconds_more=more)
+
+
+def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
+    """HEAD's two copies as one: the geometric mean of their blocks in a round."""
+    again = {(b.process, b.round): b.seconds for b in blocks if b.contestant == entry.control}
+    first = named(HEAD, entry.strategies[0])
+    return [
+        replace(b, seconds=math.sqrt(b.seconds * again[b.process, b.round]))
+        if b.contestant == first and (b.process, b.round) in again
+        else b
+        for b in blocks
+    ]
 
 
 def _paired(blocks: Sequence[Block], names: Sequence[str], entry: Entry) -> Pairs:
@@ -213,20 +231,27 @@ def changes(steps: Sequence[Steps], entry: Entry, strategy: str) -> tuple[Change
     if not frame or len(frame) == len(mine):
         return ()
     whole = math.fsum(frame) / len(frame)
-    parts = [(each, each.parts()) for each in mine]
+    told = [(each, each.parts()) for each in mine]
+    parts = tuple(dict.fromkeys(chain.from_iterable(seconds for _, seconds in told)))
     found = []
-    for part in dict.fromkeys(chain.from_iterable(told for _, told in parts)):
-        sides = [
-            [told[part] for each, told in parts if each.contestant == name and part in told] for name in names
-        ]
-        base, head = (math.fsum(side) / len(side) if side else None for side in sides)
-        blocks = [_share(each, told.get(part, 0.0) / whole) for each, told in parts]
-        pairs = _paired(blocks, names, entry)
-        half = float(pairs.half_widths(CONFIDENCE, 1)[1, 0]) * whole
+    for part in parts:
+        pairs = _paired(
+            [_share(each, seconds.get(part, 0.0) / whole) for each, seconds in told], names, entry
+        )
+        half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * whole
         middle = float(pairs.difference[1, 0]) * whole
+        base, head = (_mean(told, name, part) for name in names)
         found.append(Change(part, base, head, middle - half, middle + half))
     return tuple(sorted(found, key=lambda change: -abs(change.seconds)))
 
 
+def _mean(told: Sequence[tuple[Steps, Mapping[str, float]]], name: str, part: str) -> float | None:
+    """Seconds of the part in that contestant's frames; None where it has none."""
+    seconds = [parts[part] for each, parts in told if each.contestant == name and part in parts]
+    return math.fsum(seconds) / len(seconds) if seconds else None
+
+
 def _share(each: Steps, share: float) -> Block:
-    return Block(each.process, each.round, each.contestant, each.place, math.exp(max(-50.0, min(share, 50.0))))
+    return Block(
+        each.process, each.round, each.contestant, each.place, math.exp(max(-50.0, min(share, 50.0)))
+    )

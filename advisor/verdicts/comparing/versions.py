@@ -42,7 +42,7 @@ class VersionComparison(Comparison):
 def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:
     """What one run said of the two."""
     rows = tuple(
-        Paired(*run.rows[strategy], ratio, _outcome(run, strategy))
+        Paired(*run.rows[strategy], ratio, _outcome(run, strategy), run.judged.trusted)
         for strategy, ratio in run.judged.ratios.items()
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
