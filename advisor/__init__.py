@@ -40,6 +40,7 @@ __all__ = [
     "InOut",
     "Out",
     "Profile",
+    "VersionComparison",
     "Workload",
     "__version__",
     "compare",

@@ -107,9 +107,9 @@ def compare_versions(
 ) -> VersionComparison:
     """Runs two versions of a workload and compares them, as `advisor compare --run` does.
 
-    base, head: two files, each "FILE" or "FILE::NAME"; or one file, whose working tree is HEAD and which at the
-    revision `against` is BASE (by default the merge base with the remote's default branch). `strategies` take
-    part beside the baseline and the recommended one. Raises `AdvisorError` as the command does.
+    base, head: two files, each "FILE" or "FILE::NAME"; or one file, whose working tree is HEAD and which at
+    the revision `against` is BASE (by default the merge base with the remote's default branch). `strategies`
+    take part beside the baseline and the recommended one. Raises `AdvisorError` as the command does.
     """
     _require_no_import()
     given = {"parameters": _assignments(parameters or {}), **arguments}
@@ -136,7 +136,7 @@ def run_versions(
     began: float | None = None,
     launcher: Launcher | None = None,
 ) -> VersionComparison:
-    """`compare_versions` for options that were read; `limits` are those of gates, which end the run sooner."""
+    """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner."""
     asked = configuration.merged(found)
     made = configuration.make_settings(found, backend=backend, command=command)
     begin = time.monotonic() if began is None else began

@@ -116,7 +116,7 @@ def compare_versions(
 ) -> VersionComparison:
     """Runs BASE and HEAD and says what differs. told: what the two are, in words, to which `note` adds.
 
-    Raises `AdvisorError` where one of them cannot be run, or their frames do different work (but for `anyway`).
+    Raises `AdvisorError` where one of them cannot be run, or frames do different work (but for `anyway`).
     """
     begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
@@ -151,7 +151,7 @@ def compare_versions(
 def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
     complete = _assembled(settings, found, _ended(begun, found, settings))
     hidden = anonymous(complete, include_host=settings.include_host)
-    return _published(conclude(hidden, settings.targets, settings.strategies), settings)
+    return _published(conclude(hidden, settings.targets), settings)
 
 
 def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:

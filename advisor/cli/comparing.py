@@ -1,4 +1,4 @@
-"""`advisor compare`: two profiles side by side, or two versions that are run, and gates on what came of it."""
+"""`advisor compare`: two profiles side by side, or two versions that are run; gates on what came of it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Alternating:
 
     def ready(self) -> bool:
         """See `Session`."""
-        return all([session.ready() for session in self._each])
+        return all(session.ready() for session in self._each)
 
     def round(self, request: FinalRound) -> Iterator[Message]:
         """See `Session`: each block is a request of its own to the process that has the contestant."""

@@ -95,7 +95,7 @@ class Held:
     unmeasurable: str = ""
     """Why there are no windows for energy, where each block was to be one."""
     steps: list[Block] = field(default_factory=list)
-    """Of versions: what each step of a frame took after a block, in place of the block's host stages."""
+    """Of versions: blocks with what each step of a frame took after them, in place of their host stages."""
 
 
 def hold(
@@ -309,9 +309,7 @@ class _Final:
                 self.held.left.pop(message.block.contestant, None)
             self.held.blocks.append(message.block)
             if message.steps:
-                stages = {f"host:{n}": spent for n, spent in message.block.host_seconds.items()}
-                told = {"host_seconds": message.steps | stages}
-                self.held.steps.append(message.block.model_copy(update=told))
+                self.held.steps.append(message.block.model_copy(update={"host_seconds": message.steps}))
             self.keep(message.block)
             return message.warming_seconds
         if isinstance(message, RoundDone):

@@ -1,14 +1,13 @@
-"""Versions of the user's code apart from one another: each with modules, import paths and a folder of its own.
+"""Versions of the user's code apart from one another: modules, import paths, a folder.
 
 A version's own modules are all that it imports from outside the libraries' folders, so two versions of
-`helpers.py` never meet in `sys.modules`. Of a version that is a checkout of its own, what would be found in the
-user's (by PYTHONPATH, an editable install, the working directory) is found at the same place in the checkout.
+`helpers.py` never meet in `sys.modules`. Of a version that is a checkout of its own, what would be found in
+the user's (by PYTHONPATH, an editable install, the working directory) is found in the same place there.
 """
 
 from __future__ import annotations
 
 import importlib.machinery
-import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -139,6 +138,6 @@ class _Moved(MetaPathFinder):
 
 def same_folder(user: Path, checkout: Path) -> Path:
     """The working directory's place in the checkout; itself where it lies elsewhere or is not there."""
-    here = Path(os.getcwd()).resolve()
+    here = Path.cwd().resolve()
     there = checkout / here.relative_to(user.resolve()) if here.is_relative_to(user.resolve()) else here
     return there if there.is_dir() else here

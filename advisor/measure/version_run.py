@@ -55,7 +55,7 @@ def run_versions(
     recommended: Callable[[Run], str | None],
     clock: Clock = time.monotonic,
 ) -> Both:
-    """Measures both. accept: is shown HEAD's description and BASE's, and raises where they cannot be compared.
+    """Measures both. accept: is shown HEAD's description and BASE's, and raises where those do not compare.
 
     Raises `AdvisorError`, which names the version, where one cannot be run or measured.
     """

@@ -77,7 +77,7 @@ def answer(found: VersionComparison) -> str:
     said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
     told = []
     for text, names in sorted(words.grouped(said, lambda name: said[name]).items(), key=_urgency):
-        listed = words.listing(words.code(name) for name in names)
+        listed = words.listing(map(words.name, names))
         part = _where(run.changes[names[0]], run.judged.ratios[names[0]])
         told.append(f"{text} under {listed}{part}")
     more = run.judged.seconds_more
@@ -130,7 +130,7 @@ def _percent(share: float) -> str:
 
 def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
     """The part that has most of the difference, where one surely has some of it."""
-    if 1 >= ratio.low and ratio.high >= 1:
+    if ratio.low <= 1 <= ratio.high:
         return ""
     slower = ratio.value > 1
     of_it = [c for c in changes if c.sure and (c.seconds > 0) == slower]
@@ -138,9 +138,9 @@ def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
 
 
 def _name(label: str) -> str:
-    """`stage blend`, as the page calls a step's label."""
+    """stage blend, as the page calls a step's label."""
     side, colon, stage = label.partition(":")
-    return f"{_KINDS[side]} {words.code(stage)}" if colon else _COPIES.get(label, label)
+    return f"{_KINDS[side]} {words.name(stage)}" if colon else _COPIES.get(label, label)
 
 
 def _signed(seconds: float) -> str:
@@ -158,8 +158,8 @@ def _how(found: VersionComparison) -> str:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
     if run.apart:
         told.append(
-            f"The versions ran in processes of their own that alternate ({words.line(run.apart, 200)}), which "
-            f"makes the interval {units.digits(judged.wider, 2)} times as wide as blocks alone would."
+            f"The versions ran in processes of their own that alternate ({words.line(run.apart, 200)}), "
+            f"which makes the interval {units.digits(judged.wider, 2)} times as wide as blocks alone would."
         )
     told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
     return " ".join(told)
@@ -183,7 +183,7 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
             ),
             rank=0 if each.sure else 1,
         )
-        for each in told[:_MOST_PARTS]
+        for each in [each for each in told if each.part != REST or each.sure][:_MOST_PARTS]
     )
     return blocks.Table(
         "parts",
@@ -197,7 +197,7 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
             blocks.Column("verdict", figures=False),
         ),
         rows,
-        caption=f"Under {words.code(strategy)}. {REST.capitalize()} is what the other parts leave of a frame.",
+        caption=f"Under {words.name(strategy)}. {REST.capitalize()} is what is left of a frame.",
         title=f"Parts of a frame under {strategy}:",
         codes=False,
     )

@@ -1,8 +1,8 @@
 """HEAD against BASE from a final that held both: ratios, whether what was asked is answered, what comes next.
 
-The contestants are versions of the code under a strategy; a second copy of HEAD is the check on the run itself.
-Of the error that all claims may make together (2.5 %), each look spends its share (`choice.SPENDING`), divided
-among the strategies (Bonferroni). A pure function of the blocks.
+The contestants are versions of the code under a strategy; a second copy of HEAD is the check on the run.
+Of the error that all claims may make together (2.5 %), each look spends its share (`choice.SPENDING`),
+divided among the strategies (Bonferroni). A pure function of the blocks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PARTS_CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Question:
-    """What the final is to answer for each strategy: whether HEAD is slower by more than the `limits` of gates;
-    without any whether it is slower, faster, or within the indifference."""
+    """What the final is to answer for each strategy: whether HEAD is slower by more than the `limits` of
+    gates; without any whether it is slower, faster, or within the indifference."""
 
     limits: tuple[float, ...] = ()
     indifference: float = INDIFFERENCE
@@ -76,9 +76,9 @@ def named(version: str, strategy: str) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the blocks say. `ratios` are HEAD's time over BASE's, by strategy, those that have blocks of both.
+    """What the blocks say. `ratios` are HEAD's time over BASE's, by strategy, where both have blocks.
 
-    `noise` is the second copy of HEAD over the first. `open` are the strategies whose question is not answered.
+    `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered.
     `wider`: how many times as wide the intervals are as blocks alone would make them.
     """
 
@@ -222,8 +222,8 @@ REST = "waiting and launching"
 def changes(steps: Sequence[Steps], entry: Entry, strategy: str) -> tuple[Change, ...]:
     """By part of a frame, the largest difference first. Parts go by their labels in both versions.
 
-    Differences are taken inside rounds, as those of frames. The estimate works on logarithms; a part's share of
-    BASE's mean frame takes the logarithm's place, so that differences are linear and a part may be 0.
+    Differences are taken inside rounds, as those of frames. The estimate works on logarithms; a part's share
+    of BASE's mean frame takes the logarithm's place, so that differences are linear and a part may be 0.
     """
     names = [named(BASE, strategy), named(HEAD, strategy)]
     mine = [each for each in steps if each.contestant in names]

@@ -16,8 +16,8 @@ from advisor.verdicts.versions import CONFIDENCE, Change, Judged, Question
 
 @dataclass(frozen=True)
 class VersionRun:
-    """What the final said. `rows` are BASE's and HEAD's with its times, by strategy; `changes` by strategy what
-    the parts of a frame differ by, `left` why a contestant has no figures, `apart` why versions had processes
+    """What the final said. `rows` are BASE's and HEAD's with its times, by strategy; `changes` are what the
+    parts of a frame differ by. `left`: why a contestant has no figures; `apart`: why versions had processes
     of their own."""
 
     judged: Judged
@@ -33,8 +33,8 @@ class VersionRun:
 
 @dataclass(frozen=True)
 class VersionComparison(Comparison):
-    """HEAD against BASE, two versions of the code in one run. The first device is the measured one; others have
-    predictions, whose recommendations are compared."""
+    """HEAD against BASE, two versions of the code in one run. The first device is the measured one; of others
+    that both predict for, recommendations are compared."""
 
     run: VersionRun = field(kw_only=True)
 
@@ -86,7 +86,7 @@ def require_same_frames(base: WorkloadRecord, head: WorkloadRecord) -> None:
         before, now = base.parameters[name], head.parameters[name]
         if before != now:
             raise UsageError(
-                f"the parameter {name} is {before} in BASE and {now} in HEAD, so their frames do different work",
+                f"the parameter {name} is {before} in BASE and {now} in HEAD, so frames do different work",
                 next_step=f"Set it for both: --set {name}={now}; or add --anyway.",
             )
     there = {buffer.name: buffer for buffer in base.buffers}
