@@ -158,7 +158,7 @@ def _how(found: VersionComparison) -> str:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
     if run.apart:
         told.append(
-            f"The versions ran in processes of their own that alternate ({words.line(run.apart, 200)}), "
+            f"The versions ran in adjacent processes that alternate ({words.line(run.apart, 200)}), "
             f"which makes the interval {units.digits(judged.wider, 2)} times as wide as blocks alone would."
         )
     told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
