@@ -86,9 +86,9 @@ class Final:
 
     def __post_init__(self) -> None:
         self.needed = 0
-        self.made = {} if self.job.jobs else {self.job.base.file: self.load(self.job.base)}
-        """By the file of a workload: calls its function."""
-        self.spaces = {job.file: Namespace(job.tree) for job in self.job.jobs.values()}
+        self.made = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
+        """By the code of a job: calls the workload's function."""
+        self.spaces = {_code(job): Namespace(job.tree) for job in self.job.jobs.values()}
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
         repeated = KeptResults(Path(self.job.base.reference)).repeated()
         self.repeatable = repeated.iterations.keys() if repeated else ()
@@ -96,7 +96,7 @@ class Final:
 
     def within(self, name: str) -> AbstractContextManager[None]:
         """Where the contestant's code runs: among modules of its own where it is a version of the code."""
-        space = self.spaces.get(self.job.job_of(name).file)
+        space = self.spaces.get(_code(self.job.job_of(name)))
         return space.entered() if space else nullcontext()
 
     def block(self, request: FinalRound, place: int) -> BlockDone:
@@ -113,8 +113,10 @@ class Final:
             latencies, frames = loop.latencies, told["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
-            loop.frame_alone(first + frames)  # of frames that overlap it is under way
-            kept.index = first + frames + 1
+            kept.index = first + frames
+            if loop.overlaps:  # the next one is under way
+                loop.frame_alone(kept.index)
+                kept.index += 1
             steps = self._steps(loop, kept) if self.job.jobs else {}
         block = Block(
             process=self.job.process,
@@ -204,10 +206,10 @@ class Final:
         stack.enter_context(ranges.strategy(job.strategy))
         padding = self.random.randrange(1, _PADDING)
         comparing = self.job.compare if name not in self.compared else 0
-        if comparing or job.file not in self.made:
-            self.made[job.file] = self.load(job)
+        if comparing or _code(job) not in self.made:
+            self.made[_code(job)] = self.load(job)
         begin = self.clock()
-        loaded = self.made[job.file]()
+        loaded = self.made[_code(job)]()
         made = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
         standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding, clock=clock))
@@ -219,6 +221,11 @@ class Final:
             begun = first_frames(standing.loop, most=LEAST_FRAMES)
         self.setup_seconds.append(made + begun.setup_seconds)
         return Kept(standing, begun.count)
+
+
+def _code(job: Job) -> tuple[str, str | None]:
+    """What tells versions apart."""
+    return job.file, job.workload
 
 
 def serve(
