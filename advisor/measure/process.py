@@ -39,14 +39,14 @@ def start_here() -> None:
 @contextmanager
 def beginning_in(folder: Path) -> Iterator[None]:
     """That is the working directory within, and where `back_to_start` goes."""
-    before = list(_START)
+    start, here = list(_START), Path.cwd()
     _START[:] = [folder]
     back_to_start()
     try:
         yield
     finally:
-        _START[:] = before
-        back_to_start()
+        _START[:] = start
+        os.chdir(start[0] if start else here)
 
 
 def back_to_start() -> None:
