@@ -28,6 +28,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.runner import Run, job_of, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
+from advisor.measure.version_run import Both, Versions, run_versions
 from advisor.model.measured import entry_of
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
@@ -45,7 +46,16 @@ from advisor.rules.advise import advise, require_rules
 from advisor.strategies.mixes import require_fits, strategies_of
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts import scripts
+from advisor.verdicts.comparing.versions import (
+    VersionComparison,
+    VersionRun,
+    differences,
+    require_same_frames,
+)
+from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
+from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import by_time
+from advisor.verdicts.versions import BASE, HEAD, changes
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
@@ -96,6 +106,71 @@ def profile(
             complete = _traced(complete, settings, progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
+
+
+def compare_versions(
+    asked: Versions,
+    told: tuple[str, str],
+    progress: Progress,
+    *,
+    anyway: bool = False,
+    launcher: Launcher | None = None,
+    note: str = "",
+) -> VersionComparison:
+    """Runs BASE and HEAD and says what differs. told: what the two are, in words, to which `note` adds.
+
+    Raises `AdvisorError` where one of them cannot be run, or frames do different work (but for `anyway`).
+    """
+    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+
+    def accept(head: Description, base: Description) -> None:
+        _require(asked.head, head)
+        if not anyway:
+            require_same_frames(base.workload, head.workload)
+
+    def recommended(so_far: Run) -> str | None:
+        found = recommend(_assembled(asked.head, so_far, begun))
+        return found.strategy if found and so_far.description.device.kind == "cuda" else None
+
+    with scratch() as folder, _launching(asked.head, launcher) as launch:
+        both = run_versions(
+            asked,
+            launch,
+            progress,
+            folder,
+            accept=accept,
+            promising=lambda settings, so_far, names: _promising(_assembled(settings, so_far, begun), names),
+            recommended=recommended,
+        )
+    sides = ((asked.base, both.base), (asked.head, both.head))
+    base, head = (_concluded_version(settings, found, begun) for settings, found in sides)
+    notes = (
+        *filter(None, (note,)),
+        *differences(*(side.description.workload for side in (both.base, both.head))),
+    )
+    return comparing_versions(base, head, _version_run(both, asked, told, notes))
+
+
+def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
+    complete = _assembled(settings, found, _ended(begun, found, settings))
+    hidden = anonymous(complete, include_host=settings.include_host)
+    return _published(conclude(hidden, settings.targets), settings)
+
+
+def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:
+    """What the final of two versions said."""
+    final, judged = both.final, both.final.judged()
+    steps = final.steps()
+    return VersionRun(
+        judged=judged,
+        question=asked.question,
+        rows={name: (final.row(BASE, name), final.row(HEAD, name)) for name in final.entry.strategies},
+        changes={name: changes(steps, final.entry, name) for name in judged.ratios},
+        versions=told,
+        apart=final.why_apart,
+        left={name: problem.message for name, problem in final.held.left.items()},
+        notes=notes,
+    )
 
 
 def _keep(profile: Profile, partial: Path) -> None:

@@ -86,7 +86,7 @@ def run(
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
     available = [s.name for s in _concerning(settings, description) if not subject.obstacle(s, description)]
     begun = Run(description, prepared.trace, (), notes=prepared.notes, script=prepared.script)
-    if subject.has_final:
+    if subject.has_final or not settings.final:
         order: tuple[tuple[str, ...], ...] = (tuple(promising(begun, available)),)
     else:
         order = _shuffled(available, settings, subject.rounds)
@@ -123,6 +123,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         numa=settings.numa,
         directory=str(directory / label),
         reference=str(directory / "results"),
+        tree=settings.tree,
     )
 
 

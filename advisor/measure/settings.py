@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.devices.entries import CatalogueEntry
+from advisor.measure.jobs import Tree
 from advisor.profiles.preferences import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
@@ -56,3 +57,7 @@ class Settings:
     """Where nsys is; searched for where None."""
     keep_reports: bool = False
     """Keep the reports of nsys."""
+    tree: Tree | None = None
+    """Of a version of the code that is not the user's checkout; `file` is in it."""
+    final: bool = True
+    """Hold a final after the screening, where the device has one."""

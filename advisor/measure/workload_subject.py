@@ -42,7 +42,7 @@ class WorkloadSubject:
     @property
     def has_final(self) -> bool:
         """The CPU device has no second memory to decide about."""
-        return self.settings.backend != "cpu"
+        return self.settings.final and self.settings.backend != "cpu"
 
     def describe(self, launch: Launch) -> Description:
         """What the workload is, and that its annotations hold."""

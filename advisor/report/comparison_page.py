@@ -37,8 +37,8 @@ def comparison_page(
     told = tuple(blocks.Fact(label, side) for label, side in sides.items())
     opening = blocks.Facts(told, forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
-    gates = [_gates(rulings, opening)] if rulings else []
-    figures = [_figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
+    judged = [gates(rulings, opening)] if rulings else []
+    held = [figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
     return Page(
         kind="compare",
         brand="comparison",
@@ -47,28 +47,28 @@ def comparison_page(
         basis="predicted" if found.predicted else "measured",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
         sections=(
-            *(replace(section, forms="md txt") for section in gates),
+            *(replace(section, forms="md txt") for section in judged),
             lead(
                 None if rulings else opening,
                 blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
-                blocks.Prose(_ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
+                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
                 else None,
-                panels(verdicts, figures),
+                panels(verdicts, held),
                 blocks.Prose(_statement(apart), label="Comparable", forms="md"),
             ),
-            *(replace(section, forms="html") for section in gates),
+            *(replace(section, forms="html") for section in judged),
             _comparable(found, apart, told),
             *(
                 Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="md txt")
-                for i, ((name, device), parts) in enumerate(zip(devices, figures, strict=True), 1)
+                for i, ((name, device), parts) in enumerate(zip(devices, held, strict=True), 1)
             ),
-            _advice(found),
+            advice(found),
         ),
     )
 
 
-def _ruled(rulings: Sequence[Ruling]) -> str:
+def ruled(rulings: Sequence[Ruling]) -> str:
     """Which gates passed and which failed, in a sentence."""
     by_status = words.grouped(rulings, lambda ruling: ruling.status)
     told = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
@@ -92,7 +92,8 @@ def _clean(told: Condition) -> Condition:
     return replace(told, what=words.name(told.what), base=base, head=head)
 
 
-def _gates(rulings: Sequence[Ruling], opening: blocks.Facts) -> Section:
+def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
+    """What each gate says, and why."""
     items = tuple(
         blocks.Item(
             (words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons)
@@ -151,7 +152,7 @@ def _statement(apart: Sequence[Condition]) -> str:
     return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
-def _figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
+def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
     gaps = []
     for gap in device.one_sided:
@@ -218,18 +219,18 @@ def _bytes(row: Compared) -> str:
     return now if row.base_bytes == row.head_bytes else f"{before} to {now}"
 
 
-def _advice(found: Comparison) -> Section:
+def advice(found: Comparison) -> Section:
     """What one of the two alone advises."""
     told = (
         ("New in HEAD", "New advice", found.new_advice),
         ("Gone since BASE", "Advice gone", found.gone_advice),
     )
     parts: list[blocks.Block] = []
-    for title, label, advice in told:
+    for title, label, fired in told:
         parts.append(
-            blocks.Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in advice), title, forms="html")
+            blocks.Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in fired), title, forms="html")
         )
-        parts.append(blocks.Items(tuple(_advised(a, "") for a in advice), label=label, forms="md txt"))
+        parts.append(blocks.Items(tuple(_advised(a, "") for a in fired), label=label, forms="md txt"))
     if not found.new_advice and not found.gone_advice:
         parts.append(blocks.Prose("Both profiles have the same advice.", forms="html"))
     return Section("advice", "Advice", filled(*parts), nav="Advice")
@@ -251,7 +252,7 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
         certainty="" if predicted else interval,
-        reason=_recommended(device),
+        reason=recommended(device),
         next_step=step if "cannot tell" in outcomes else "",
     )
 
@@ -275,7 +276,7 @@ def _headline(rows: Sequence[Compared]) -> str:
     return joined[:1].upper() + joined[1:]
 
 
-def _recommended(device: ComparedDevice) -> str:
+def recommended(device: ComparedDevice) -> str:
     """What both recommend, and how the one that BASE recommends does now."""
     told = device.recommended
     base, head = (words.code(name) if name else "no single strategy" for name in (told.base, told.head))

@@ -67,7 +67,7 @@ def verdict(page: Page) -> str:
         if isinstance(block, Answers):
             told += block.over or [answer.verdict for answer in block.items]
         told += block.items if isinstance(block, blocks.Verdicts) else ()
-    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told)
+    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told) or _title(page)
 
 
 def _decided(told: blocks.Verdict) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -107,6 +107,23 @@ def compare(
         confidence,
         tuple(_notes(base, head)),
         _unmatched(base, head) if on_cpu(head) else (),
+    )
+
+
+def around(base: Profile, head: Profile) -> Comparison:
+    """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
+    confidence = max(base.method.confidence, head.method.confidence)
+    shown = (counted(base, head.preferences.objective), counted(head))
+    devices = (_device(pair, confidence, (), head.method.seed) for pair in _predicted_pairs(*shown))
+    return Comparison(
+        base,
+        head,
+        conditions(base, head),
+        tuple(replace(device, rows=(), one_sided=()) for device in devices),
+        _fired_only_in(head, base),
+        _fired_only_in(base, head),
+        confidence,
+        tuple(_notes(base, head)),
     )
 
 

@@ -60,6 +60,14 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Paired(Compared):
+    """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
+    its strategies together; `trusted` unless a second copy of HEAD surely differs from HEAD."""
+
+    trusted: bool = True
+
+
+@dataclass(frozen=True)
 class OneSided:
     """A strategy with figures in one profile alone, and why the other has none."""
 
