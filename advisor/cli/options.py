@@ -82,6 +82,7 @@ Profiles = Annotated[
 OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json, or its directory.")]
 BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json or directory.")]
 HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json or directory.")]
+History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory below which the profiles are.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.", autocompletion=rules)]
 Device = Annotated[
     str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.", autocompletion=devices)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.sweeps import Value
+from advisor.stats import Ratio
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -113,6 +114,16 @@ def seconds_between(low: float, high: float) -> str:
 def ratio_between(low: float, high: float) -> str:
     """1.98× to 2.02×."""
     return _between(low, high, lambda value, digits: f"{units.digits(value, digits)}×")
+
+
+def slower(ratio: Ratio) -> str:
+    """7.0 % slower (5.1 to 9.0 %), 20 % less time (18 to 22 %), or 2.31× the time (2.28× to 2.33×)."""
+    if not 0.5 < ratio.value < 2:
+        return f"{units.ratio(ratio.value)} the time ({ratio_between(ratio.low, ratio.high)})"
+    found = ratio if ratio.value >= 1 else Ratio(2 - ratio.value, 2 - ratio.high, 2 - ratio.low)
+    share, low, high = (100 * (end - 1) for end in (found.value, found.low, found.high))
+    word = "slower" if ratio.value >= 1 else "less time"
+    return f"{units.digits(share, 2)} % {word} ({units.digits(low, 2)} to {units.digits(high, 2)} %)"
 
 
 def _between(low: float, high: float, write: Callable[[float, int], str]) -> str:
