@@ -49,18 +49,22 @@ def history_page(history: History, found: Sequence[Course]) -> Page:
         for each in history.left_out
     )
     workloads = list(dict.fromkeys(words.name(course.profile.workload.name) for course in found))
+    devices = dict.fromkeys(words.name(c.track.device.name) for c in found if c.track.basis == "measured")
     predicted = all(course.track.basis != "measured" for course in found)
     return Page(
         kind="history",
         brand="history",
         name=f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}",
+        where=f"on {words.listing(devices)}" if devices else "",
         basis="predicted" if predicted else "measured",
         meta=(_between(history),),
         sections=(
             lead(
                 blocks.Verdicts(told, named=len(told) > 1, forms="md txt"),
                 panels(told, charts),
-                blocks.Prose(_PREDICTED * any(v.basis == "predicted" for v in told), "Next", kind="next together"),
+                blocks.Prose(
+                    _PREDICTED * any(v.basis == "predicted" for v in told), "Next", kind="next together"
+                ),
                 blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
                 blocks.Items(left, "Files that were left out"),
             ),
@@ -107,7 +111,7 @@ def _verdict(course: Course, name: str) -> blocks.Verdict:
         tone="none" if not course.looked else "inconclusive" if unsure else "clear",
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(course)}",
-        reason=" ".join(filter(None, (last and _cause(last), _now(course)))),
+        reason=" ".join(filter(None, (_cause(last) if last else "", _now(course)))),
     )
 
 
@@ -123,12 +127,19 @@ def _headline(course: Course) -> str:
     strategy = _foremost(course, last)
     others = len(last.steps) - 1
     more = f" (and {words.count(others, 'other strategy')})" if others else ""
-    where = (
-        f"{words.code(strategy)}{more} {words.slower(last.steps[strategy].ratio)} at {_place(course, last)}"
-    )
+    size = words.slower(last.steps[strategy].ratio)
+    where = f"{words.code(strategy)}{more} {size} at {_place(course, last)}{_beside(last)}"
     if len(course.changes) == 1:
         return f"One step in {many}: {where}"
     return f"{len(course.changes)} steps in {many}; the last: {where}"
+
+
+def _beside(change: Change) -> str:
+    """That a step need not be the code's, in a few words."""
+    if change.same_code:
+        return ", not by the code: its commit is the same before and after"
+    changed = words.listing(dict.fromkeys(words.name(c.what) for c in change.around), limit=3)
+    return f", where {changed} changed too" if changed else ""
 
 
 def _foremost(course: Course, change: Change) -> str:
@@ -211,8 +222,9 @@ def _joined(samples: Sequence[Sample | None]) -> Sample | None:
 
 
 def _told(course: Course, change: Change) -> str:
-    steps = (f"{words.code(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
-    return f"{_place(course, change)}: {words.listing(steps, limit=4)}"
+    """For the chart, which shows the place alone until somebody points at it."""
+    steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
+    return f"{course.entries[change.at].label}, {words.listing(steps, limit=4)}"
 
 
 def _section(course: Course, name: str, number: int) -> Section:
@@ -307,7 +319,7 @@ def _table(course: Course, name: str, number: int) -> blocks.Table:
     return blocks.Table(
         "history",
         "commit",
-        (*(blocks.Column(words.name(each)) for each in shown), blocks.Column("date", figures=False)),
+        tuple(blocks.Column(words.name(each)) for each in shown),
         tuple(rows),
         caption=f"{what} per frame, with its {'range' if predicted else 'interval'} below. {MARKED}{only}",
         title=f"{what} per frame, {name}:",
@@ -325,8 +337,8 @@ def _rows(course: Course, strategies: Sequence[str]) -> Iterator[blocks.Row]:
     for i, (entry, stop) in enumerate(zip(course.entries, stops, strict=True)):
         new = i in (0, len(stops) - 1) or stops[i].standing.chosen != stops[i - 1].standing.chosen
         rank = 0.0 if new or i in places or i + 1 in places else 20.0 - (i & -i).bit_length()
-        cells = (*(cell(stop, name) for name in strategies), blocks.TableCell(f"{entry.time:%Y-%m-%d}"))
-        yield blocks.Row(words.name(entry.label), cells, rank=rank)
+        cells = tuple(cell(stop, name) for name in strategies)
+        yield blocks.Row(words.name(entry.label), cells, note=f"{entry.time:%Y-%m-%d}", rank=rank)
 
 
 def _memory(course: Course) -> Iterator[blocks.Item]:
