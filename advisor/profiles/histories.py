@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,10 +36,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file that is not part of the history, and why."""
+    """A file that is not part of the history, and why; a `script`'s profile is sound, but of a script."""
 
     file: str
     reason: str
+    script: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,19 @@ def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
     readable profile is missing, `NothingMeasured` where there are profiles of scripts alone.
     """
     found: list[Entry] = []
-    without: dict[str, AdvisorError] = {}
+    without: list[LeftOut] = []
     for path in _files(directory):
         name = str(path.relative_to(directory))
         try:
             found.append(_entry(path, name, conclude))
         except AdvisorError as problem:
-            without[name] = problem
+            # The message alone: what was read hangs on the error itself.
+            reason = problem.message.removeprefix(f"{path} ")
+            without.append(LeftOut(name, reason, isinstance(problem, NothingMeasured)))
     if not found:
         raise _nothing(directory, without)
     ordered = sorted(found, key=lambda entry: (entry.time, entry.profile.created, entry.file))
-    left = (LeftOut(name, _reason(directory / name, problem)) for name, problem in without.items())
-    return History(tuple(ordered), tuple(left))
+    return History(tuple(ordered), tuple(without))
 
 
 def _files(directory: Path) -> list[Path]:
@@ -106,19 +108,13 @@ def _row(row: Measured) -> Measured:
     return row.model_copy(update={"frame_seconds": (), "frames_per_round": (), "timeline": None})
 
 
-def _reason(path: Path, problem: AdvisorError) -> str:
-    return problem.message.removeprefix(f"{path} ")
-
-
-def _nothing(directory: Path, without: Mapping[str, AdvisorError]) -> AdvisorError:
+def _nothing(directory: Path, without: Sequence[LeftOut]) -> AdvisorError:
     if not without:
         return FileProblem(
             f"there is no {NAME} below {directory}",
             next_step=f"Keep one for each commit, such as {directory}/COMMIT/{NAME}.",
         )
-    name, problem = next(iter(without.items()))
-    scripts = all(isinstance(each, NothingMeasured) for each in without.values())
-    return (NothingMeasured if scripts else FileProblem)(
-        f"no {NAME} below {directory} can be used. {name}: {_reason(directory / name, problem)}",
+    return (NothingMeasured if all(each.script for each in without) else FileProblem)(
+        f"no {NAME} below {directory} can be used. {without[0].file}: {without[0].reason}",
         next_step="Profile a workload again: advisor profile FILE --out DIR.",
     )

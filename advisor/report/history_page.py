@@ -66,7 +66,7 @@ def history_page(history: History, found: Sequence[Course]) -> Page:
                     _PREDICTED * any(v.basis == "predicted" for v in told), "Next", kind="next together"
                 ),
                 blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
-                blocks.Items(left, "Files that were left out"),
+                blocks.Items(left, "Files that were left out", most=10),
             ),
             *(_section(course, name, i) for i, (name, course) in enumerate(named, 1)),
             Section(

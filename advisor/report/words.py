@@ -121,9 +121,10 @@ def slower(ratio: Ratio) -> str:
     if not 0.5 < ratio.value < 2:
         return f"{units.ratio(ratio.value)} the time ({ratio_between(ratio.low, ratio.high)})"
     found = ratio if ratio.value >= 1 else Ratio(2 - ratio.value, 2 - ratio.high, 2 - ratio.low)
-    share, low, high = (100 * (end - 1) for end in (found.value, found.low, found.high))
-    word = "slower" if ratio.value >= 1 else "less time"
-    return f"{units.digits(share, 2)} % {word} ({units.digits(low, 2)} to {units.digits(high, 2)} %)"
+    shares = [100 * (end - 1) for end in (found.value, found.low, found.high)]
+    written = ([units.digits(share, digits) for share in shares] for digits in (2, 3, 4, 5))
+    share, low, high = next((told for told in written if len(set(told)) == 3), [f"{s:.3g}" for s in shares])
+    return f"{share} % {'slower' if ratio.value >= 1 else 'less time'} ({low} to {high} %)"
 
 
 def _between(low: float, high: float, write: Callable[[float, int], str]) -> str:
