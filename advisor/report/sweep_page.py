@@ -251,6 +251,7 @@ def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
 
 
 def sample(stop: Stop, strategy: str) -> Sample | None:
+    """A strategy's point on a chart; None without figures."""
     figures = stop.seconds(strategy)
     return Sample(*figures, chosen=stop.standing.chosen == strategy) if figures else None
 
