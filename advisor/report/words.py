@@ -117,14 +117,19 @@ def ratio_between(low: float, high: float) -> str:
 
 
 def slower(ratio: Ratio) -> str:
-    """7.0 % slower (5.1 to 9.0 %), 20 % less time (18 to 22 %), or 2.31× the time (2.28× to 2.33×)."""
-    if not 0.5 < ratio.value < 2:
-        return f"{units.ratio(ratio.value)} the time ({ratio_between(ratio.low, ratio.high)})"
-    found = ratio if ratio.value >= 1 else Ratio(2 - ratio.value, 2 - ratio.high, 2 - ratio.low)
-    shares = [100 * (end - 1) for end in (found.value, found.low, found.high)]
+    """slower by 7.0 % (5.1 to 8.9), faster by 20 % (18 to 22), or slower by a factor of 2.4 (2.2 to 2.6)."""
+    word, ends = ("slower" if ratio.value >= 1 else "faster"), (ratio.value, ratio.low, ratio.high)
+    if 0.5 < ratio.value < 2:
+        sign = 1 if ratio.value >= 1 else -1
+        shares = [100 * sign * (end - 1) for end in ends]
+        by, unit = "", " %"
+    else:
+        shares = [end if ratio.value >= 1 else 1 / end for end in ends]
+        by, unit = "a factor of ", ""
     written = ([units.digits(share, digits) for share in shares] for digits in (2, 3, 4, 5))
-    share, low, high = next((told for told in written if len(set(told)) == 3), [f"{s:.3g}" for s in shares])
-    return f"{share} % {'slower' if ratio.value >= 1 else 'less time'} ({low} to {high} %)"
+    share, *others = next((t for t in written if len(set(t)) == 3), [f"{s:.3g}" for s in shares])
+    low, high = others if ratio.value >= 1 else reversed(others)
+    return f"{word} by {by}{share}{unit} ({low} to {high})"
 
 
 def _between(low: float, high: float, write: Callable[[float, int], str]) -> str:
