@@ -273,7 +273,7 @@ def _together(found: Drift | None) -> str:
     told = []
     if found.together:
         count = found.strategies - len(found.alone)
-        who = f"{'The other' if found.alone else 'All'} {count} strategies"
+        who = f"{'The other' if found.alone else 'All'} {count} strategies of the final"
         told.append(f"{who} are {words.slower(found.common)}: {_cause(found)}.")
     for name, ratio in found.alone.items():
         told.append(f"{words.code(name)} moved alone: {words.slower(ratio)} beside the others.")

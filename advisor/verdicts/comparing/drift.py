@@ -3,8 +3,8 @@
 In each process of a final all contestants ran side by side, so that what slows the machine slows them all.
 The median over strategies of a process is the common factor (robust: it takes more than half of them to move
 it); what a strategy takes over that median is its own. Both are compared over the processes of the two runs
-as times are (`stats.ratio_interval`), those of strategies at once (Bonferroni). A factor that is common need not
-be the machine's: the parts of a frame, which every strategy has, tell what it is in.
+as times are (`stats.ratio_interval`), those of strategies at once (Bonferroni). A factor that is common
+need not be the machine's: the parts of a frame, which every strategy has, tell what it is in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from advisor.profiles.schema import Measured, WorkloadRecord
 from advisor.verdicts.comparing.rows import Compared
 
 Cause = Literal["machine", "stage", "host", "device", "copies", "unknown"]
-"""machine: all kinds of parts moved alike. stage: one of them alone. host, device, copies: that kind alone."""
+"""machine: all kinds of parts moved alike. stage: one of them. host, device, copies: that kind alone."""
 FEWEST = 3
 """Strategies, below which none can be told from the others."""
 _MOST_OF_IT = 0.8
