@@ -20,6 +20,7 @@ from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
+from advisor.measure.commits import commit_of
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description, Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
@@ -36,7 +37,7 @@ from advisor.profiles import secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
-from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Tool
+from advisor.profiles.schema import Commit, Measured, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
@@ -68,6 +69,7 @@ class Begun:
 
     environment: Environment
     created: str
+    commit: Commit | None = None
 
 
 def profile(
@@ -85,7 +87,8 @@ def profile(
     """
     if settings.began is None:
         settings = replace(settings, began=time.monotonic())
-    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    begun = Begun(environment(), now, commit_of(settings.file))
     partial = keep_in / PARTIAL
     with scratch() as folder, _launching(settings, launcher) as launch:
         measured = run(
@@ -265,6 +268,7 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         tool=Tool(version=__version__),
         created=begun.created,
         command=settings.command,
+        commit=begun.commit,
         environment=begun.environment.model_copy(
             update={"packages": description.packages, "gpu": description.gpu}
         ),

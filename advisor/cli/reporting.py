@@ -1,4 +1,4 @@
-"""`advisor report` and `advisor predict`: what is made of saved profiles."""
+"""`advisor report`, `advisor history` and `advisor predict`: what is made of saved profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.cli import options
 from advisor.cli.console import make_room, require_figures, say_written, summarize, text
 from advisor.cli.streams import only_format, put, require_page
-from advisor.errors import UsageError
+from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,35 @@ def report(
         require_page(form)
     told = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
     _shown(pages.page_of(told), directory, wanted, form, details=details, quiet=quiet)
+
+
+def history(
+    directory: options.History,
+    out: options.Out = Path("advisor-history"),
+    formats: options.PageFormats = "html,md",
+    details: options.Details = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show profiles of many commits as one page.
+
+    Reads every profile.json below DIR: times, memory and recommendation over commits, and the commits at
+    which times stepped up or down. Finding these needs the extra `history`.
+    """
+    from advisor import configuration, pipeline
+    from advisor.profiles import histories
+    from advisor.report import pages
+    from advisor.verdicts.histories import courses
+
+    wanted = configuration.parse_formats(formats, pages.PAGES)
+    form = only_format(out, wanted)
+    found = histories.gather(directory, pipeline.concluded)
+    told = courses(found)
+    if not told:
+        raise NothingMeasured(
+            f"no profile below {directory} has a strategy that was measured or predicted",
+            next_step="`advisor report` shows the reason for one of them.",
+        )
+    _shown(pages.history_page(found, told), out, wanted, form, details=details, quiet=quiet)
 
 
 def _shown(

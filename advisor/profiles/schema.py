@@ -46,6 +46,14 @@ Side = Literal["host", "device"]
 ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
 
 
+class Commit(Record):
+    """The version of the code, as git names it. No branch, no remote, no author: those name people."""
+
+    revision: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit's full hash")
+    committed: str = Field(description="The committer's time, ISO 8601, UTC")
+    changed: bool = Field(description="Whether a tracked file differed from the commit")
+
+
 class Tool(Record):
     """What wrote the file."""
 
@@ -360,6 +368,7 @@ class Profile(Record):
     tool: Tool
     created: str = Field(description="ISO 8601, UTC")
     command: str
+    commit: Commit | None = optional("Of the repository that holds the workload's file; None without one")
     environment: Environment
     method: Method
     preferences: Preferences = Preferences()

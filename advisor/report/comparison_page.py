@@ -14,6 +14,7 @@ from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
+from advisor.verdicts.comparing.drift import Cause, Drift
 from advisor.verdicts.comparing.recommended import Recommended
 
 _LIMIT = 500
@@ -22,6 +23,13 @@ _FEW = 3
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
+_CAUSES: dict[Cause, str] = {
+    "machine": "the machine, not one strategy, since all parts of a frame changed alike",
+    "host": "the host stages ({by}), by the CPU or by code that they share",
+    "device": "the kernels ({by}), by the GPU's clocks, by the driver or by code that they share",
+    "copies": "the copies ({by}), by the link or by what is copied",
+    "unknown": "the machine or the code, which the parts of a frame do not tell apart",
+}
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
@@ -244,6 +252,7 @@ def _advised(told: Advice, detail: str) -> blocks.Item:
 def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
+    together = _together(device.drift)
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
     interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
     return blocks.Verdict(
@@ -252,9 +261,32 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
         certainty="" if predicted else interval,
-        reason=recommended(device),
+        reason=" ".join(filter(None, (together, recommended(device)))),
         next_step=step if "cannot tell" in outcomes else "",
+        remark=together,
     )
+
+
+def _together(found: Drift | None) -> str:
+    """What moved all strategies, where in a frame it is, and which of them moved beyond that."""
+    if found is None:
+        return ""
+    told = []
+    if found.together:
+        count = found.strategies - len(found.alone)
+        who = f"{'The other' if found.alone else 'All'} {count} strategies of the final"
+        told.append(f"{who} are {words.slower(found.common)}: {_cause(found)}.")
+    for name, ratio in found.alone.items():
+        told.append(f"{words.code(name)} moved alone: {words.slower(ratio)} beside the others.")
+    return " ".join(told)
+
+
+def _cause(found: Drift) -> str:
+    """What the parts of a frame say of a common factor, and what they cannot exclude."""
+    by = f"{'+' if found.seconds > 0 else '-'}{units.seconds(abs(found.seconds))}"
+    if found.cause == "stage":
+        return f"stage {words.code(found.stage)} ({by}), which every strategy runs: likely its code"
+    return _CAUSES[found.cause].format(by=by)
 
 
 def _headline(rows: Sequence[Compared]) -> str:

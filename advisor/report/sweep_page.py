@@ -219,11 +219,11 @@ def _chart(
     predicted = track.basis == "predicted"
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
-    leading = _leading(stops, track.with_figures)
+    shown = leading(stops, track.with_figures)
     curves = [
-        Curve(name, looks[name], tuple(_sample(stop, name) for stop in stops)) for name in track.with_figures
+        Curve(name, looks[name], tuple(sample(stop, name) for stop in stops)) for name in track.with_figures
     ]
-    others = words.count(len(curves) - len(leading), "other strategy") if len(leading) < len(curves) else ""
+    others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
     note = f"The band contains {others}, listed in the table. " if others else ""
     changed = [(stops.index(low), stops.index(high), told) for low, high, told in crossings(track, parameter)]
     return line_chart(
@@ -231,16 +231,16 @@ def _chart(
         f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
         parameter,
         [stop.value for stop in stops],
-        [curve for curve in curves if curve.strategy in leading],
+        [curve for curve in curves if curve.strategy in shown],
         height=height,
         predicted=predicted,
         note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed),
-        others=[curve for curve in curves if curve.strategy not in leading],
+        others=[curve for curve in curves if curve.strategy not in shown],
         changes=changed,
     )
 
 
-def _leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
+def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     """Those recommended or the two fastest at a value, and the baseline; all where few others are left."""
     found = {BASELINE} & set(strategies)
     for stop in stops:
@@ -250,7 +250,8 @@ def _leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     return found if len(strategies) - len(found) > _FEW else set(strategies)
 
 
-def _sample(stop: Stop, strategy: str) -> Sample | None:
+def sample(stop: Stop, strategy: str) -> Sample | None:
+    """A strategy's point on a chart; None without figures."""
     figures = stop.seconds(strategy)
     return Sample(*figures, chosen=stop.standing.chosen == strategy) if figures else None
 
