@@ -27,12 +27,15 @@ OUTSIDE = {
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
     "rich": ("advisor.measure.progress",),
+    "distributed": ("advisor.fleet",),
+    "dask": ("advisor.fleet.dask_cluster",),
 }
 """Who alone may import a library."""
 
 FLOORS = (
     ("__main__",),
     ("cli", ""),
+    ("fleet",),
     ("api", "sweep"),
     ("pipeline", "configuration", "doctor", "report"),
     ("rules", "nsys", "calibration"),

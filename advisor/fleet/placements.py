@@ -1,0 +1,40 @@
+"""`--emit placements.toml`: the strategy of each device, for a program to read when it starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from advisor.profiles.fleets import Row
+from advisor.profiles.text_files import write_atomically
+from advisor.version import __version__
+
+
+def write(path: Path, workload: str, rows: Sequence[Row]) -> None:
+    """Writes the table. Raises `FileProblem`."""
+    write_atomically(path, "\n".join(_lines(workload, rows)) + "\n")
+
+
+def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
+    yield f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."
+    yield f"workload = {_text(workload)}"
+    for row in rows:
+        if row.status != "profiled" or row.strategy is None:
+            continue
+        yield ""
+        yield "[[device]]"
+        yield f"name = {_text(row.device.partition(' #')[0])}"
+        if row.memory_class:
+            yield f"memory_class = {_text(row.memory_class)}"
+        if row.value:
+            parameter, _, value = row.value.partition("=")
+            yield f"parameters = {{ {_text(parameter)} = {_text(value)} }}"
+        yield f"strategy = {_text(row.strategy)}"
+        yield f"basis = {_text(row.basis)}"
+        yield f"verdict = {_text(row.verdict or '')}"
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML: JSON's escapes are a part of TOML's."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
