@@ -21,7 +21,7 @@ from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Options
 from advisor.sweep import Sweep, parse_sweep
 from advisor.workloads import scripts
-from advisor.workloads.outline import defaults_of
+from advisor.workloads.outline import defaults_of, workloads
 
 __all__ = ["reach", "request", "where"]
 _HERE = ("workload", "sweep", "no_gpu", "gpu", "quiet")
@@ -55,6 +55,7 @@ def request(
     return Request(
         parcel,
         name,
+        name or next(iter(workloads(file)), file.stem),
         options,
         tuple(f"{sweep.parameter}={value}" for value in sweep.values) if sweep else ("",),
         wanted,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -35,6 +36,8 @@ class Request:
 
     parcel: Parcel
     workload: str | None
+    title: str
+    """The workload's name on the pages."""
     options: Mapping[str, Any]
     values: tuple[str, ...]
     wanted: Wanted
@@ -71,7 +74,7 @@ class Request:
         """What fleet.json says of it."""
         return FleetRecord(
             request=self.digest,
-            workload=self.workload or Path(self.parcel.file).stem,
+            workload=self.title,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             command=self.command,
             parameter=self.values[0].partition("=")[0],
@@ -106,6 +109,7 @@ def run(
     write: Write,
     tell: Callable[[str], None],
     resume: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Profiles every device, each result saved as it comes. Raises `AdvisorError` before anything runs."""
     sha256 = hashlib.sha256(request.parcel.files[request.parcel.file]).hexdigest()
@@ -113,7 +117,7 @@ def run(
     if taken := folder.begin(resume=resume):
         tell(f"resumed: {taken} profiled before")
     events = _Events(request, folder, progress, tell)
-    dispatcher = Dispatcher(cluster, request.wanted, request.limits, events, events.text)
+    dispatcher = Dispatcher(cluster, request.wanted, request.limits, events, events.text, clock)
     stopped: BaseException | None = None
     try:
         dispatcher.run()

@@ -20,7 +20,7 @@ from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.fleet.planning import Device
 from advisor.fleet.records import Answer, wrong
 from advisor.profiles import reading
-from advisor.profiles.fleets import Cost, FleetRecord, Row
+from advisor.profiles.fleets import Cost, FleetRecord, Foreseen, Row
 from advisor.profiles.schema import Profile
 from advisor.profiles.text_files import read_bytes, write_atomically
 from advisor.texts import printable
@@ -135,9 +135,17 @@ def concluded(row: Row, made: Profile) -> Row:
             "strategy": told.strategy if told else None,
             "verdict": told.verdict if told else None,
             "basis": "measured" if ratios else "predicted" if predicted else "none",
+            "predicted": tuple(_foreseen(made)),
             "costs": {name: Cost(value=r.value, low=r.low, high=r.high) for name, r in ratios.items()},
         }
     )
+
+
+def _foreseen(made: Profile) -> Iterator[Foreseen]:
+    for each in made.predictions:
+        if each.recommendation and each.recommendation.strategy:
+            told = each.recommendation
+            yield Foreseen(device=each.device.name, strategy=str(told.strategy), verdict=told.verdict)
 
 
 def slug(text: str) -> str:

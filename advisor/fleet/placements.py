@@ -19,20 +19,28 @@ def write(path: Path, workload: str, rows: Sequence[Row]) -> None:
 def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
     yield f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."
     yield f"workload = {_text(workload)}"
+    seen = set()
     for row in rows:
-        if row.status != "profiled" or row.strategy is None:
-            continue
-        yield ""
-        yield "[[device]]"
-        yield f"name = {_text(row.device.partition(' #')[0])}"
-        if row.memory_class:
-            yield f"memory_class = {_text(row.memory_class)}"
-        if row.value:
-            parameter, _, value = row.value.partition("=")
-            yield f"parameters = {{ {_text(parameter)} = {_text(value)} }}"
-        yield f"strategy = {_text(row.strategy)}"
-        yield f"basis = {_text(row.basis)}"
-        yield f"verdict = {_text(row.verdict or '')}"
+        if row.strategy is not None:
+            seen.add((row.device, row.value))
+            yield from _device(row, row.device, row.strategy, row.verdict, "measured")
+    for row in rows:
+        for told in row.predicted:
+            if (told.device, row.value) not in seen:
+                seen.add((told.device, row.value))
+                yield from _device(row, told.device, told.strategy, told.verdict, "predicted")
+
+
+def _device(row: Row, name: str, strategy: str, verdict: str | None, basis: str) -> Iterator[str]:
+    yield ""
+    yield "[[device]]"
+    yield f"name = {_text(name.partition(' #')[0])}"
+    if row.value:
+        parameter, _, value = row.value.partition("=")
+        yield f"parameters = {{ {_text(parameter)} = {_text(value)} }}"
+    yield f"strategy = {_text(strategy)}"
+    yield f"verdict = {_text(verdict or '')}"
+    yield f"basis = {_text(basis)}"
 
 
 def _text(text: str) -> str:

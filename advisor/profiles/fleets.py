@@ -22,6 +22,14 @@ class Cost(Record):
     high: Annotated[float, Field(gt=0)]
 
 
+class Foreseen(Record):
+    """What a profile made without a GPU predicts for a device."""
+
+    device: Text
+    strategy: Text
+    verdict: Text
+
+
 class Row(Record):
     """One device and one value of the swept parameter."""
 
@@ -38,6 +46,7 @@ class Row(Record):
     verdict: Text | None = None
     basis: Literal["measured", "predicted", "none"] = "none"
     costs: dict[str, Cost] = table("Of every measured strategy")
+    predicted: tuple[Foreseen, ...] = ()
     seconds: Annotated[float, Field(ge=0)] = optional("From giving out the task to its result", 0.0)
 
 

@@ -36,7 +36,7 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         created=record.created,
         sections=(
             lead(
-                blocks.Verdicts(tuple(_verdicts(done)), named=True),
+                blocks.Verdicts(tuple(_verdicts(done)), named=bool(record.parameter)),
                 blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes)),
             ),
             Section(
@@ -56,7 +56,7 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
 def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
     """One for each value of the swept parameter."""
     for value, rows in words.grouped(done, lambda row: row.value).items():
-        yield _verdict(words.name(value), rows)
+        yield _verdict(words.name(value) if value else "", rows)
     if not done:
         yield blocks.Verdict("nothing", "none", "", "No device was profiled")
 
@@ -64,8 +64,7 @@ def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
 def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     chosen = [row for row in rows if row.strategy]
     if not chosen:
-        what = "The workload ran on the CPU only: each report has its predictions"
-        return blocks.Verdict("predicted", "inconclusive", value, what)
+        return _predicted(value, rows)
     groups = words.grouped(chosen, lambda row: row.strategy)
     sure = all(row.verdict not in ("open", "untrusted") for row in chosen)
     headline = "; ".join(f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items())
@@ -79,6 +78,18 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
         else "No strategy is the best on all of them: choose one for each device.",
         remark=_one_for_all(rows),
     )
+
+
+def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
+    """Without a GPU: what the first profile predicts; the others differ by their CPUs."""
+    found = words.grouped(rows[0].predicted, lambda told: told.strategy)
+    told = "; ".join(
+        f"{words.code(name)} on {words.listing(words.name(each.device) for each in some)}"
+        for name, some in found.items()
+    )
+    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
+    step = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
+    return blocks.Verdict("predicted", "inconclusive", value, headline, next_step=step)
 
 
 def _where(some: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
