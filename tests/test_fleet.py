@@ -389,7 +389,7 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     record = request().record().model_copy(update={"rows": rows})
     text = pages.render(fleet_page(record), "txt")
     assert "`pinned` on A and B; `pageable` on C" in text
-    assert "One strategy for all: pinned, at most 2× the best time" in text.replace("2.0", "2")
+    assert "One strategy for all: pinned, at most 2.00× the best time" in text
     assert "it died" in text
     same = request().record().model_copy(update={"rows": rows[:2]})
     assert "`pinned` on both devices" in pages.render(fleet_page(same), "txt")
