@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import typer
 
-from advisor.cli import comparing, listing, options, profiling, reporting, scripting, streams, tracing
+from advisor.cli import comparing, fleets, listing, options, profiling, reporting, scripting, streams, tracing
 from advisor.cli.console import AROUND, BUG, READER_GONE, REAL, Around, say
 from advisor.errors import INTERRUPTED, AdvisorError, FileProblem
 from advisor.version import __version__
@@ -106,6 +106,7 @@ def _version(version: options.Version = False) -> None:
 
 
 app.command(cls=scripting.ProfileCommand)(profiling.profile)
+app.command(cls=options.Grouped)(fleets.fleet)
 app.command(cls=options.Grouped)(reporting.report)
 app.command(cls=options.Grouped)(reporting.predict)
 app.command()(comparing.compare)
