@@ -79,6 +79,9 @@ def processes() -> Iterator[Case]:
         "the locale": "import locale; locale.setlocale(locale.LC_ALL, 'C')",
     }.items():
         yield profiled(f"changes {name}", 0, top=line)
+    for stage, line, buffer in (("add", "a[0] = 1", "a"), ("use", "b[0] = 1", "b")):
+        says = (f"stage '{stage}' may not write '{buffer}'", "InOut")
+        yield profiled(f"{stage} writes what it reads", 3, says=says, **{stage: line})
     yield profiled("sets an alarm", 4, produce="signal.setitimer(signal.ITIMER_REAL, 0.01); time.sleep(1)")
     yield profiled(
         "limits its memory",
