@@ -54,8 +54,8 @@ def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:
     rows, limits = int(held.flat[0]), f"0 to {most.rows}"
     if not 0 <= rows <= most.rows:
         raise WorkloadError(
-            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it must "
-            f"be {limits}",
+            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "
+            f"must be {limits}",
             next_step=f"Set it to a value from {limits} where it is written, in stage {most.writers}.",
         )
     return rows

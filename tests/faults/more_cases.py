@@ -79,6 +79,13 @@ def processes() -> Iterator[Case]:
         "the locale": "import locale; locale.setlocale(locale.LC_ALL, 'C')",
     }.items():
         yield profiled(f"changes {name}", 0, top=line)
+    endless = workload(buffers='{k: Buffer(n, np.float32) for k in "abc"}')
+    endless = endless.replace("device(add)", "repeat([device(add), host(tell)], until='c', at_most=10**6)")
+    endless = endless.replace("import Buffer", "import Buffer, repeat")
+    endless = endless.replace("    def use(", "    def tell(c: Out): c[0] = 0\n    def use(")
+    yield Case(
+        "workload: a loop without end", ("profile", "w.py", *SHORT), 3, {"w.py": endless}, ("max-seconds",)
+    )
     for stage, line, buffer in (("add", "a[0] = 1", "a"), ("use", "b[0] = 1", "b")):
         says = (f"stage '{stage}' may not write '{buffer}'", "InOut")
         yield profiled(f"{stage} writes what it reads", 3, says=says, **{stage: line})
