@@ -55,7 +55,7 @@ class LoopCount:
             raise WorkloadError(
                 f"{named(self.loop)} ran {self.now} iterations in frame {len(self.frames)} and did not end "
                 "within --max-seconds",
-                next_step="Check that its stages set the buffer, lower at_most, or raise --max-seconds SECONDS.",
+                next_step="Set its buffer in a stage, lower at_most, or raise --max-seconds SECONDS.",
             )
         self.now += 1
         return True
