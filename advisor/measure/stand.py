@@ -35,6 +35,9 @@ from advisor.strategies.schedule import Plan, doubled
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import Loaded, prepare
 
+_LEAST_SECONDS = 10.0
+"""For one frame of a workload with a loop, however little time is left."""
+
 
 @dataclass(frozen=True)
 class Stand:
@@ -89,6 +92,9 @@ def stand(
         sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
         given = {"seed": job.seed, "ranges": ranges, "clock": clock}
         serial, loop = _loops(bound, planned, sets, backend, given)
+        if job.task == "reference" and job.left_seconds is not None:
+            for count in serial.iterations.values():
+                count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
         yield Stand(
             bound=bound,
             loop=loop,

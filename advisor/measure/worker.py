@@ -141,8 +141,9 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
         return _without_gpu(error, raised, message, detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
-    elif "read-only" in message:
-        next_step = _READ_ONLY
+    elif "read-only" in message and raised.locked:
+        buffers = " or ".join(map(repr, raised.locked))
+        message, next_step = f"stage {raised.stage!r} may not write {buffers}: {message}", _READ_ONLY
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
 
 
