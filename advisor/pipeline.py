@@ -98,9 +98,7 @@ def profile(
             folder,
             keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
-            promising=lambda so_far, asked: _promising(
-                _assembled(settings, so_far, begun), [s for s in settings.strategies if s.name in asked]
-            ),
+            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), settings, asked),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
@@ -142,7 +140,9 @@ def compare_versions(
             progress,
             folder,
             accept=accept,
-            promising=lambda settings, so_far, names: _promising(_assembled(settings, so_far, begun), names),
+            promising=lambda settings, so_far, asked: _promising(
+                _assembled(settings, so_far, begun), settings, asked
+            ),
             recommended=recommended,
         )
     sides = ((asked.base, both.base), (asked.head, both.head))
@@ -204,15 +204,14 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
             yield ProcessLauncher(settings.timeout, server=server)
 
 
-def _promising(profile: Profile, asked: Sequence[AnyStrategy]) -> list[str]:
+def _promising(profile: Profile, settings: Settings, asked: Sequence[str]) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
     like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
     target = entry_of(profile.device) or next(like_it, None)
-    placing = [strategy for strategy in asked if isinstance(strategy, Strategy)]
+    placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in asked]
     predicted = predict(profile, target, placing).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
-    every = [strategy.name for strategy in asked]
-    return sorted(every, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
+    return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
