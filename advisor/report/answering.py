@@ -41,13 +41,13 @@ def answers(profile: Profile) -> Answers:
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
-    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: a.chosen)
+    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: (a.chosen, a.likely))
     if not named:
         return ()
     parts = []
-    for name, where in named.items():
-        verb = "likely" if any(a.verdict.tone == "inconclusive" for a in where) else "use"
-        parts.append(f"{verb} {words.code(name)} on {words.listing(a.verdict.device for a in where)}")
+    for (name, likely), where in named.items():
+        devices = words.listing(answer.verdict.device for answer in where)
+        parts.append(f"{'likely' if likely else 'use'} {words.code(name)} on {devices}")
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
     return (Verdict("predicted", tone, "", f"Predicted: {'; '.join(parts)}"),)

@@ -12,7 +12,7 @@ from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
-from advisor.report.page import MARKED, Page, Section, circumstances, filled, lead, legend, panels
+from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
@@ -94,9 +94,12 @@ def _lead(
         if track.basis != "cpu"
     ]
     return lead(
-        blocks.Failures(sweep_failures(sweep, parameter)),
-        blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
-        panels(told or (none,), [filled(chart) for chart in charts] or [()]),
+        *around(
+            blocks.Failures(sweep_failures(sweep, parameter)),
+            blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
+            panels(told or (none,), [filled(chart) for chart in charts] or [()]),
+            drawn=any(charts),
+        ),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
         blocks.Banners("note", notes[: len(sweep.notes)], forms="html txt"),
         blocks.Banners("note", notes[len(sweep.notes) :], forms="html"),
