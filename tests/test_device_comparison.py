@@ -227,7 +227,7 @@ def test_a_device_that_says_nothing_is_named_with_the_reason() -> None:
 def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
     (of_mixed, *_) = verdicts(mixed())
     assert of_mixed.remark == (
-        "One strategy for all: zero-copy, at most 2.50× the best time (2.50×, on NVIDIA RTX 4090)"
+        "One strategy for all: zero-copy, at most 2.50× the best time (on NVIDIA RTX 4090)"
     )
     same = verdicts(several(on("a", clear("pinned")), on("b", clear("pinned"))))[0]
     assert same.remark == "One strategy for all: pinned, the fastest on each"

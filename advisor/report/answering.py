@@ -96,7 +96,7 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     )
     if chosen is None:
         return drawn(found)
-    sure = _likely(chosen, made.confidence, profile.preferences.indifference)
+    sure = _likely(made.confidence, profile.preferences.indifference)
     return drawn(_with_choice(found, profile, made.device, chosen, sure))
 
 
@@ -196,9 +196,9 @@ def _sure(chosen: Recommendation, evidence: str) -> Fact:
     return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
 
 
-def _likely(chosen: Recommendation, share: float | None, indifference: float) -> Fact:
+def _likely(share: float | None, indifference: float) -> Fact:
     if share is None:
-        return Fact("How sure", "predicted", chosen.verdict)
+        return Fact("How sure", "predicted", "share of simulated devices not known")
     return Fact(
         "How sure",
         units.percent(share),

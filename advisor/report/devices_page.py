@@ -216,8 +216,9 @@ def _one_for_all(places: Sequence[Place]) -> str:
         return ""
     cost, told = found.cost, "the fastest on each"
     if cost.high > 1:
-        between = words.ratio_between(cost.low, cost.high)
-        told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
+        most, between = units.ratio(cost.value), words.ratio_between(cost.low, cost.high)
+        interval = f"{between}, " * (between != most)
+        told = f"at most {most} the best time ({interval}on {places[found.device].name})"
     return f"One strategy for all: {words.name(found.strategy)}, {told}"
 
 
