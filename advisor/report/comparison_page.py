@@ -179,12 +179,14 @@ def _figures(device: ComparedDevice, name: str, number: int, found: Comparison) 
     for gap in device.one_sided:
         status, why = f"{gap.status} in {gap.missing_in.upper()}", words.line(gap.reason, _LIMIT)
         gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
-    changed = [row for row in device.rows if row.base_bytes != row.head_bytes]
-    memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
+    changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
+    memory = "; ".join(
+        f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
+    )
     return filled(
         _table(device, name, number, found) if device.rows else None,
         blocks.Items(merged(gaps), "Figures in only one profile"),
-        blocks.Facts(memory, forms="txt"),
+        blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
 
 

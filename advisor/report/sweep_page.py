@@ -17,7 +17,6 @@ from advisor.report.page import MARKED, Page, Section, around, circumstances, fi
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
-from advisor.stats import EQUIVALENCE
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
@@ -28,6 +27,8 @@ _ON_CHART = {
     "cpu": "Vertical lines show the intervals.",
 }
 _CHANGES = " The best strategy changes between the dotted lines."
+_LESS = 0.01
+"""From so much less time on, a difference is seen in the three digits of a table."""
 _FEW = 2
 """So many strategies more need no band."""
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
@@ -293,9 +294,9 @@ def _faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: 
 
 
 def _falls(before: Stop, now: Stop) -> bool:
-    """Whether a strategy takes clearly less time at the second of two values."""
+    """Whether a strategy is seen to take less time at the second of two values."""
     pairs = [(before.seconds(name), now.seconds(name)) for name in now.results]
-    return any(a and b and b[0] * (1 + EQUIVALENCE) < a[0] for a, b in pairs)
+    return any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in pairs)
 
 
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
