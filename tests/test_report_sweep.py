@@ -105,6 +105,16 @@ def cpu_sweep() -> SweepResults:
     )
 
 
+@pytest.mark.parametrize(
+    ("later", "told"), [(1.8e-5, True), (1.95e-5, True), (1.99e-5, False), (4e-5, False)]
+)
+def test_a_larger_problem_that_is_predicted_faster_is_called_noise(later: float, told: bool) -> None:
+    made = [Point(n, bets(n, seconds, 1e-3)) for n, seconds in ((1024, 2e-5), (4096, later))]
+    text = render(page_of(sweep_results("vector_add", "n", made)), "txt")
+    said = "  Note: Predicted faster at n = 4096 than at 1024: noise of timed host stages.\n"
+    assert (said in text) is told
+
+
 def nothing_sweep() -> SweepResults:
     points = [Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2)]
     return sweep_results("w", "n", points, "advisor profile w.py --sweep n=1,2")

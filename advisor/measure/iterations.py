@@ -101,8 +101,11 @@ def counted(counts: Mapping[int, LoopCount]) -> Counts:
 
 def capped(counts: Mapping[int, LoopCount]) -> dict[str, int]:
     """The loops that their limit ended in every frame so far, and that limit."""
-    most = {named(count.loop): count.loop.at_most for count in counts.values()}
-    return {name: most[name] for name, ran in counted(counts).items() if ran and min(ran) == most[name]}
+    return {
+        named(count.loop): count.loop.at_most
+        for count in counts.values()
+        if count.frames and min(count.frames) == count.loop.at_most
+    }
 
 
 def unlike(counts: Counts, reference: Counts) -> dict[str, int]:

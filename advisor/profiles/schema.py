@@ -7,6 +7,7 @@ The JSON Schema is published as docs/profile.schema.json.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -86,6 +87,11 @@ class Loop(Record):
     at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
 
 
+def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
+    """Each loop of stages in a row once, in order."""
+    return tuple(dict.fromkeys(loop for loop in loops if loop is not None))
+
+
 class StageRecord(Record):
     """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
 
@@ -127,7 +133,7 @@ class WorkloadRecord(Record):
     @property
     def loops(self) -> tuple[Loop, ...]:
         """The loops of a frame, in order."""
-        return tuple(dict.fromkeys(s.loop for s in self.frame_stages() if s.loop is not None))
+        return distinct(stage.loop for stage in self.frame_stages())
 
     def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
         """Frame stages of that side that touch the buffer, with what they do to it."""

@@ -115,6 +115,11 @@ class Answer:
         return self.verdict.basis == "predicted"
 
     @property
+    def likely(self) -> bool:
+        """Whether its strategy is no more than likely the best, as its own headline says."""
+        return self.verdict.tone == "inconclusive"
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """How much, how sure, how long, how much memory: those that are known."""
         return tuple(fact for fact in (self.gain, self.sure, self.time, self.memory) if fact)

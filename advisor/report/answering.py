@@ -42,13 +42,13 @@ def answers(profile: Profile) -> Answers:
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
-    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: a.chosen)
+    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: (a.chosen, a.likely))
     if not named:
         return ()
     parts = []
-    for name, where in named.items():
-        verb = "likely" if any(a.verdict.tone == "inconclusive" for a in where) else "use"
-        parts.append(f"{verb} {words.code(name)} on {words.listing(a.verdict.device for a in where)}")
+    for (name, likely), where in named.items():
+        devices = words.listing(answer.verdict.device for answer in where)
+        parts.append(f"{'likely' if likely else 'use'} {words.code(name)} on {devices}")
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
     return (Verdict("predicted", tone, "", f"Predicted: {'; '.join(parts)}"),)
@@ -97,7 +97,7 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     )
     if chosen is None:
         return drawn(found)
-    sure = _likely(chosen, made.confidence, profile.preferences.indifference)
+    sure = _likely(made.confidence, profile.preferences.indifference)
     return drawn(_with_choice(found, profile, made.device, chosen, sure))
 
 
@@ -198,9 +198,9 @@ def _sure(chosen: Recommendation, evidence: str) -> Fact:
     return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
 
 
-def _likely(chosen: Recommendation, share: float | None, indifference: float) -> Fact:
+def _likely(share: float | None, indifference: float) -> Fact:
     if share is None:
-        return Fact("How sure", "predicted", chosen.verdict)
+        return Fact("How sure", "predicted", "share of simulated devices not known")
     return Fact(
         "How sure",
         units.percent(share),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead, panels
@@ -18,6 +19,8 @@ from advisor.verdicts.comparing.drift import Cause, Drift
 from advisor.verdicts.comparing.recommended import Recommended
 
 _LIMIT = 500
+_CHANGES, _SHORT = 4, 60
+"""So many differences stand in one line; with their values where these have no more characters."""
 _FEW = 3
 """So many strategies are named in a headline; more are counted, and the table has them."""
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
@@ -43,7 +46,8 @@ def comparison_page(
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
     told = tuple(blocks.Fact(label, side) for label, side in sides.items())
-    opening = blocks.Facts(told, forms="txt")
+    changed = blocks.Fact("Changed", _changed(found, apart))
+    opening = blocks.Facts((*told, changed) if changed.value else told, forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
     judged = [gates(rulings, opening)] if rulings else []
     held = [figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
@@ -58,12 +62,12 @@ def comparison_page(
             *(replace(section, forms="md txt") for section in judged),
             lead(
                 None if rulings else opening,
-                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
                 blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
                 else None,
+                blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
+                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
                 panels(verdicts, held),
-                blocks.Prose(_statement(apart), label="Comparable", forms="md"),
             ),
             *(replace(section, forms="html") for section in judged),
             _comparable(found, apart, told),
@@ -127,7 +131,7 @@ def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[bloc
         notes.append(f"Predicted in only one of the profiles: {names}.")
     parts = filled(
         blocks.Facts(sides, forms="md"),
-        blocks.Prose(_statement(apart), kind="", forms="html txt"),
+        blocks.Prose(_statement(apart), kind=""),
         blocks.Table(
             "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
         ),
@@ -145,6 +149,24 @@ def _same(found: Comparison) -> str:
         alike = words.listing((c.what for c in found.conditions if c.status == status), limit=20)
         told += [f"{said}: {alike}."] if alike else []
     return " ".join(told)
+
+
+def _changed(found: Comparison, apart: Sequence[Condition]) -> str:
+    """What differs, with both values where these are short; of the parameters only those that differ."""
+    before, now = (side.workload.parameters for side in (found.base, found.head))
+    told = [
+        f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    ]
+    for one in (c for c in apart if c.what != "parameters"):
+        short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
+        told.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
+    return words.listing(told, limit=_CHANGES)
+
+
+def _value(parameters: Mapping[str, Value], name: str) -> str:
+    return words.value(parameters[name]) if name in parameters else "none"
 
 
 def _statement(apart: Sequence[Condition]) -> str:
@@ -166,12 +188,14 @@ def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -
     for gap in device.one_sided:
         status, why = f"{gap.status} in {gap.missing_in.upper()}", words.line(gap.reason, _LIMIT)
         gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
-    changed = [row for row in device.rows if row.base_bytes != row.head_bytes]
-    memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
+    changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
+    memory = "; ".join(
+        f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
+    )
     return filled(
         _table(device, name, number, found) if device.rows else None,
         blocks.Items(merged(gaps), "Figures in only one profile"),
-        blocks.Facts(memory, forms="txt"),
+        blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
 
 
