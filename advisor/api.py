@@ -87,6 +87,7 @@ class Arguments(TypedDict, total=False):
 
     strategies: str | Sequence[str]
     targets: str | Sequence[str]
+    target_os: str
     gpu: int | None
     no_gpu: bool
     objective: str | None

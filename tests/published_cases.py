@@ -9,6 +9,8 @@ from pathlib import Path
 import builders
 
 from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
+from advisor.devices.systems import System, under
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated
@@ -71,6 +73,12 @@ class Case:
     relative: bool = False
     first_frames: bool = False
     """Of a run of few frames."""
+    system: System = "linux"
+
+    @property
+    def entry(self) -> CatalogueEntry:
+        """The device as the catalogue has it, with the operating system."""
+        return under(load(self.device), self.system)
 
 
 @dataclass
@@ -188,13 +196,15 @@ def vector_streamed(size: float) -> Profile:
     )
 
 
-def touched(size: float, mode: AccessMode, passes: float | None = None) -> Profile:
+def touched(
+    size: float, mode: AccessMode, passes: float | None = None, access: StageWork | None = None
+) -> Profile:
     """The host writes a buffer, one kernel reads, writes or changes it in place, the host reads it."""
     return (
         _Builder(size)
         .stage("init", "host", a="out")
         .stage("kernel", "device", passes=passes, a=mode)
-        .stage("access", "host", a="in")
+        .stage("access", "host", work=access, a="in")
         .profile()
     )
 

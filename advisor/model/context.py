@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
@@ -95,6 +96,11 @@ class Context:
         if self.machine.shares_memory or self.stays:
             return False
         return self.own(buffer).movement(self.memory_class) in ("migrated", "prefetched")
+
+    @cached_property
+    def moves_whole(self) -> bool:
+        """Whether the driver moves managed memory whole to the GPU before a launch."""
+        return moves_whole(self.machine.entry.device().attributes)
 
     def physical_bytes(self) -> int:
         """Memory of all buffers, every copy where there are several, managed memory beside a card's own on

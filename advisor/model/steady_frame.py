@@ -49,7 +49,7 @@ def timed_steps(at: Context) -> list[Timed]:
     moved = Frame(at).period()
     managed = [b.name for b in at.workload.buffers if at.own(b.name).managed and at.migrates(b.name)]
     # Whether pages change side by faults alone, frame after frame.
-    if at.first_frames or all(at.own(name).prefetched for name in managed):
+    if at.first_frames or at.moves_whole or all(at.own(name).prefetched for name in managed):
         return _of_one_frame(at, moved)
     # All of the frame within the lapse, so that every turn is, however unequal they are.
     frame = _of_one_frame(at, moved)
@@ -123,8 +123,8 @@ class Frame:
         if step.action == "host":
             return self._migrations(step.name, "host") + host_seconds(self.at, step.name)
         if step.action == "device":
-            moved = self._migrations(step.name, "device") + self._clean()
-            return moved + kernel_seconds(self.at, step.name)
+            moved = self._before_launch() if self.at.moves_whole else self._migrations(step.name, "device")
+            return moved + self._clean() + kernel_seconds(self.at, step.name)
         if step.action == "synchronize":
             return self._synchronize()
         if step.action in ("copy-in", "copy-out"):
@@ -135,6 +135,9 @@ class Frame:
             page = constant(min(self.at.size(step.name), _PAGE))
             return constant(0.0) if self.at.is_foreign(step.name) else self._arrive(step.name, page, "host")
         to: Side = "device" if step.action == "to-device" else "host"
+        if self.at.moves_whole and self.at.own(step.name).managed:
+            moved = self._arrive_whole(step.name) if to == "device" else constant(0.0)
+            return self.at.machine.get("prefetch_call_seconds") + moved
         self._sides[step.name] = to
         self._note_mapping(step.name, to, written=False)
         return transfer(self.at, step, to)
@@ -172,9 +175,18 @@ class Frame:
         self._note_mapping(buffer, side, written=written)
         return migration(self.at, buffer, count, side)
 
+    def _before_launch(self) -> Values:
+        """Managed memory moves whole, also what the kernel does not use; not what is attached to the host."""
+        buffers = [b.name for b in self.at.workload.buffers if self.at.own(b.name).managed]
+        global_ones = (name for name in buffers if not self.at.own(name).prefetched)
+        return sum(map(self._arrive_whole, global_ones), constant(0.0))
+
+    def _arrive_whole(self, buffer: str) -> Values:
+        return self._arrive(buffer, constant(self.at.size(buffer)), "device")
+
     def _note_mapping(self, buffer: str, to: Side, *, written: bool) -> None:
         """Pages come back mapped for reading, unless a write fault fetched them (defaults.toml)."""
-        if to == "host" and not written and self.at.migrates(buffer):
+        if to == "host" and not written and self.at.migrates(buffer) and not self.at.moves_whole:
             self._read_only.add(buffer)
         else:
             self._read_only.discard(buffer)
