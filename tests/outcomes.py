@@ -83,7 +83,10 @@ def _near_best(found: Outcome, strategy: str | None) -> bool:
     return chosen.ends[0] <= NEAR * best.ends[1]
 
 
-RULE = {True: ("managed", "zero-copy", "system", "pinned"), False: ("pinned", "managed-prefetch", "pageable")}
+RULE = {
+    True: ("managed", "zero-copy", "system", "pinned"),
+    False: ("pinned", "managed-prefetch", "pageable", "zero-copy"),
+}
 SMALL = 1 << 18
 """Bytes of all buffers of a frame."""
 
