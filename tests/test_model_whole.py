@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from published_cases import DATA, vector
+from published_cases import DATA, row_of_a_state, vector
 
 from advisor.configuration import load_targets
 from advisor.devices.catalogue import DEFAULT_TARGETS, load
@@ -15,7 +15,7 @@ from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.profiles.schema import Predicted, Profile
 
-SIZE = 1 << 24
+SIZE, ROW = 1 << 24, 1 << 12
 
 
 def rows(profile: Profile, entry: CatalogueEntry) -> dict[str, Predicted]:
@@ -69,6 +69,15 @@ def test_what_the_kernel_does_not_use_moves_with_it() -> None:
         - rows(profile, entry)["managed"].terms["device:compute"]
     )
     assert extra == pytest.approx(SIZE / rate(entry, "device"))
+
+
+def test_all_of_a_buffer_moves_though_the_cpu_touched_a_row() -> None:
+    entry = under(load("rtx-3060"), "wsl")
+    found = rows(row_of_a_state(ROW, SIZE), entry)
+    moved = found["managed"].terms["device:read"] - found["pinned"].terms["device:read"]
+    assert moved == pytest.approx(SIZE / rate(entry, "device"))
+    back = found["managed"].terms["host:write"] - found["pinned"].terms["host:write"]
+    assert back == pytest.approx(ROW / rate(entry, "host"))
 
 
 def test_small_frames_do_not_thrash_there() -> None:
