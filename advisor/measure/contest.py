@@ -119,7 +119,7 @@ class Contest:
         def start() -> Session:
             return self._start(process, {name: name for name in names}, WINDOW_SECONDS)
 
-        warm = self.held.warm_frames
+        warm = self.held.warm_frames or 0
         after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
 
     def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
@@ -147,7 +147,7 @@ class Contest:
             share=self.held.share,
             settled=self.held.settled,
             frames=self.frames,
-            warm_frames=self.held.warm_frames,
+            warm_frames=self.held.warm_frames or 0,
             kept_setup=self.held.kept_setup,
             left={name: problem.message for name, problem in self.held.left.items()},
             alone=tuple(name for name in self.held.alone if name not in self.held.left),

@@ -28,7 +28,8 @@ LEAST = 2
 """Contestants: with one there is nothing to compare."""
 LEAST_WARM, MOST_WARM = 0.005, 0.06
 """Seconds of frames that do not count before a block; the first round has the most, and tells how many there
-must be: on an H200 the first 10 to 20 ms after placing buffers anew are up to a third slower."""
+must be: on an H200 the first 10 to 20 ms after placing buffers anew are up to a third slower. The frame that
+ran when the buffers were placed is one of the least."""
 MOST_STARTS = 3
 """Processes in a row that may fail to start."""
 
@@ -85,8 +86,9 @@ class Held:
     rounds: int = 0
     """In all processes."""
     settled: bool = False
-    warm_frames: int = 0
-    """Frames before a block that do not count: those of the first round until contestants had settled."""
+    warm_frames: int | None = None
+    """Frames before a block that do not count: those of the first round until contestants had settled; None
+    before it ended."""
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     pace: Pace | None = None
@@ -252,8 +254,8 @@ class _Final:
         warming = self._ask(names, self.rounds)
         if self.company != names and self.held.alone.keys() >= set(self.company):
             self.close()  # nobody is left who shares it
-        if not self.held.warm_frames:
-            least = math.ceil(LEAST_WARM / self.plan.frame_seconds)
+        if self.held.warm_frames is None:
+            least = math.ceil(max(LEAST_WARM / self.plan.frame_seconds - 1, 0))
             self.held.warm_frames = max(least, settled(frames for frames in warming if frames))
         self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
         self._tell_pace()
@@ -283,7 +285,10 @@ class _Final:
         assert self.session is not None
         begin = self.clock()
         order = random.Random(f"{self.plan.seed}-{self.processes}-{number}").sample(names, len(names))
-        warm = self.held.warm_frames or math.ceil(MOST_WARM / self.plan.frame_seconds)
+        warm = self.held.warm_frames
+        if warm is None:
+            warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
+        warm = max(warm, int(self.held.kept_setup))  # the others ran since
         request = FinalRound(round=number, order=tuple(order), warm_frames=warm)
         warming = [self._hear(message) for message in self.session.round(request)]
         for name, problem in unequal(self.held.blocks, self.processes - 1, number, self.plan.contestants):

@@ -102,8 +102,10 @@ class Final:
             latencies, frames = loop.latencies, told["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
-            loop.frame_alone(first + frames)  # of frames that overlap it is under way
-            kept.index = first + frames + 1
+            kept.index = first + frames
+            if loop.overlaps:  # the next one is under way
+                loop.frame_alone(kept.index)
+                kept.index += 1
         block = Block(
             process=self.job.process,
             round=request.round,
