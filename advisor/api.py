@@ -191,6 +191,7 @@ class Arguments(TypedDict, total=False):
     strategies: str | Sequence[str]
     placement: Mapping[str, str] | None
     targets: str | Sequence[str]
+    target_os: str
     gpu: int | None
     gpus: str
     no_gpu: bool

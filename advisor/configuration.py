@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
+from advisor.devices.systems import System, default_targets, under
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
@@ -194,8 +194,8 @@ def make_settings(
     if asked.placement and not script:
         strategies += mixes.asked(asked.placement, strategies if asked.strategies else strategies[:1])
     with _told_of(found, "targets"):
-        default = DEFAULT_TARGETS if backend == "cpu" else ()
-        targets = load_targets(asked.targets or default)
+        default = default_targets(asked.target_os) if backend == "cpu" else ()
+        targets = load_targets(asked.targets or default, asked.target_os)
     return Settings(
         file=file,
         workload=name,
@@ -261,15 +261,16 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
     return Path(file), name or None
 
 
-def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once; names may be separated by commas.
+def load_targets(names: Sequence[str], system: System = "linux") -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries of these names or files, each once, with that operating system; names may be
+    separated by commas.
 
     Raises `UsageError` or `FileProblem`.
     """
     each = (
         part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
     )
-    return tuple(load_device(name) for name in dict.fromkeys(each))
+    return tuple(under(load_device(name), system) for name in dict.fromkeys(each))
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:

@@ -70,6 +70,24 @@ def over(*recommendations: Recommendation | None) -> SweepResults:
     )
 
 
+@pytest.mark.parametrize(
+    ("rival", "likely"),
+    [
+        ("1000 800 1200", False),  # the same simulated devices are slow for both: always a tenth slower
+        ("1000 1200 800", True),
+        (None, True),
+    ],
+)
+def test_predictions_are_told_apart_in_each_simulated_device(rival: str | None, likely: bool) -> None:
+    """The ranges overlap by far; what both strategies share cancels where the draws are the same."""
+    rows = (predicted("pinned", 0.02, draws="1000 800 1200"), predicted("zero-copy", 0.022, draws=rival))
+    made = prediction(results=rows, recommendation=tie("pinned", "registered"))
+    point = Point(1, cpu_profile(predictions=(made,)), href="./n=1/r.html")
+    (track, *_) = tracks(sweep_results("vector_add", "n", [point]))
+    (stop,) = track.stops
+    assert (stop.standing.likely, stop.standing.overlaps) == (likely, likely)
+
+
 def gpu_sweep() -> SweepResults:
     """A change with a tie in its middle, a value that cannot be told, one that failed, one not run."""
     z, p = "zero-copy", "pinned"

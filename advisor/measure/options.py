@@ -109,6 +109,12 @@ class Options:
         "DEVICE",
         script=False,
     )
+    target_os: Literal["linux", "windows", "wsl"] = _names(
+        "linux",
+        "Operating system of the cards to predict: linux, windows or wsl.",
+        "NAME",
+        script=False,
+    )
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
     )
@@ -214,6 +220,7 @@ _KEYS = {
     "parameters": "set",
     "strategies": "strategy",
     "targets": "target",
+    "target_os": "os",
     "rules": "rule",
     "formats": "format",
 }

@@ -287,6 +287,11 @@ class Predicted(Row):
         return tuple(map(int, self.draws.split())) if self.draws else ()
 
     @property
+    def host_seconds(self) -> float:
+        """Of the likely time, the host's stages: timed on the CPU at hand, unlike all else."""
+        return sum(seconds for name, seconds in self.terms.items() if name.startswith("host:"))
+
+    @property
     def dominant(self) -> str:
         """The largest term."""
         return max(self.terms, key=lambda name: self.terms[name])

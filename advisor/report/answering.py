@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Device, Prediction, Profile
+from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.advising import findings
@@ -20,6 +20,7 @@ from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
+from advisor.verdicts.comparing.rows import HOST_NOISE, HOST_NOISE_SECONDS
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
 from advisor.verdicts.speeds import baseline
@@ -98,7 +99,19 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     if chosen is None:
         return drawn(found)
     sure = _likely(made.confidence, profile.preferences.indifference)
+    rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == chosen.strategy)
+    mine = next(rows, None) if profile.device.kind == "cpu" else None
+    found = replace(found, apart=_apart(mine) if mine and mine.latency_seconds is None else None)
     return drawn(_with_choice(found, profile, made.device, chosen, sure))
+
+
+def _apart(row: Predicted) -> Fact:
+    """The device path by itself, which no other day changes, and the host's stages with their noise."""
+    host = row.host_seconds
+    noise = min(HOST_NOISE + HOST_NOISE_SECONDS / host, 1.0) if host else 0.0
+    told = f"host stages {units.seconds(host)}, as timed on this CPU: ±{units.percent(noise)} between runs"
+    path = sum(row.terms.values()) - host
+    return Fact("Device path", units.seconds(path), told if host else "no host stages")
 
 
 def script_answer(profile: Profile, script: ScriptRun) -> Answer:

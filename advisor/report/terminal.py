@@ -136,7 +136,8 @@ class _Writer:
         if alone or not self.room.brief:
             for answer, chart in told:
                 yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
-                yield [*chart, *(missing(answer.missing) if self.room.brief else [])]
+                apart = self.wrap(answer.apart_told, self.indent) if answer.apart else []
+                yield [*chart, *(missing(answer.missing) if self.room.brief else []), *apart]
         else:
             devices = [
                 [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)
