@@ -148,14 +148,16 @@ def test_a_dirty_tree_is_told(found: Repository, work: Path) -> None:
     assert dirty(found) == ""
     (work / "app" / "helper.py").write_text("")
     (work / "app" / "w.py").write_text("uncommitted")
-    assert dirty(found) == (
-        "HEAD is the working tree, with uncommitted changes: app/w.py, app/helper.py."
-    )
+    assert dirty(found) == ("HEAD is the working tree, with uncommitted changes: app/w.py, app/helper.py.")
 
 
 @pytest.mark.parametrize(
     ("how", "step"),
-    [("new", "It is new since then."), ("untracked", "Commit it first."), ("renamed", "It was app/w.py then.")],
+    [
+        ("new", "It is new since then."),
+        ("untracked", "Commit it first."),
+        ("renamed", "It was app/w.py then."),
+    ],
 )
 def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> None:
     text = "\n".join(map(str, range(50)))
@@ -170,7 +172,10 @@ def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> No
         git(work, "add", "-A")
         git(work, "commit", "-qm", "new")
     found = repository(new)
-    with pytest.raises(UsageError, match="does not exist in BASE") as raised, checkout(found, base_of(found, "main")):
+    with (
+        pytest.raises(UsageError, match="does not exist in BASE") as raised,
+        checkout(found, base_of(found, "main")),
+    ):
         pytest.fail("there is none")
     assert raised.value.next_step.startswith(step)
 
