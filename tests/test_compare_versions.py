@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from running import Command, Said, missing
+from running import Command, Said, environment, missing
 from test_revisions import git
 
 import advisor
-from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
 
 WORKLOAD = """\
 import numpy as np
@@ -183,6 +185,32 @@ def test_a_script_is_refused(command: Command, tmp_path: Path) -> None:
     said = run(command, "s.py", "s.py")
     assert said.code == UsageError.exit_code
     assert "s.py is a script, and --run compares workloads" in said.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing(repository: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """In the middle of a version's processes: no worktree, no folder, no report."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "advisor", "compare", "--run", "w.py", *QUICK],
+        cwd=repository,
+        env=environment(TMPDIR=str(temporary)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    while "checking the workload" not in process.stderr.readline():
+        assert process.poll() is None
+    assert len(git(repository, "worktree", "list").splitlines()) == 2
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED
+    assert "interrupted: nothing was compared" in said
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert list(temporary.iterdir()) == []
+    assert git(repository, "status", "--porcelain") == ""
 
 
 def test_git_that_is_missing_is_told(

@@ -162,7 +162,9 @@ def _wider(pairs: Pairs, entry: Entry) -> float:
     first, strategy = named(HEAD, entry.strategies[0]), entry.strategies[0]
     if not entry.apart or not {first, entry.control, named(BASE, strategy)} <= set(pairs.names):
         return 1.0
-    across, inside = (pairs.among([first, name]).error[0, 1] for name in (named(BASE, strategy), entry.control))
+    across, inside = (
+        pairs.among([first, name]).error[0, 1] for name in (named(BASE, strategy), entry.control)
+    )
     return float(across / inside) if inside and math.isfinite(across) else 1.0
 
 
