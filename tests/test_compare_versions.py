@@ -1,4 +1,4 @@
-"""`advisor compare --run`, as its users start it: two files, or one file at two revisions, on the CPU device."""
+"""`advisor compare --run`, as its users start it: two files, or one file at two revisions, on the CPU."""
 
 from __future__ import annotations
 
@@ -110,6 +110,28 @@ def test_the_same_code_is_not_told_apart(
     assert row.outcome in ("same", "cannot tell")
     assert found.run.versions[0].startswith("w.py at HEAD, ")
     assert "slower" not in found._repr_html_().partition("<h1")[2][:200]
+
+
+ONCE = """
+import numpy as np
+
+if hasattr(np, "blending_was_registered"):
+    raise RuntimeError("blending was registered twice")
+np.blending_was_registered = True
+"""
+
+
+def test_versions_that_cannot_share_a_process_run_in_adjacent_ones(command: Command, tmp_path: Path) -> None:
+    files = version(tmp_path / "a", 100), version(tmp_path / "b", 400)
+    for file in files:
+        with (file.parent / "helpers.py").open("a") as helpers:
+            helpers.write(ONCE)
+    said = run(command, *files)
+    assert said.code == 0, said
+    assert said.out.startswith("slower by ")
+    told = " ".join(said.out.split())
+    assert "adjacent processes that alternate" in told
+    assert "times as wide as in one process" in told
 
 
 BREAKS = WORKLOAD.replace("a.fill(frame)", "raise ValueError('no camera')")

@@ -28,7 +28,7 @@ def commit(folder: Path, text: str, message: str = "a change") -> str:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A clone of a repository whose branch `feature` is a commit ahead of main, and main one ahead of both."""
+    """A clone whose branch `feature` is a commit ahead of main, which has another one since."""
     origin = tmp_path / "origin"
     origin.mkdir()
     git(origin, "init", "-q", "-b", "main")
@@ -196,9 +196,10 @@ def test_no_repository_no_git_no_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_repository_without_a_branch_to_compare_with(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "trunk")
+    (tmp_path / "w.py").write_text("")
+    found = repository(tmp_path / "w.py")
     with pytest.raises(UsageError, match="no commit yet"):
-        (tmp_path / "w.py").write_text("")
-        base_of(repository(tmp_path / "w.py"), None)
+        base_of(found, None)
     commit(tmp_path, "one")
     with pytest.raises(UsageError, match="there is no branch to compare with") as raised:
         base_of(repository(tmp_path / "app" / "w.py"), None)

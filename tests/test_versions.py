@@ -14,12 +14,13 @@ from builders import measured, profile, recommendation, vector_add_workload
 from fakes import FakeClock, job
 
 from advisor import stats
-from advisor.errors import UsageError
+from advisor.errors import UsageError, WorkloadError
 from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, Message, RoundDone
 from advisor.measure.jobs import Problem
 from advisor.measure.progress import Silent
 from advisor.measure.undelayed import undelayed
 from advisor.measure.version_final import VersionFinal
+from advisor.measure.version_run import require_both
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import WorkloadRecord
 from advisor.report.pages import render, versions_page
@@ -44,10 +45,9 @@ from advisor.verdicts.versions import (
     Steps,
     changes,
     judged,
-    named,
 )
 from tests.benchmarks.decisions import Noise
-from tests.benchmarks.versions import simulated
+from tests.benchmarks.versions import CHANGED, simulated
 
 ENTRY = Entry(("pageable", "pinned"))
 KINDS = {
@@ -148,7 +148,8 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
     blocks = [Timed(p, r, n, i, seconds(n)) for p in range(4) for r in range(6) for i, n in enumerate(names)]
     found = judged(blocks, ENTRY, Question(), 1.0)
     assert not found.trusted
-    assert found.noise and found.noise.value == pytest.approx(1.2, rel=0.02)
+    assert found.noise is not None
+    assert found.noise.value == pytest.approx(1.2, rel=0.02)
     assert found.ratios["pageable"].value == pytest.approx(1.2**0.5, rel=0.02)
     assert found.ratios["pinned"].value == pytest.approx(1.0, abs=0.02)
     assert judged(blocks, ENTRY, Question(), 1.0, left=[ENTRY.control]).noise is None
@@ -174,7 +175,7 @@ def test_parts_of_a_frame_are_told_with_what_is_new_and_gone() -> None:
     ]
     found = {change.part: change for change in changes(told, entry, "pinned")}
     assert found["host:blend"].seconds == pytest.approx(0.001)
-    assert found["host:blend"].sure and found["host:new"].sure
+    assert all(found[part].sure for part in ("host:blend", "host:new"))
     assert (found["host:new"].base_seconds, found["host:old"].head_seconds) == (None, None)
     assert found["waiting and launching"].seconds == pytest.approx(-0.002)
     assert changes(told[::2], entry, "pinned") == ()
@@ -192,6 +193,7 @@ class FakeSession:
     job: FinalJob
     clock: FakeClock
     breaks: frozenset[str]
+    always: bool
     closed: bool = False
 
     def ready(self) -> bool:
@@ -200,9 +202,10 @@ class FakeSession:
     def round(self, request: FinalRound) -> Iterator[Message]:
         beside = {job.file for job in self.job.jobs.values()}
         for place, name in enumerate(request.order):
-            assert name in self.job.contestants and not self.closed
+            assert name in self.job.contestants
+            assert not self.closed
             self.clock.now += 0.1
-            if name in self.breaks and len(beside) > 1:
+            if name in self.breaks and (self.always or len(beside) > 1):
                 yield Left(
                     contestant=name, problem=Problem(cause="raised", message="ops were registered twice")
                 )
@@ -227,10 +230,11 @@ class Hall:
     folder: Path
     breaks: frozenset[str] = frozenset()
     apart: bool = False
+    always: bool = False
     sessions: list[FakeSession] = field(default_factory=list)
     clock: FakeClock = field(default_factory=FakeClock)
 
-    def run(self, seconds: float = 60.0, question: Question = Question()) -> VersionFinal:
+    def run(self, seconds: float = 60.0, question: Question = CHANGED) -> VersionFinal:
         rows = {strategy: measured(strategy, 0.01) for strategy in ENTRY.strategies}
         final = VersionFinal(
             replace(ENTRY, apart=self.apart),
@@ -247,7 +251,7 @@ class Hall:
 
     def _start(self, job: FinalJob) -> FakeSession:
         self.clock.now += 1.0
-        self.sessions.append(FakeSession(job, self.clock, self.breaks))
+        self.sessions.append(FakeSession(job, self.clock, self.breaks, self.always))
         return self.sessions[-1]
 
 
@@ -278,6 +282,15 @@ def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told
     for block in final.held.blocks:
         by_round.setdefault((block.process, block.round), set()).add(block.place)
     assert all(places == set(range(len(places))) for places in by_round.values())
+
+
+def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
+    one = Hall(tmp_path / "one", frozenset({"BASE pinned"}), always=True).run()
+    assert set(one.judged().ratios) == {"pageable"}
+    require_both(one)
+    both = Hall(tmp_path / "both", frozenset({"BASE pinned", "HEAD pageable"}), always=True).run()
+    with pytest.raises(WorkloadError, match="failed while it was compared: ops"):
+        require_both(both)
 
 
 def test_a_final_without_time_has_no_ratios(tmp_path: Path) -> None:
@@ -341,7 +354,7 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
         judged=replace(told, seconds_more=changes.pop("seconds_more", None)),
         question=question,
         rows=rows,
-        changes={name: (blend, idle) for name in rows},
+        changes=dict.fromkeys(rows, (blend, idle)),
         versions=("w.py at merge base with origin/main, 0123456789", "w.py in the working tree"),
         **changes,
     )

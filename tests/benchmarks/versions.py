@@ -23,6 +23,7 @@ from tests.benchmarks.decisions import BLOCK_SECONDS, Machine, Noise
 PROCESS_SECONDS = 0.6
 SHARES = (0.0, 0.02, 0.05, 0.2)
 PLACES = ("host", "copy", "kernel")
+CHANGED = Question()
 
 
 @dataclass
@@ -50,7 +51,7 @@ def simulated(
     share: float,
     noise: Noise,
     seconds: float,
-    question: Question = Question(),
+    question: Question = CHANGED,
     strategies: tuple[str, ...] = ("pageable",),
     *,
     apart: bool = False,
@@ -60,7 +61,7 @@ def simulated(
     times = {name: 0.02 * (1 + share * name.startswith(HEAD)) for name in entry.names}
     machine = Drifting(times, noise, np.random.default_rng(seed))
     if apart:  # what a process draws, a version has to itself
-        machine.luck = {name: noise.process for name in times}
+        machine.luck = dict.fromkeys(times, noise.process)
         machine.same = {name: name.partition(" ")[0] + " " + strategies[0] for name in times}
     pace = Pace(PROCESS_SECONDS, BLOCK_SECONDS * len(times))
     step: Step | None = first_step(seconds, pace)
