@@ -238,6 +238,8 @@ def profile(
             return Profile.of(pipeline.profile(made, progress, keep_in=folder))
 
 
+_OWN = {"anyway": "anyway", "against": "against"}
+"""Options of `advisor compare` that `advisor.profile` does not have."""
 _OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")
 
 
@@ -254,7 +256,7 @@ def naming_arguments() -> Iterator[None]:
 
 def _as_argument(found: re.Match[str]) -> str:
     key, name, value, plain = found.groups()
-    arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | {"anyway": "anyway"}
+    arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | _OWN
     if key == "set":
         return f'parameters={{"{name}": {value}}}' if name else "parameters"
     if key == "rule" and name:
@@ -263,7 +265,7 @@ def _as_argument(found: re.Match[str]) -> str:
         return f'placement={{"{name}": "{value}"}}'
     if key not in arguments:
         return found[0]
-    switch = key == "anyway" or OPTIONS[arguments[key]].default is False
+    switch = key == "anyway" or (key not in _OWN and OPTIONS[arguments[key]].default is False)
     given = "True" if switch else plain
     return arguments[key] + (f"={given}" if given else "")
 

@@ -28,7 +28,7 @@ def commit(folder: Path, text: str, message: str = "a change") -> str:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A clone of a repository whose branch `feature` is a commit ahead of main, and main one ahead of both."""
+    """A clone whose branch `feature` is a commit ahead of main, which has another one since."""
     origin = tmp_path / "origin"
     origin.mkdir()
     git(origin, "init", "-q", "-b", "main")
@@ -148,14 +148,16 @@ def test_a_dirty_tree_is_told(found: Repository, work: Path) -> None:
     assert dirty(found) == ""
     (work / "app" / "helper.py").write_text("")
     (work / "app" / "w.py").write_text("uncommitted")
-    assert dirty(found) == (
-        "HEAD is the working tree, with uncommitted changes: app/w.py, app/helper.py."
-    )
+    assert dirty(found) == ("HEAD is the working tree, with uncommitted changes: app/w.py, app/helper.py.")
 
 
 @pytest.mark.parametrize(
     ("how", "step"),
-    [("new", "It is new since then."), ("untracked", "Commit it first."), ("renamed", "It was app/w.py then.")],
+    [
+        ("new", "It is new since then."),
+        ("untracked", "Commit it first."),
+        ("renamed", "It was app/w.py then."),
+    ],
 )
 def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> None:
     text = "\n".join(map(str, range(50)))
@@ -170,7 +172,10 @@ def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> No
         git(work, "add", "-A")
         git(work, "commit", "-qm", "new")
     found = repository(new)
-    with pytest.raises(UsageError, match="does not exist in BASE") as raised, checkout(found, base_of(found, "main")):
+    with (
+        pytest.raises(UsageError, match="does not exist in BASE") as raised,
+        checkout(found, base_of(found, "main")),
+    ):
         pytest.fail("there is none")
     assert raised.value.next_step.startswith(step)
 
@@ -191,9 +196,10 @@ def test_no_repository_no_git_no_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_repository_without_a_branch_to_compare_with(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "trunk")
+    (tmp_path / "w.py").write_text("")
+    found = repository(tmp_path / "w.py")
     with pytest.raises(UsageError, match="no commit yet"):
-        (tmp_path / "w.py").write_text("")
-        base_of(repository(tmp_path / "w.py"), None)
+        base_of(found, None)
     commit(tmp_path, "one")
     with pytest.raises(UsageError, match="there is no branch to compare with") as raised:
         base_of(repository(tmp_path / "app" / "w.py"), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ import typer
 from advisor.cli import options, scripting
 from advisor.cli.console import began, choose_backend, say, say_written, summarize, text
 from advisor.cli.streams import only_format, put
-from advisor.errors import UsageError
+from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from advisor.report.page import Page
     from advisor.verdicts.comparing import Gate, Ruling
@@ -141,7 +141,7 @@ def _run(
     found = configuration.places(said)
     asked = configuration.merged(found)
     backend = choose_backend(asked.gpu, asked.no_gpu, quiet)
-    with make_progress(quiet=quiet) as progress:
+    with _telling_of_ctrl_c(), make_progress(quiet=quiet) as progress:
         seen = api.run_versions(
             found,
             backend,
@@ -156,6 +156,16 @@ def _run(
         )
     rulings = comparing.judge(seen, gates)
     return pages.versions_page(seen, rulings), rulings
+
+
+@contextmanager
+def _telling_of_ctrl_c() -> Iterator[None]:
+    """Of half a comparison nothing is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted: nothing was compared")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _called(path: Path, other: Path) -> str:

@@ -24,6 +24,7 @@ _SHALLOW = (
 )
 _TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 _SHOWN = 5
+_LINE = "\n"
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 """Where a hook of git's runs this, they stand for another repository or index."""
 
@@ -133,10 +134,11 @@ def checkout(found: Repository, base: Base) -> Iterator[Path]:
     with scratch() as folder:
         tree = folder / "base"
         try:
-            ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), base.commit)
+            with uninterrupted():  # half of one could not be removed
+                ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), base.commit)
             if ended.returncode:
                 raise FileProblem(
-                    f"git could not check out {base.told}: {ended.stderr.strip().splitlines()[-1:]}",
+                    f"git could not check out {base.told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
                     next_step=_TWO_FILES,
                 )
             yield tree

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.measure.alternating import Alternating
 from advisor.measure.contest import BLOCK_SECONDS, LEAST_FRAMES, LEAST_SECONDS, with_blocks
 from advisor.measure.final import Held, Look, Plan, Session, hold
-from advisor.measure.final_messages import FinalJob
+from advisor.measure.final_messages import FinalJob, FinalRound, Left, Message
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
@@ -22,6 +22,33 @@ from advisor.verdicts.estimate import margins
 from advisor.verdicts.planning import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
+
+
+class _Broke(Exception):
+    """A version broke in a process that it shares with the other."""
+
+    def __init__(self, left: Left) -> None:
+        super().__init__(left.problem.message)
+        self.left = left
+
+
+@dataclass
+class _Together:
+    """A process that both versions share: the first one that breaks ends the final."""
+
+    session: Session
+
+    def ready(self) -> bool:
+        return self.session.ready()
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        for message in self.session.round(request):
+            if isinstance(message, Left):
+                raise _Broke(message)
+            yield message
+
+    def close(self) -> None:
+        self.session.close()
 
 
 @dataclass
@@ -53,11 +80,11 @@ class VersionFinal:
 
     def run(self, deadline: float, progress: Progress) -> None:
         """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
-        self._hold(deadline, progress)
-        broken = next(iter(self.held.left.items()), None)
-        if broken and not self.entry.apart and self.held.left.keys() & set(self.entry.names):
-            name, problem = broken
-            self.why_apart = f"{name} failed next to the other version ({problem.message})"
+        try:
+            self._hold(deadline, progress)
+        except _Broke as broke:
+            told = broke.left
+            self.why_apart = f"{told.contestant} failed next to the other version ({told.problem.message})"
             self.entry = Entry(self.entry.strategies, apart=True)
             self.held = Held()
             self._hold(deadline, progress)
@@ -116,7 +143,7 @@ class VersionFinal:
 
     def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
         if not self.entry.apart:
-            return self.session(self._job(process, contestants, "both"))
+            return _Together(self.session(self._job(process, contestants, "both")))
         sides = {v: {n: s for n, s in contestants.items() if n.startswith(v)} for v in (BASE, HEAD)}
         each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
         return Alternating({name: each[v] for v, held in sides.items() for name in held})

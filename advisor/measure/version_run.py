@@ -19,7 +19,7 @@ from advisor.measure.version_final import VersionFinal
 from advisor.profiles.schema import RAISED, Failed, Measured
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
-from advisor.verdicts.versions import BASE, HEAD, Entry, Question
+from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
 
 SCREENING = 0.3
 """Of the time that is left, what the screening of a version may take."""
@@ -92,6 +92,7 @@ def run_versions(
     final = _final(versions, {BASE: of_base, HEAD: of_head}, names, launcher, directory, clock)
     progress.limit(deadline - clock())
     final.run(deadline, progress)
+    require_both(final)
     return Both(of_base, of_head, final)
 
 
@@ -118,6 +119,18 @@ def _require_figures(found: Run) -> None:
         next_step=failed[0].next_step,
         detail=failed[0].detail,
     )
+
+
+def require_both(final: VersionFinal) -> None:
+    """Raises `WorkloadError` where a version left the final under every strategy."""
+    left = final.held.left
+    if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
+        name, problem = next(iter(left.items()))
+        raise WorkloadError(
+            f"{name} failed while it was compared: {problem.message}",
+            next_step=problem.next_step,
+            detail=problem.detail,
+        )
 
 
 def _final(

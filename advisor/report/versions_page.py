@@ -99,7 +99,7 @@ def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
     if ratio.low > 1 or ratio.high < 1:
         return f"{'slower' if ratio.low > 1 else 'faster'} by {_share(ratio)}"
     if question.same(ratio):
-        return f"the same within {units.digits(question.indifference * 100)} % ({_ends(ratio)})"
+        return f"the same within {question.indifference * 100:g} % ({_ends(ratio)})"
     if name not in found.run.judged.open:
         return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
     return f"open: {_ends(ratio)}"
@@ -159,7 +159,7 @@ def _how(found: VersionComparison) -> str:
     if run.apart:
         told.append(
             f"The versions ran in adjacent processes that alternate ({words.line(run.apart, 200)}), "
-            f"which makes the interval {units.digits(judged.wider, 2)} times as wide as blocks alone would."
+            f"which makes the interval {units.digits(judged.wider, 2)} times as wide as in one process."
         )
     told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
     return " ".join(told)

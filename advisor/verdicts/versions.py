@@ -79,7 +79,7 @@ class Judged:
     """What the blocks say. `ratios` are HEAD's time over BASE's, by strategy, where both have blocks.
 
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered.
-    `wider`: how many times as wide the intervals are as blocks alone would make them.
+    `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     """
 
     ratios: Mapping[str, stats.Ratio]
@@ -128,7 +128,7 @@ def judged(
         tuple(s for s, found in ratios.items() if not question.answered(found)),
         pairs.processes,
         pairs.rounds,
-        max((_wider(pairs, strategy) for strategy in here), default=1.0),
+        _wider(both, entry),
     )
     if pace is None or told.settled or not here:
         return told
@@ -157,10 +157,15 @@ def _ratio(pairs: Pairs, strategy: str, certainty: float) -> stats.Ratio:
     return ratio(pairs.among([named(HEAD, strategy), named(BASE, strategy)]), certainty)
 
 
-def _wider(pairs: Pairs, strategy: str) -> float:
-    error = pairs.among([named(HEAD, strategy), named(BASE, strategy)]).error[0, 1]
-    least = pairs.noise * math.sqrt(2 / max(1, pairs.rounds))
-    return float(error / least) if least and math.isfinite(error) else 1.0
+def _wider(pairs: Pairs, entry: Entry) -> float:
+    """The error of HEAD against BASE over that of HEAD against its second copy, which shares its process."""
+    first, strategy = named(HEAD, entry.strategies[0]), entry.strategies[0]
+    if not entry.apart or not {first, entry.control, named(BASE, strategy)} <= set(pairs.names):
+        return 1.0
+    across, inside = (
+        pairs.among([first, name]).error[0, 1] for name in (named(BASE, strategy), entry.control)
+    )
+    return float(across / inside) if inside and math.isfinite(across) else 1.0
 
 
 def _seconds_more(

@@ -23,6 +23,7 @@ from tests.benchmarks.decisions import BLOCK_SECONDS, Machine, Noise
 PROCESS_SECONDS = 0.6
 SHARES = (0.0, 0.02, 0.05, 0.2)
 PLACES = ("host", "copy", "kernel")
+CHANGED = Question()
 
 
 @dataclass
@@ -37,7 +38,11 @@ class Drifting(Machine):
         for block in super().process(names, rounds, pace, until):
             drift = self.resemblance * drift + self.generator.normal(0, self.noise.block / 2)
             yield Block(
-                block.process, block.round, block.contestant, block.place, block.seconds * float(np.exp(drift))
+                block.process,
+                block.round,
+                block.contestant,
+                block.place,
+                block.seconds * float(np.exp(drift)),
             )
 
 
@@ -46,7 +51,7 @@ def simulated(
     share: float,
     noise: Noise,
     seconds: float,
-    question: Question = Question(),
+    question: Question = CHANGED,
     strategies: tuple[str, ...] = ("pageable",),
     *,
     apart: bool = False,
@@ -56,7 +61,7 @@ def simulated(
     times = {name: 0.02 * (1 + share * name.startswith(HEAD)) for name in entry.names}
     machine = Drifting(times, noise, np.random.default_rng(seed))
     if apart:  # what a process draws, a version has to itself
-        machine.luck = {name: noise.process for name in times}
+        machine.luck = dict.fromkeys(times, noise.process)
         machine.same = {name: name.partition(" ")[0] + " " + strategies[0] for name in times}
     pace = Pace(PROCESS_SECONDS, BLOCK_SECONDS * len(times))
     step: Step | None = first_step(seconds, pace)
@@ -90,7 +95,7 @@ def workload(place: str, share: float) -> str:
 
 _WORKLOAD = """\
 import numpy as np
-from advisor import Buffer, In, Out, Workload, device, host, workload
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
 
 SMALL = np.ones(512, np.float32)
 
@@ -99,7 +104,10 @@ SMALL = np.ones(512, np.float32)
 def planted() -> Workload:
     \"\"\"A third in the host stage, a third in copies, a third in the kernel.\"\"\"
 
-    def write(a: Out, frame: int) -> None:
+    def fill(a: Out) -> None:
+        a.fill(1)
+
+    def write(a: InOut, frame: int) -> None:
         a[:1] = frame
         for _ in range({host}):
             np.sqrt(SMALL)
@@ -112,7 +120,7 @@ def planted() -> Workload:
         float(b[0])
 
     buffers = {{"a": Buffer({copy}, np.float32), "b": Buffer(512, np.float32)}}
-    return Workload(buffers, frame=[host(write), device(compute), host(read)])
+    return Workload(buffers, setup=[host(fill)], frame=[host(write), device(compute), host(read)])
 """
 
 
@@ -132,7 +140,9 @@ def run(runs: int, *, no_gpu: bool) -> Iterator[str]:
     for share in SHARES:
         seconds = 120.0 if share == 0.02 else 45.0
         for place in PLACES if share else PLACES[:1]:
-            outcomes = [planted(place, share, seconds, no_gpu=no_gpu) for _ in range(runs if share else 2 * runs)]
+            outcomes = [
+                planted(place, share, seconds, no_gpu=no_gpu) for _ in range(runs if share else 2 * runs)
+            ]
             counts = [outcomes.count(each) for each in ("slower", "faster", "same", "cannot tell")]
             yield f"{share:6.0%}   {place:8} {len(outcomes):4}" + "".join(
                 f"{n:{w}}" for n, w in zip(counts, (8, 8, 6, 13), strict=True)
