@@ -22,10 +22,13 @@ from advisor import stats
 from advisor.profiles.schema import Measured, WorkloadRecord
 from advisor.verdicts.comparing.rows import Compared
 
+_Pair = tuple[dict[str, float], dict[str, float]]
 Cause = Literal["machine", "stage", "host", "device", "copies", "unknown"]
 """machine: all kinds of parts moved alike. stage: one of them. host, device, copies: that kind alone."""
 FEWEST = 3
 """Strategies, below which none can be told from the others."""
+_NO_TIME = 1e-12
+"""Seconds."""
 _MOST_OF_IT = 0.8
 """The share of a change that a part must account for to be named as its place."""
 _NOTABLE = 0.1
@@ -53,8 +56,10 @@ class Drift:
 
 
 def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float) -> Drift | None:
-    """What most rows of one device have in common; None where too few ran side by side
-    or each moved otherwise."""
+    """What most rows of one device have in common; None where too few ran side by side.
+
+    Nor is there anything where each moved otherwise.
+    """
     paired = _side_by_side(rows)
     if len(paired) < FEWEST:
         return None
@@ -62,18 +67,30 @@ def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float)
         np.log([[float(np.median(frames)) for frames in getattr(row, side).rounds] for row in paired])
         for side in ("base", "head")
     )
-    common = _ratio(np.median(head, axis=0), np.median(base, axis=0), confidence)
-    strict = 1 - (1 - confidence) / len(paired)
-    own = {
-        row.strategy: _ratio(now - np.median(head, axis=0), before - np.median(base, axis=0), strict)
-        for row, before, now in zip(paired, base, head, strict=True)
-    }
-    alone = {name: ratio for name, ratio in own.items() if _notable(ratio)}
+    parts = _parts_of(paired, workload)
+    alone = _alone(paired, base, head, confidence)
+    # A stage that takes longer takes the same time in every frame, and slower copies a share of its copies.
+    for expected in (_by_time(parts, paired), _by_kind(parts, paired)):
+        again = _alone(paired, base, head - np.log(expected)[:, np.newaxis], confidence)
+        alone = {name: ratio for name, ratio in alone.items() if name in again}
     if 2 * len(alone) >= len(paired):
         return None
+    common = _ratio(np.median(head, axis=0), np.median(base, axis=0), confidence)
     found = Drift(len(paired), common, alone)
-    rest = [row for row in paired if row.strategy not in alone]
-    return _explained(found, rest, workload) if found.together else found
+    rest = [pair for row, pair in zip(paired, parts, strict=False) if row.strategy not in alone]
+    return _explained(found, rest) if found.together and rest else found
+
+
+def _alone(
+    rows: Sequence[Compared], base: stats.Floats, head: stats.Floats, confidence: float
+) -> dict[str, stats.Ratio]:
+    """Strategies whose times changed against the median over strategies."""
+    strict = 1 - (1 - confidence) / len(rows)
+    own = (
+        (row.strategy, _ratio(now - np.median(head, axis=0), before - np.median(base, axis=0), strict))
+        for row, before, now in zip(rows, base, head, strict=True)
+    )
+    return {strategy: ratio for strategy, ratio in own if _notable(ratio)}
 
 
 def _side_by_side(rows: Sequence[Compared]) -> list[Compared]:
@@ -96,23 +113,49 @@ def _notable(ratio: stats.Ratio) -> bool:
     return (ratio.low > 1 or ratio.high < 1) and abs(math.log(ratio.value)) > math.log1p(stats.EQUIVALENCE)
 
 
-def _explained(found: Drift, rows: Sequence[Compared], workload: WorkloadRecord) -> Drift:
-    """With where in a frame it is, by the parts that every strategy has."""
-    measured = [
-        (r.base, r.head) for r in rows if isinstance(r.base, Measured) and isinstance(r.head, Measured)
-    ]
+def _parts_of(rows: Sequence[Compared], workload: WorkloadRecord) -> list[_Pair]:
+    """The parts of a frame of each row, in BASE and in HEAD; none of scripts."""
     sides = {stage.name: stage.side for stage in workload.frame_stages()}
-    parts = [(_parts(base, sides), _parts(head, sides)) for base, head in measured]
+    return [
+        (_parts(row.base, sides), _parts(row.head, sides))
+        for row in rows
+        if isinstance(row.base, Measured) and isinstance(row.head, Measured)
+    ]
+
+
+def _moved(parts: Sequence[_Pair]) -> dict[str, float]:
+    """By how many seconds each part that all have grew in the middle strategy."""
+    names = set.intersection(*(set(before) & set(now) for before, now in parts)) if parts else set()
+    return {name: median(now[name] - before[name] for before, now in parts) for name in sorted(names)}
+
+
+def _by_time(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
+    """By what each row grew if each part took so many seconds longer in all; 1 where that cannot be."""
+    times, shift = np.array([row.head_seconds for row in rows]), sum(_moved(parts).values())
+    return np.where(times > shift, times / np.maximum(times - shift, _NO_TIME), 1.0)
+
+
+def _by_kind(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
+    """By what each row grew if each kind of part took so many times as long in all; 1 without parts."""
+    factors = _factors(parts)
     if not parts:
+        return np.ones(len(rows))
+    grown = [sum(_sum(before, kind) * factors.get(kind, 1.0) for kind in _KINDS) for before, _ in parts]
+    whole = [sum(before.values()) for before, _ in parts]
+    return np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
+
+
+def _explained(found: Drift, parts: Sequence[_Pair]) -> Drift:
+    """With where in a frame it is, by the parts that every strategy has."""
+    moved = _moved(parts)
+    whole = sum(moved.values())
+    if not whole:
         return found
-    names = set.intersection(*(set(before) & set(now) for before, now in parts))
-    moved = {name: median(now[name] - before[name] for before, now in parts) for name in names}
-    whole = median(head.median_seconds - base.median_seconds for base, head in measured)
-    largest = max(moved, key=lambda name: moved[name] / whole, default="")
-    kinds = {kind: sum(s for n, s in moved.items() if n.partition(":")[0] == kind) for kind in _KINDS}
+    largest = max(moved, key=lambda name: moved[name] / whole)
+    kinds = {kind: _sum(moved, kind) for kind in _KINDS}
     cause, seconds = _cause(kinds, _factors(parts), whole, found.common)
     stage = ""
-    if cause in ("host", "device") and moved[largest] / whole >= _MOST_OF_IT and len(names) > 1:
+    if cause in ("host", "device") and moved[largest] / whole >= _MOST_OF_IT and len(moved) > 1:
         cause, seconds, stage = "stage", moved[largest], largest.partition(":")[2]
     return replace(found, cause=cause, seconds=seconds, stage=stage)
 
@@ -126,12 +169,15 @@ def _parts(row: Measured, sides: Mapping[str, str]) -> dict[str, float]:
     return {**stages, "copies": row.transfer_seconds + (row.host_copy_seconds or 0.0)}
 
 
-def _factors(parts: Sequence[tuple[dict[str, float], dict[str, float]]]) -> dict[Cause, float]:
+def _factors(parts: Sequence[_Pair]) -> dict[Cause, float]:
     """By what each kind of part grew in the middle strategy; those of a notable share of the frame."""
     found: dict[Cause, float] = {}
     for kind in _KINDS:
         sums = [tuple(_sum(side, kind) for side in pair) for pair in parts]
-        shares = [before / sum(pair[0].values()) for (before, _), pair in zip(sums, parts, strict=True)]
+        shares = [
+            before / max(sum(pair[0].values()), _NO_TIME)
+            for (before, _), pair in zip(sums, parts, strict=True)
+        ]
         if median(shares) >= _NOTABLE:
             found[kind] = median(now / before for before, now in sums if before)
     return found
