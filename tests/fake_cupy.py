@@ -62,7 +62,7 @@ class FakeCupy(types.ModuleType):
 
     def _runtime(self, count: int) -> Any:
         pointers = types.SimpleNamespace(devicePointer=0xD00)
-        properties = {"name": b"Fake RTX \xff", "totalGlobalMem": 8 << 30, "uuid": bytes(range(16))}
+        properties = {"name": b"Fake RTX \xff", "totalGlobalMem": 8 << 30}
         results = {
             "getDeviceCount": count,
             "getDeviceProperties": properties,

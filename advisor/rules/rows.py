@@ -87,7 +87,15 @@ class Row:
     def alike(self) -> tuple[object, ...]:
         """How frames follow one another and how each buffer is placed, write-combining apart."""
         facts = (
-            (name, p.host_kind, p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
+            (
+                name,
+                p.host_kind,
+                p.own.host_kind,
+                p.own.device_kind,
+                p.own.registered,
+                p.own.hints,
+                p.between_gpus,
+            )
             for name, p in self.placements.items()
         )
         return self.overlaps, *facts

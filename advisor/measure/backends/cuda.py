@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 
+from advisor.devices.links import joined, root_port
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
 from advisor.measure.backends.managed_calls import ManagedCalls
@@ -113,6 +113,7 @@ class CudaBackend:
         others = [CudaBackend(gpu, self) for gpu in wanted[len(self.gpus) : count]]
         self._runtime.setDevice(self._gpu)
         self.gpus = (*self.gpus, *others)
+        self.__dict__.pop("_joined", None)
         for gpu in others:
             gpu.gpus = self.gpus
 
@@ -193,21 +194,25 @@ class CudaBackend:
             name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
         }
         told["pci_bus_id"] = str(self._device.pci_bus_id)
-        for number, gpu in enumerate(self.gpus if len(self.gpus) > 1 else ()):
-            told |= {f"gpu{number}_{name}": value for name, value in gpu.identity().items()}
-        return told
+        return told | self._joined
 
-    def identity(self) -> dict[str, str]:
-        """Which GPU it is: its UUID, its place on the PCI bus, and the GPUs whose memory it can reach."""
-        properties = self._runtime.getDeviceProperties(self._gpu)
-        others = {number: gpu.index for number, gpu in enumerate(self.gpus) if gpu is not self}
-        reached = [str(number) for number, index in others.items() if self._can_reach(index)]
-        return {
-            "name": properties["name"].decode(errors="replace"),
-            "uuid": f"GPU-{UUID(bytes=bytes(properties['uuid'])[:16])}",
-            "pci_bus_id": str(self._device.pci_bus_id),
-            "peers": " ".join(reached),
-        }
+    @cached_property
+    def _joined(self) -> dict[str, str | int | float]:
+        """Of several GPUs, by number: which each is, which others it can reach, and how it is joined."""
+        told: dict[str, str | int | float] = {}
+        places = [str(gpu._device.pci_bus_id) for gpu in self.gpus] if len(self.gpus) > 1 else []
+        ways = joined(only=places) if places else ()
+        for number, (gpu, place) in enumerate(zip(self.gpus, places, strict=False)):
+            name = f"gpu{number}"
+            others = {other: at.index for other, at in enumerate(self.gpus) if at is not gpu}
+            told[f"{name}_pci_bus_id"] = place
+            told[f"{name}_peers"] = " ".join(str(n) for n, at in others.items() if gpu._can_reach(at))
+            way = ways[number] if ways else None
+            told |= {} if way is None or way.uuid is None else {f"{name}_uuid": way.uuid}
+            told |= {} if way is None or way.nvlinks is None else {f"{name}_nvlinks": way.nvlinks}
+            port = root_port(place)
+            told |= {} if port is None else {f"{name}_root_port": port}
+        return told
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
         """As asked."""
