@@ -87,6 +87,7 @@ class Arguments(TypedDict, total=False):
 
     strategies: str | Sequence[str]
     placement: Mapping[str, str] | None
+    search: str
     targets: str | Sequence[str]
     gpu: int | None
     no_gpu: bool
