@@ -27,7 +27,7 @@ from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
 from advisor.strategies.mixes import PREFIX, label, mix
 from advisor.strategies.registry import shared
-from advisor.strategies.spaces import Placed, alike, changes, every_mix, pool, to_change, used_alike
+from advisor.strategies.spaces import Placed, alike, changes, choices, every_mix, pool, used_alike
 from advisor.verdicts.estimate import paired
 from advisor.verdicts.scores import scores
 
@@ -88,8 +88,9 @@ class Searching:
         """What was tried within that time, and the best for the final."""
         begin = self.clock()
         self.deadline = begin + seconds
-        self.placements = pool(self.device)
-        starts = sorted((n for n in self.screened if n in self.placements), key=self.screened.__getitem__)
+        self.choices = choices(self.workload, self.device)
+        names = {name for some in self.choices.values() for name in some}
+        starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
         record = Search(mode=self.mode, mixes=self._mixes())
         if seconds < LEAST_SECONDS or not starts:
             return record.model_copy(update={"reason": "no time was left for it"}), []
@@ -108,7 +109,9 @@ class Searching:
 
     def _mixes(self) -> int:
         """All there are of the buffers whose placement is searched for."""
-        return int(len(self.placements) ** len(to_change(self.workload))) - len(self.placements)
+        every = self.choices.values()
+        same = set[str]().union(*every).intersection(*every)
+        return math.prod(map(len, every)) - len(same)
 
     def _named(self, placed: Placed) -> str:
         name = label(placed)
@@ -117,7 +120,7 @@ class Searching:
 
     def _try_all(self) -> str:
         """Rounds of all mixes in several processes, until the time is up."""
-        names = [self._named(placed) for placed in every_mix(self.workload, self.placements)]
+        names = [self._named(placed) for placed in every_mix(self.workload, pool(self.device))]
         while self.clock() + self.starting < self.deadline and self.processes < 4:
             self._rounds([self.best_uniform, *names], self.best_uniform, FIRST_LOOK, prune=False)
         return ""
@@ -150,11 +153,10 @@ class Searching:
 
     def _next(self, now: str, others: Sequence[str]) -> list[str]:
         """Mixes one change away from these, in the order of the time that the model expects."""
-        buffers = to_change(self.workload)
         near = [
             placed
             for name in (now, *others)
-            for placed in (*changes(self.names[name], buffers, self.placements), self.names[name])
+            for placed in (*changes(self.names[name], self.choices), self.names[name])
         ]
         expected = self.likely(near) if self.likely else [0.0] * len(near)
         order = sorted(range(len(near)), key=expected.__getitem__)

@@ -20,7 +20,7 @@ from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.schema import Profile
 from advisor.strategies.mixes import PREFIX, Mix, label, mix, uniform
 from advisor.strategies.registry import Strategy, shared
-from advisor.strategies.spaces import Placed, alike, changes, pool, to_change
+from advisor.strategies.spaces import Placed, alike, changes, choices
 
 STARTS = 2
 
@@ -75,15 +75,16 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
         drawn.update(simulated([made for made in tried if made.name not in drawn]))
         return [float(drawn[made.name][0]) if made.name in drawn else math.inf for made in tried]
 
-    others, names = simulated(strategies), pool(target.device())
+    others, tried_for = simulated(strategies), choices(profile.workload, target.device())
     if not others:
         return None
     likely = {name: float(values[0]) for name, values in others.items()}
+    names = {name for some in tried_for.values() for name in some}
     starts = sorted((name for name in likely if name in names), key=likely.__getitem__)[:STARTS]
     if not starts:
         return None
-    buffers, ran = to_change(profile.workload), profile.workload
-    best, time = descend([alike(ran, n) for n in starts], lambda now: changes(now, buffers, names), seconds)
+    first = [alike(profile.workload, name) for name in starts]
+    best, time = descend(first, lambda now: changes(now, tried_for), seconds)
     fastest = others[min(likely, key=likely.__getitem__)]
     possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
     return Outlook(seconds, best, min(likely.values()) / time - 1, possible - 1)

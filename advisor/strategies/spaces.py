@@ -14,6 +14,8 @@ POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
 """Placements that differ on every card; others are variants of them."""
 ON_ONE_MEMORY = ("pageable", "pinned", "zero-copy", "zero-copy-registered", "managed")
 """The same where CPU and GPU share one DRAM: what is cached differs, and a prefetch moves nothing."""
+IN_PLACE = ("registered", "zero-copy-registered")
+"""Of external memory, beside these."""
 MOST_BUFFERS = 8
 """The largest ones are changed, of more."""
 MOST_EXHAUSTIVE = 4
@@ -40,9 +42,18 @@ def to_change(workload: WorkloadRecord) -> list[str]:
     return [buffer.name for buffer in ordered[:MOST_BUFFERS]]
 
 
-def changes(placed: Placed, buffers: Sequence[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
+def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ...]]:
+    """The placements that are tried for each of the buffers whose placement is searched for; external memory
+    can be registered where it is, too."""
+    names, external = pool(device), {buffer.name for buffer in workload.buffers if buffer.external}
+    in_place = [name for name in IN_PLACE if PLACEMENTS[name].unavailable(device) is None]
+    further = tuple(name for name in in_place if name not in names)
+    return {name: names + further * (name in external) for name in to_change(workload)}
+
+
+def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
     """Every mix in which one of the buffers is placed otherwise."""
-    for buffer in buffers:
+    for buffer, names in tried.items():
         yield from ({**placed, buffer: name} for name in names if name != placed[buffer])
 
 
