@@ -190,6 +190,7 @@ class Arguments(TypedDict, total=False):
 
     strategies: str | Sequence[str]
     placement: Mapping[str, str] | None
+    search: str
     targets: str | Sequence[str]
     target_os: str
     gpu: int | None

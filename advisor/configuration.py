@@ -24,6 +24,7 @@ from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
+from advisor.profiles.blocks import SearchMode
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.toml_files import read_toml
 from advisor.rules.registry import require, thresholds
@@ -33,6 +34,8 @@ from advisor.workloads.parameters import parse_assignments
 
 FILE = "advisor.toml"
 FORMATS = ("html", "md", "json")
+SEARCH_SECONDS = 45.0
+"""That searching for a mix may take beside the default time of a run."""
 KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 """The keys of the files, and the options that they are."""
 
@@ -212,6 +215,8 @@ def make_settings(
         seed=asked.seed,
         command=command,
         numa=asked.numa,
+        search=_search(found, asked),
+        search_seconds=0.0 if any("max_seconds" in said.values for said in found) else SEARCH_SECONDS,
         oversubscribe=asked.allow_oversubscription,
         preferences=preferences(found),
         include_host=asked.include_host,
@@ -232,6 +237,12 @@ def _different(asked: Options) -> tuple[int, ...]:
             f"--gpus {asked.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
         )
     return gpus
+
+
+def _search(found: Sequence[Said], asked: Options) -> SearchMode:
+    """By itself it adds no mix to strategies that were named."""
+    said = any("search" in said.values for said in found)
+    return asked.search if said or not (asked.strategies or asked.arguments) else "off"
 
 
 @contextmanager

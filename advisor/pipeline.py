@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from advisor import units
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
@@ -26,11 +27,12 @@ from advisor.measure.jobs import Description, Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
-from advisor.measure.runner import Run, job_of, run
+from advisor.measure.runner import Hope, Run, job_of, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.measure.version_run import Both, Versions, run_versions
 from advisor.model.measured import entry_of
+from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 from advisor.profiles import secrets
@@ -44,8 +46,9 @@ from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
-from advisor.strategies.mixes import require_fits, strategies_of
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
+from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, shared
+from advisor.strategies.spaces import MOST_EXHAUSTIVE
 from advisor.verdicts import scripts
 from advisor.verdicts.comparing.versions import (
     VersionComparison,
@@ -98,6 +101,7 @@ def profile(
             folder,
             keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
+            hope=lambda so_far: _hope(_assembled(settings, so_far, begun), settings),
             promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), settings, asked),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
@@ -187,6 +191,12 @@ def _require(settings: Settings, description: Description) -> None:
     secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
     require_rules(description.workload)
     require_fits(settings.strategies, description.workload, description.device)
+    buffers = len(shared(description.workload))
+    if settings.search == "exhaustive" and buffers > MOST_EXHAUSTIVE:
+        raise UsageError(
+            f"--search exhaustive takes at most {MOST_EXHAUSTIVE} shared buffers; there are {buffers}",
+            next_step="Use --search auto.",
+        )
     if settings.preferences.objective == "energy":
         place = description.gpu.get("pci_bus_id")
         require_meter(description.device, None if place is None else str(place), settings.gpu)
@@ -204,14 +214,31 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
             yield ProcessLauncher(settings.timeout, server=server)
 
 
+def _like(profile: Profile) -> CatalogueEntry | None:
+    """The device's entry, or that of one like it."""
+    like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
+    return entry_of(profile.device) or next(like_it, None)
+
+
 def _promising(profile: Profile, settings: Settings, asked: Sequence[str]) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
-    like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
-    target = entry_of(profile.device) or next(like_it, None)
+    target = _like(profile)
     placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in asked]
     predicted = predict(profile, target, placing).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
     return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
+
+
+def _hope(profile: Profile, settings: Settings) -> Hope:
+    """What the model, calibrated with what was screened, says of mixes; nothing of an unknown device."""
+    target = _like(profile)
+    placing = [s for s in settings.strategies if isinstance(s, Strategy) and not isinstance(s, Mix)]
+    found = outlook(profile, target, placing) if target else None
+    if found is None:
+        return Hope()
+    least = profile.preferences.indifference
+    told = f"the model rules out a gain above {units.percent(least)}" if found.possible <= least else ""
+    return Hope(found.seconds, told)
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -278,11 +305,13 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
             confidence=CONFIDENCE,
             order=measured.order,
             numa=settings.numa,
+            search=settings.search,
         ),
         preferences=settings.preferences,
         workload=description.workload,
         device=description.device,
         results=measured.rows,
+        search=measured.search,
         final=measured.final,
         blocks=measured.blocks,
         windows=measured.windows,
@@ -302,9 +331,23 @@ def conclude(
     if profile.script is not None:
         found = scripts.recommend(profile.script.measured, profile.method.confidence)
         return profile.model_copy(update={"recommendation": found})
-    placing = [strategy for strategy in strategies if isinstance(strategy, Strategy)]
-    predictions = tuple(predict(profile, target, placing) for target in targets)
+    placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
+    placing |= {name: made for name, made in strategies_of(profile).items() if isinstance(made, Mix)}
+    predictions = tuple(_predicted(profile, target, placing) for target in targets)
     return advise(_with_predictions(profile, predictions))
+
+
+def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Strategy]) -> Prediction:
+    """With the mix that the model finds for the device; it joins `placing` for the devices after it."""
+    uniform = [made for made in placing.values() if not isinstance(made, Mix)]
+    mixes = [made for made in placing.values() if isinstance(made, Mix)]
+    found = best_mix(profile, target, uniform) if profile.method.search != "off" else None
+    if found is not None:
+        known = (one for one in mixes if is_same(one, found, profile.workload))
+        found = next(known, None) or numbered(found, 1 + len(mixes))
+        placing[found.name] = found
+        mixes = [*(one for one in mixes if one.name != found.name), found]
+    return predict(profile, target, [*uniform, *mixes])
 
 
 def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Profile:

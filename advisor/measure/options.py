@@ -103,6 +103,12 @@ class Options:
         give="Write --placement table=zero-copy, once for each buffer.",
         script=False,
     )
+    search: Literal["off", "auto", "exhaustive"] = _names(
+        "auto",
+        "Search for a better mix of placements: off, auto (where one may gain), or exhaustive.",
+        "off|auto|exhaustive",
+        script=False,
+    )
     targets: tuple[str, ...] = _names(
         (),
         "Also predict for this device: a name or a TOML file. Repeatable, or names with commas.",

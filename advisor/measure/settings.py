@@ -8,6 +8,7 @@ from pathlib import Path
 
 from advisor.devices.entries import CatalogueEntry
 from advisor.measure.jobs import Tree
+from advisor.profiles.blocks import SearchMode
 from advisor.profiles.preferences import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
@@ -45,6 +46,10 @@ class Settings:
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
     """Managed memory may exceed what the GPU has free."""
+    search: SearchMode = "off"
+    """Whether mixes of placements are searched for."""
+    search_seconds: float = 0.0
+    """Beside the time of the command; 0 where that is a limit that the user gave."""
     preferences: Preferences = field(default_factory=Preferences)
     """By what to conclude."""
     include_host: bool = False

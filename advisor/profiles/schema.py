@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
-from advisor.profiles.blocks import Block, FinalRecord, Method
+from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.row_figures import (
@@ -387,6 +387,7 @@ class Profile(Record):
     device: Device
     results: tuple[Result, ...]
     final: FinalRecord | None = optional("None where no final was held")
+    search: Search | None = optional("The search for a mix of placements; None where none was asked for")
     blocks: tuple[Block, ...] = optional("What the final measured, raw", ())
     windows: tuple[Block, ...] = optional(
         "For energy, after the final; where that is the objective, blocks have it", ()

@@ -211,6 +211,11 @@ def uniform(placements: Mapping[str, str], *, pipelined: bool = False) -> str | 
     return overlapping if pipelined else same
 
 
+def is_same(one: Mix, other: Mix, workload: WorkloadRecord) -> bool:
+    """Whether both place the shared buffers alike."""
+    return (one.pipelined, one.assigned(workload)) == (other.pipelined, other.assigned(workload))
+
+
 def numbered(made: Mix, number: int) -> Mix:
     """The same under another short name."""
     return replace(made, name=f"{PREFIX}{number}")
