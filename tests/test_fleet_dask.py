@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 from builders import cpu_profile
-from running import environment
+from running import Command, environment
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
-from advisor.fleet import fleet
+from advisor.fleet import dask_cluster, fleet
 from advisor.fleet.cluster import SchedulerLost
 from advisor.fleet.dask_cluster import Tls, connected, local
 from advisor.fleet.parcels import gather
@@ -226,3 +226,83 @@ def test_local_workers_listen_to_this_machine_only() -> None:
         open_ports = [c for p in ours for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
         assert open_ports
         assert {c.laddr.ip for c in open_ports} == {"127.0.0.1"}
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_path: Path) -> None:
+    """To the command and its workers, as a terminal sends it."""
+    out = tmp_path / "out"
+    options = (
+        "--local",
+        "1",
+        "--sweep",
+        "n=1,2,3",
+        "--max-seconds",
+        "20",
+        "--strategy",
+        "pageable",
+        "--rounds",
+        "1",
+    )
+    command = [sys.executable, "-m", "advisor", "fleet", str(workload), *options, "--out", str(out)]
+    log = tmp_path / "log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            command, env=environment(), stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        until(lambda: list(out.glob("*/n=1/row.json")) or process.poll() is not None, 120)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 130
+    text = log.read_text()
+    assert "Traceback" not in text
+    assert "go on with --resume" in text
+    assert [r["status"] for r in map(read_row, out.glob("*/*/row.json"))] == ["profiled"]
+
+
+def read_row(path: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 2, "no cluster was given"),
+        (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
+        (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
+        (("--scheduler", "nonsense://x"), 4, "cannot be reached"),
+        (("--scheduler-file", "nowhere.json"), 5, "nowhere.json does not exist"),
+        (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),
+        (("--local", "1", "--where", "memory=tegra"), 2, "is not known"),
+        (("--local", "1", "--out", "-"), 2, "cannot print to stdout"),
+        (("--local", "1", "--set", "n=1", "--sweep", "n=1,2"), 2, "contradict each other"),
+        (("--local", "1", "--target", "mine.toml"), 2, "only devices of the catalogue"),
+        (("--local", "1", "--send", "nowhere"), 5, "nowhere does not exist"),
+        (("--local", "1", "--resume"), 2, "holds no fleet's run"),
+    ],
+)
+def test_wrong_input_is_answered_before_anything_runs(
+    options: tuple[str, ...],
+    code: int,
+    message: str,
+    workload: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
+    said = Command(monkeypatch, capsys)("fleet", workload, *options)
+    assert message in said.err
+    assert said.code == code
+    assert "next:" in said.err
+
+
+def test_without_dask_the_extra_is_named(
+    workload: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "advisor.fleet.dask_cluster", raising=False)
+    monkeypatch.delattr("advisor.fleet.dask_cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = Command(monkeypatch, capsys)("fleet", workload, "--local", "1")
+    assert said.code == 4
+    assert "pip install 'gpu-memory-advisor[fleet]'" in said.err
