@@ -168,6 +168,7 @@ def _run(
             say(message)
 
     with configuration.output_directory(out) as directory:
+        fleets.require_resumable(request, directory, resume=resume)
         with make_progress(quiet=asked.quiet) as progress, reach as cluster:
             outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
         page, paths = fleet_pages.write(outcome.record, directory, formats)

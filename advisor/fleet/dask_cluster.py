@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 import logging
 import queue
+import signal
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +162,7 @@ def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[Dask
 @contextmanager
 def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
     """So many workers on this machine, reached through 127.0.0.1 only, gone with the block."""
-    with dask.config.set(_LOCAL), _quiet():
+    with dask.config.set(_LOCAL), _quiet(), _uninterrupted():
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -208,6 +210,17 @@ def _opened(make: Callable[[], Client], where: str) -> Iterator[Client]:
     finally:
         with _quiet(), suppress(Exception):
             client.close(timeout=2)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Threads and processes that start within it never get a terminal's Ctrl-C, which is this command's."""
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

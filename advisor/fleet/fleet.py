@@ -100,6 +100,12 @@ class Outcome:
         return any(row.status == "profiled" for row in self.rows)
 
 
+def require_resumable(request: Request, directory: Path, *, resume: bool) -> None:
+    """Raises `UsageError` or `FileProblem` where the folder has no run of this request to resume."""
+    if resume:
+        keeping.require_same(directory, request.record())
+
+
 def run(
     request: Request,
     cluster: Cluster,

@@ -50,27 +50,14 @@ class Folder:
 
         Raises `UsageError` where there is none to resume, or it is of another request.
         """
-        before = _record(self.path / RECORD)
         if resume:
-            self._require_same(before)
+            require_same(self.path, self.record)
             self.rows = {row.task: row for row in self._saved() if row.status == "profiled"}
         else:
             for file in [*self.path.glob(f"*/{ROW}"), *self.path.glob(f"*/*/{ROW}")]:
                 file.unlink()
         write_atomically(self.path / RECORD, self.record.model_dump_json(indent=1) + "\n")
         return len(self.rows)
-
-    def _require_same(self, before: FleetRecord | None) -> None:
-        if before is None:
-            raise UsageError(
-                f"--resume: {self.path} holds no fleet's run",
-                next_step="Give its folder with --out, or omit --resume.",
-            )
-        if before.request != self.record.request:
-            raise UsageError(
-                f"--resume: {self.path} was made with other files, options or another version of advisor",
-                next_step="Give the options of that run, or omit --resume to begin again.",
-            )
 
     def _saved(self) -> Iterator[Row]:
         for file in sorted([*self.path.glob(f"*/{ROW}"), *self.path.glob(f"*/*/{ROW}")]):
@@ -120,6 +107,21 @@ class Folder:
                 next_step="Check who can reach the scheduler: docs/fleet.md, Security.",
             )
         return made
+
+
+def require_same(folder: Path, record: FleetRecord) -> None:
+    """Raises `UsageError` unless the folder holds a run of the same request."""
+    before = _record(folder / RECORD)
+    if before is None:
+        raise UsageError(
+            f"--resume: {folder} holds no fleet's run",
+            next_step="Give its folder with --out, or omit --resume.",
+        )
+    if before.request != record.request:
+        raise UsageError(
+            f"--resume: {folder} was made with other files, options or another version of advisor",
+            next_step="Give the options of that run, or omit --resume to begin again.",
+        )
 
 
 def concluded(row: Row, made: Profile) -> Row:

@@ -56,11 +56,11 @@ class Unfit:
     next_step: str
 
 
-def devices(machine: Machine, worker: str, *, no_gpu: bool = False) -> tuple[Device, ...]:
-    """The machine's GPUs; its CPU where it has none, or none is wanted."""
+def devices(machine: Machine, seat: int = 1, *, no_gpu: bool = False) -> tuple[Device, ...]:
+    """The machine's GPUs; its CPU where it has none, or none is wanted. `seat`: which worker of its host."""
     if machine.gpus and not no_gpu:
         return tuple(_gpu(machine, gpu, index) for index, gpu in enumerate(machine.gpus))
-    identity = f"{machine.host}|{machine.cpu}|{worker}"
+    identity = f"{machine.host}|{machine.cpu}|{seat}"
     return (Device(machine.cpu, "cpu", machine.host, machine.cpu, identity, f"host {machine.host}"),)
 
 

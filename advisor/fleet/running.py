@@ -5,6 +5,7 @@ Workers may come and go meanwhile. Nothing here knows Dask, profiles or files.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,6 @@ from advisor.fleet.planning import NO_PACKAGE, Device, Unfit, devices, fits, unf
 from advisor.fleet.records import Answer, Machine, wrong
 
 _TURN_SECONDS = 0.25
-_SLACK_SECONDS = 10.0
-"""That a worker has more than the task to end it by itself."""
 Value = TypeVar("Value")
 
 
@@ -50,6 +49,8 @@ class Limits:
     another: float = 15.0
     look: float = 60.0
     no_worker: float = 30.0
+    slack: float = 10.0
+    """More than `task`, in which a worker ends it by itself and says what it printed."""
     tries: int = 2
 
 
@@ -101,6 +102,7 @@ class Dispatcher(Generic[Value]):
         self._waiting: list[Item[Value]] = []
         self._running: dict[Given, _Running[Value]] = {}
         self.machines: dict[str, Machine] = {}
+        self._seats: dict[str, int] = {}
         self._began = clock()
 
     def run(self) -> None:
@@ -151,7 +153,8 @@ class Dispatcher(Generic[Value]):
             self._events.unfit(worker, machine.host if machine else "", why or NO_PACKAGE)
             return
         self.machines[worker] = machine
-        found = devices(machine, worker, no_gpu=self._wanted.no_gpu)
+        self._seats[worker] = self._free_seat(machine.host)
+        found = devices(machine, self._seats[worker], no_gpu=self._wanted.no_gpu)
         self._devices[worker] = tuple(
             replace(d, place=f"host {d.host}") if self._wanted.alone else d
             for d in found
@@ -162,6 +165,13 @@ class Dispatcher(Generic[Value]):
             if key not in self._keys:
                 self._keys.add(key)
                 self._waiting += [Item(device, value) for value in self._events.values(device)]
+
+    def _free_seat(self, host: str) -> int:
+        """The lowest number among the host's workers: one that is started again has that of the lost one."""
+        taken = {
+            self._seats[w] for w, told in self.machines.items() if told.host == host and w in self._seats
+        }
+        return next(n for n in itertools.count(1) if n not in taken)
 
     def _give_out(self) -> None:
         taken = {running.device.place for running in self._running.values()}
@@ -213,6 +223,7 @@ class Dispatcher(Generic[Value]):
     def _gone(self, worker: str) -> None:
         del self._devices[worker]
         self.machines.pop(worker, None)
+        self._seats.pop(worker, None)
         for given in [each for each in self._looking if each.worker == worker]:
             self._cluster.drop(given)
             del self._looking[given]
@@ -233,7 +244,7 @@ class Dispatcher(Generic[Value]):
                     given.worker, "", Unfit(what, "Check whether it is busy with other tasks.")
                 )
         for given, running in list(self._running.items()):
-            if now - running.began > self._limits.task + _SLACK_SECONDS:
+            if now - running.began > self._limits.task + self._limits.slack:
                 self._cluster.drop(given)
                 del self._running[given]
                 late = Answer(status="lost", reason=f"no answer within {self._limits.task:g} s")
