@@ -45,7 +45,7 @@ def compare(
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Compare a profile (HEAD) with an earlier one (BASE), or run two versions of a workload (--run).
+    """Compare two profiles, or two versions of a workload (--run).
 
     Shows what differs besides the code, then the ratio of each strategy's times with its interval. With --run
     both versions run side by side, so that the ratio is known within a few percent. A failed gate exits with
