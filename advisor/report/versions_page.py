@@ -57,6 +57,7 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
                 if rulings
                 else None,
                 blocks.Prose(_how(found), forms="md txt"),
+                blocks.Prose(_apart(found)),
             ),
             *(replace(section, forms="html") for section in gated),
             Section("ratios", f"HEAD against BASE on {where}", table, nav="Ratios", brief=True),
@@ -156,13 +157,19 @@ def _how(found: VersionComparison) -> str:
     ]
     if judged.noise:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
-    if run.apart:
-        told.append(
-            f"The versions ran in adjacent processes that alternate ({words.line(run.apart, 200)}), "
-            f"which makes the interval {units.digits(judged.wider, 2)} times as wide as in one process."
-        )
     told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
     return " ".join(told)
+
+
+def _apart(found: VersionComparison) -> str:
+    """That the versions share no process, why, and what that costs."""
+    if not found.run.apart:
+        return ""
+    return (
+        "The versions ran in adjacent processes that alternate, which makes the interval "
+        f"{units.digits(found.run.judged.wider, 2)} times as wide as in one process: "
+        f"{words.line(found.run.apart, 200)}."
+    )
 
 
 def _parts(found: VersionComparison) -> Section:
