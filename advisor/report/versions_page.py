@@ -153,7 +153,7 @@ def _how(found: VersionComparison) -> str:
     run, judged = found.run, found.run.judged
     told = [
         f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}, ratios within "
-        f"a process, {units.percent(found.confidence)} intervals."
+        f"a process, {found.confidence * 100:g} % intervals."
     ]
     if judged.noise:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
@@ -198,9 +198,7 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
         (
             blocks.Column("BASE"),
             blocks.Column("HEAD"),
-            blocks.Column(
-                "HEAD - BASE", notes=f"{units.percent(PARTS_CONFIDENCE)} interval", brief="difference"
-            ),
+            blocks.Column("HEAD - BASE", notes=f"{PARTS_CONFIDENCE * 100:g} % interval", brief="difference"),
             blocks.Column("verdict", figures=False),
         ),
         rows,
