@@ -15,11 +15,11 @@ from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
 _MOST_PARTS = 6
 _TIMES = 2.0
 """From so many times on a ratio is told as such, below as a share."""
-_KINDS = {"host": "stage", "device": "kernel of stage"}
+_KINDS = {"host": "stage", "device": "kernel"}
 _COPIES = {
-    "to-device": "copies to the device",
-    "to-host": "copies to the host",
-    "host-copy": "the host's copies of external buffers",
+    "to-device": "copy to device",
+    "to-host": "copy to host",
+    "host-copy": "host copy",
 }
 
 
@@ -194,7 +194,7 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
     )
     return blocks.Table(
         "parts",
-        "part of a frame",
+        "part",
         (
             blocks.Column("BASE"),
             blocks.Column("HEAD"),
