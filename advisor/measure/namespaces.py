@@ -82,7 +82,7 @@ def _origin(module: object) -> str | None:
 
 
 def _fact(module: object, name: str) -> Any:
-    """What the module has by that name: one that is lazy imports others when it is asked for what it lacks."""
+    """What the module has by that name; a lazy one imports others when it is asked for what it lacks."""
     return getattr(module, "__dict__", {}).get(name)
 
 
