@@ -40,7 +40,7 @@ class Option:
     @property
     def repeatable(self) -> bool:
         """The command line may name it several times."""
-        return self.default == () or self.name == "rules"
+        return self.default == () or self.name in ("rules", "placement")
 
     @property
     def is_flag(self) -> bool:
@@ -95,10 +95,30 @@ class Options:
     strategies: tuple[str, ...] = _names(
         (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME"
     )
+    placement: Mapping[str, str] | None = _names(
+        None,
+        "Also run with this buffer placed as that strategy does it; the others as --strategy says. "
+        "Repeatable.",
+        "BUFFER=PLACEMENT",
+        give="Write --placement table=zero-copy, once for each buffer.",
+        script=False,
+    )
+    search: Literal["off", "auto", "exhaustive"] = _names(
+        "auto",
+        "Search for a better mix of placements: off, auto (where one may gain), or exhaustive.",
+        "off|auto|exhaustive",
+        script=False,
+    )
     targets: tuple[str, ...] = _names(
         (),
         "Also predict for this device: a name or a TOML file. Repeatable, or names with commas.",
         "DEVICE",
+        script=False,
+    )
+    target_os: Literal["linux", "windows", "wsl"] = _names(
+        "linux",
+        "Operating system of the cards to predict: linux, windows or wsl.",
+        "NAME",
         script=False,
     )
     gpu: int | None = _gpu(
@@ -206,6 +226,7 @@ _KEYS = {
     "parameters": "set",
     "strategies": "strategy",
     "targets": "target",
+    "target_os": "os",
     "rules": "rule",
     "formats": "format",
 }

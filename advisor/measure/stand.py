@@ -24,15 +24,19 @@ from advisor.measure.process import back_to_start
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend, wait_for_all
+from advisor.strategies.mixes import known
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import by_name, gpus_of
+from advisor.strategies.registry import gpus_of
 from advisor.strategies.schedule import Plan, doubled
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import Loaded, prepare
+
+_LEAST_SECONDS = 10.0
+"""For one frame of a workload with a loop, however little time is left."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def stand(
     was in use until now, where the footprint is asked for.
     """
     backend.open_gpus(loaded.record.gpus, job.gpus)
-    bound, device, strategy = loaded.bound, backend.device(), by_name(job.strategy)
+    bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
     placements = strategy.placements(loaded.record)
     frame = [stage.use for stage in bound.frame]
     traits = {name: placement.traits(device) for name, placement in placements.items()}
@@ -89,6 +93,9 @@ def stand(
         sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
         given = {"seed": job.seed, "ranges": ranges, "clock": clock}
         serial, loop = _loops(bound, planned, sets, backend, given)
+        if job.task == "reference" and job.left_seconds is not None:
+            for count in serial.iterations.values():
+                count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
         yield Stand(
             bound=bound,
             loop=loop,

@@ -21,7 +21,7 @@ from advisor.measure.kept_results import some
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.strays import Stray, Strayed
 from advisor.strategies.backend import Array, Backend, wait_for_all
-from advisor.strategies.parts import Region
+from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.schedule import Place, Plan, gpu_of
 from advisor.workloads.binding import BoundStage, BoundWorkload
@@ -362,8 +362,7 @@ class _Untouched:
             f"{self.buffer!r} unwritten, which it annotates Out",
             next_step="Out means every element is overwritten. To keep the rest, annotate "
             f"{self.buffer}: InOut. If the stage always fills the same part, annotate that, as in "
-            f"{self.buffer}: Out[:16]. If the number of rows varies from frame to frame, name the "
-            'buffer that holds it: Buffer(..., valid="count").',
+            f"{self.buffer}: Out[:16]. {NAME_THE_LENGTH}",
         )
 
     def _told(self, elements: int, of: int, frames: int) -> bool:

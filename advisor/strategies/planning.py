@@ -19,7 +19,7 @@ from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
 from advisor.strategies.cells import Cells, buffer_of
 from advisor.strategies.loops import Pending, Places, State, add, merged, migration, strayed
-from advisor.strategies.parts import Part, Region
+from advisor.strategies.parts import NAME_THE_LENGTH, Part, Region
 from advisor.strategies.schedule import (
     Place,
     Plan,
@@ -254,8 +254,7 @@ class _Tracker:
                 raise WorkloadError(
                     f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
                     next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
-                    "where the stage overwrites all of it. If the number of rows varies from frame to frame, "
-                    'name the buffer that holds it: Buffer(..., valid="count").',
+                    f"where the stage overwrites all of it. {NAME_THE_LENGTH}",
                 )
 
     def _host(self, stage: StageUse, step: Step) -> None:

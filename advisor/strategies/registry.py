@@ -5,7 +5,6 @@ To add one: write its placement in `placements/`, and list it here (CONTRIBUTING
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,35 +64,36 @@ class Strategy:
 
     def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
         """Where each buffer goes; one that a single side uses stays on that side."""
-        return {buffer.name: self._place(buffer, workload) for buffer in workload.buffers}
+        used = sides(workload)
+        return {b.name: self._place(b, workload, used[b.name]) for b in workload.buffers}
 
-    def _place(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        sides = sides_of(buffer, workload)
+    def _place(self, buffer: BufferRecord, workload: WorkloadRecord, sides: set[Side]) -> Placement:
         if sides == {"device"} and len(gpus_of(buffer, workload)) == 1:
             return DeviceOnly()
         if sides <= {"host"}:
             return HostOnly()
-        placement = self.placement.adapted(buffer, workload)
+        placement = self._chosen(buffer).adapted(buffer, workload)
         if sides == {"device"}:
             return placement.among_gpus()
         if buffer.external and not placement.takes_foreign_memory:
             return External(placement)
         return placement
 
-
-def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop, and at
-    the length of one that both sides use."""
-    sides = _touched_on(buffer, workload)
-    single = math.prod(buffer.shape) == 1  # as every length is: most buffers need no search
-    measured = (b for b in workload.buffers if b.valid == buffer.name) if single else ()
-    looks = any(loop.until == buffer.name for loop in workload.loops)
-    looks = looks or any(len(_touched_on(b, workload)) == 2 for b in measured)
-    return sides | {"host"} if looks else sides
+    def _chosen(self, buffer: BufferRecord) -> Placement:
+        """Before it is adapted to the buffer."""
+        del buffer
+        return self.placement
 
 
-def _touched_on(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    return {stage.side for stage in workload.stages if stage.name in buffer.access}
+def sides(workload: WorkloadRecord) -> dict[str, set[Side]]:
+    """By buffer the sides that use it, in set-up or in a frame: the host looks at one that ends a loop, and
+    at the length of one that both sides use."""
+    side = {stage.name: stage.side for stage in workload.stages}
+    found = {b.name: {side[name] for name in b.access if name in side} for b in workload.buffers}
+    lengths = {b.valid for b in workload.buffers if len(found[b.name]) == 2}
+    for name in found.keys() & (lengths | {loop.until for loop in workload.loops}):
+        found[name].add("host")
+    return found
 
 
 def gpus_of(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[int, ...]:
@@ -103,7 +103,8 @@ def gpus_of(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[int, ...]:
 
 def shared(workload: WorkloadRecord) -> list[BufferRecord]:
     """Buffers that both sides use."""
-    return [buffer for buffer in workload.buffers if len(sides_of(buffer, workload)) == 2]
+    used = sides(workload)
+    return [buffer for buffer in workload.buffers if len(used[buffer.name]) == 2]
 
 
 BASELINE = "pageable"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord
+from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord, distinct
 from advisor.strategies.parts import Part, Region
 from advisor.strategies.schedule import StageUse
 from advisor.workloads.annotations import annotated, form_of, part_of
@@ -109,8 +109,7 @@ class BoundWorkload:
     @property
     def loops(self) -> tuple[Loop, ...]:
         """The loops of the frame, in order."""
-        loops = dict.fromkeys(stage.stage.loop for stage in self.frame)
-        return tuple(loop for loop in loops if loop is not None)
+        return distinct(stage.stage.loop for stage in self.frame)
 
     def without_kernels(self) -> BoundWorkload:
         """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
