@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,8 @@ def require_imports(text: str, folder: Path) -> None:
             top = name.partition(".")[0]
             if find_spec(top) is None and not (folder / top).exists():
                 pytest.skip(f"{name} is not installed")
+            if top == "cv2" and "cv2.cuda" in text and not hasattr(import_module("cv2").cuda, "resize"):
+                pytest.skip("this OpenCV was built without CUDA")
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

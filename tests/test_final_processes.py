@@ -82,10 +82,11 @@ class Hall:
     mute: frozenset[str] = frozenset()
     """Whose processes of their own do not start."""
     shares: list[float] = field(default_factory=list)
+    frame_seconds: float = 0.01
 
     def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> Held:
         contestants = {name: name.removesuffix(AGAIN) for name in names}
-        plan = Plan(contestants, self.clock.now + seconds, processes, 7, 0.01)
+        plan = Plan(contestants, self.clock.now + seconds, processes, 7, self.frame_seconds)
         hold(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
@@ -151,6 +152,13 @@ def test_the_first_round_tells_how_many_frames_do_not_count() -> None:
     hall.run(1000)
     frames = [request.warm_frames for session in hall.sessions for request in session.asked]
     assert frames == [6, *[2] * (len(frames) - 1)], "60 ms of frames of 10 ms, then two"
+
+
+def test_a_long_frame_that_placing_ran_is_warming_enough() -> None:
+    hall = Hall(warming=(0.04, 0.04), frame_seconds=0.04)
+    hall.run(1000)
+    frames = [request.warm_frames for session in hall.sessions for request in session.asked]
+    assert frames == [2, *[0] * (len(frames) - 1)]
 
 
 def test_a_settled_look_ends_it_at_once() -> None:

@@ -110,7 +110,7 @@ def _require_workload(profile: Profile, file: Path) -> None:
         )
 
 
-@options.takes("targets", "objective", "indifference", "memory_budget", "rules", "ignore")
+@options.takes("targets", "target_os", "objective", "indifference", "memory_budget", "rules", "ignore")
 def predict(
     file: options.OneProfile,
     out: options.Out = Path("advisor-prediction"),
@@ -125,14 +125,15 @@ def predict(
     GPU measurements in the profile replace the model's assumptions.
     """
     from advisor import configuration, pipeline
-    from advisor.devices.catalogue import DEFAULT_TARGETS
+    from advisor.devices.systems import default_targets
     from advisor.profiles import reading, redaction
     from advisor.report import pages
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
     said = configuration.command_line(**given)
-    targets = configuration.load_targets(said.values.get("targets") or DEFAULT_TARGETS)
+    system = said.values.get("target_os", "linux")
+    targets = configuration.load_targets(said.values.get("targets") or default_targets(system), system)
     made = reading.load(file)
     _require_workload(made, file)
     wanted_by = configuration.preferences(configuration.places(said), made.preferences)

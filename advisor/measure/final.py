@@ -28,7 +28,8 @@ LEAST = 2
 """Contestants: with one there is nothing to compare."""
 LEAST_WARM, MOST_WARM = 0.005, 0.06
 """Seconds of frames that do not count before a block; the first round has the most, and tells how many there
-must be: on an H200 the first 10 to 20 ms after placing buffers anew are up to a third slower."""
+must be: on an H200 the first 10 to 20 ms after placing buffers anew are up to a third slower. The frame that
+ran when the buffers were placed is one of the least."""
 MOST_STARTS = 3
 """Processes in a row that may fail to start."""
 
@@ -68,6 +69,8 @@ class Plan:
     seed: int
     frame_seconds: float
     """Of the quickest contestant."""
+    same_work: bool = True
+    """All do the same work, so that their loops must run as often; versions of the code need not."""
 
 
 @dataclass
@@ -85,13 +88,16 @@ class Held:
     rounds: int = 0
     """In all processes."""
     settled: bool = False
-    warm_frames: int = 0
-    """Frames before a block that do not count: those of the first round until contestants had settled."""
+    warm_frames: int | None = None
+    """Frames before a block that do not count: those of the first round until contestants had settled; None
+    before it ended."""
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     pace: Pace | None = None
     unmeasurable: str = ""
     """Why there are no windows for energy, where each block was to be one."""
+    steps: list[Block] = field(default_factory=list)
+    """Of versions: blocks with what each step of a frame took after them, in place of their host stages."""
 
 
 def hold(
@@ -131,7 +137,12 @@ def unequal(
 ) -> Iterator[tuple[str, Problem]]:
     """Contestants whose loops ran otherwise in that round than the baseline's (or else the first one's) over
     the same frames: another amount of work, so that times cannot be compared."""
-    here = {b.contestant: b for b in blocks if (b.process, b.round) == (process, number) and not b.energy}
+    at = (process, number)
+    here = {
+        b.contestant: b
+        for b in blocks
+        if b.contestant in contestants and (b.process, b.round) == at and not b.energy
+    }
     name = next((n for n in here if contestants[n] == BASELINE), next(iter(here), None))
     for other, block in here.items():
         for loop, mean in block.iterations.items():
@@ -252,8 +263,8 @@ class _Final:
         warming = self._ask(names, self.rounds)
         if self.company != names and self.held.alone.keys() >= set(self.company):
             self.close()  # nobody is left who shares it
-        if not self.held.warm_frames:
-            least = math.ceil(LEAST_WARM / self.plan.frame_seconds)
+        if self.held.warm_frames is None:
+            least = math.ceil(max(LEAST_WARM / self.plan.frame_seconds - 1, 0))
             self.held.warm_frames = max(least, settled(frames for frames in warming if frames))
         self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
         self._tell_pace()
@@ -283,10 +294,14 @@ class _Final:
         assert self.session is not None
         begin = self.clock()
         order = random.Random(f"{self.plan.seed}-{self.processes}-{number}").sample(names, len(names))
-        warm = self.held.warm_frames or math.ceil(MOST_WARM / self.plan.frame_seconds)
+        warm = self.held.warm_frames
+        if warm is None:
+            warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
+        warm = max(warm, int(self.held.kept_setup))  # the others ran since
         request = FinalRound(round=number, order=tuple(order), warm_frames=warm)
         warming = [self._hear(message) for message in self.session.round(request)]
-        for name, problem in unequal(self.held.blocks, self.processes - 1, number, self.plan.contestants):
+        contestants = self.plan.contestants if self.plan.same_work else {}
+        for name, problem in unequal(self.held.blocks, self.processes - 1, number, contestants):
             self.held.alone.pop(name, None)
             self.held.left[name] = problem
         self.measuring += self.clock() - begin
@@ -298,6 +313,8 @@ class _Final:
             if message.block.contestant in self.held.alone:
                 self.held.left.pop(message.block.contestant, None)
             self.held.blocks.append(message.block)
+            if message.steps:
+                self.held.steps.append(message.block.model_copy(update={"host_seconds": message.steps}))
             self.keep(message.block)
             return message.warming_seconds
         if isinstance(message, RoundDone):

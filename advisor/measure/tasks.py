@@ -53,7 +53,7 @@ _SLOW = 0.1
 """A frame of so many seconds is slow, where it takes a process's sampling time too: one must do."""
 _MOST_FRAMES = 15
 """Frames that a process runs at least: where there is no time for them, only those that must be are run."""
-_COMPARING = 5
+_COMPARING = 3
 """Seconds of frames that are compared for each second of samples, up to `SECONDS`."""
 _SAME_STRATEGY = (
     "; the reference run was under this strategy too, so results differ between runs: if stages draw random "

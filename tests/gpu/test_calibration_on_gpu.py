@@ -14,6 +14,7 @@ import pytest
 from advisor.calibration.groups import GROUPS
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
+from advisor.profiles.reading import load as read_profile
 from advisor.strategies.backend import Backend, host_array
 from advisor.strategies.placements.arena import Arena
 
@@ -100,4 +101,5 @@ def test_the_entry_predicts(calibrated: Calibrated, tmp_path: Path) -> None:
     arguments = ("--no-gpu", "--target", calibrated.path, "--out", tmp_path, "--max-seconds", "20")
     done = advisor("profile", WORKLOADS / "vector_add.py", "--set", "n=2**20", *arguments)
     assert done.returncode == 0, done.stderr
-    assert f"Predicted time per frame on {calibrated.entry.name}" in done.stdout
+    (target,) = read_profile(tmp_path / "profile.json").predictions
+    assert target.device.name == calibrated.entry.name

@@ -124,7 +124,7 @@ def test_addresses_are_the_placement_s(cuda: Backend) -> None:
 
 
 @pytest.mark.parametrize("form", ["torch", "numba", "pointer", "dlpack"])
-def test_a_call_costs_little_more_than_with_plain_arrays(form: str, cuda: Backend) -> None:
+def test_a_form_of_arrays_costs_less_than_some_launches(form: str, cuda: Backend) -> None:
     """What a stage's form adds to the host's side of a call; the stream's order is two events."""
     if form == "torch":
         torch_with_cuda()
@@ -133,11 +133,14 @@ def test_a_call_costs_little_more_than_with_plain_arrays(form: str, cuda: Backen
 
     def nothing(a: In, b: Out) -> None: ...
 
+    def launch(xp: Any, a: In, b: Out) -> None:
+        xp.copyto(b, a)
+
     def best(stage: Stage) -> float:
         with bench(workload(stage, {}), "zero-copy", cuda) as run:
             run.loop.run_setup()
             run.loop.first_frame()
-            (action,) = [action for action in run.serial.steady if action.label == "device:nothing"]
+            (action,) = [action for action in run.serial.steady if action.label.startswith("device:")]
             times = []
             for index in range(200):
                 begin = time.perf_counter()
@@ -145,4 +148,4 @@ def test_a_call_costs_little_more_than_with_plain_arrays(form: str, cuda: Backen
                 times.append(time.perf_counter() - begin)
         return min(times)
 
-    assert best(device(nothing, arrays=form)) < 30 * best(device(nothing))
+    assert best(device(nothing, arrays=form)) < 5 * best(device(launch))

@@ -37,14 +37,14 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
         assert placed.host is not None
         placed.host[...] = expected
         if placed.copy_in:
-            placed.copy_in()
+            placed.copy_in(None)
         made = placed.to_device(None) if placed.to_device else None
         sent = placed.device if made is None else made
         cuda.xp.multiply(sent, 2, out=sent)
         back = placed.to_host(None) if placed.to_host else None
         cuda.synchronize()
         if placed.copy_out:
-            placed.copy_out()
+            placed.copy_out(None)
         np.testing.assert_array_equal(placed.host if back is None else back, expected * 2)
         del placed
 

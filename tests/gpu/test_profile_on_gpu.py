@@ -134,7 +134,7 @@ ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator
 @pytest.mark.parametrize(
     ("how", "at", "said"),
     [
-        ("never_ends", 8, "5"),
+        ("never_ends", 8, "15"),
         ("leaves_a_stream", 8, "another stream current"),
         ("leaves_a_stream", 0, "another stream current"),
         ("leaves_an_allocator", 8, "another CuPy allocator"),
@@ -146,7 +146,7 @@ def test_what_goes_wrong_late_becomes_failed_rows_with_the_reason(
 ) -> None:
     file = tmp_path / "late.py"
     file.write_text(LATE)
-    two = ("--strategy", "pageable", "--strategy", "pinned-pipelined", "--timeout", "5")
+    two = ("--strategy", "pageable", "--strategy", "pinned-pipelined", "--timeout", "15")
     given = (str(file), "--set", f"how={how}", "--set", f"at={at}", *two)
     result = profile(tmp_path / "out", *given, code=4)
     failed = [row for row in result.results if row.status == "failed"]

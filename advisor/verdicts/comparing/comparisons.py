@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
+from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.drift import Drift, drift
 from advisor.verdicts.comparing.recommended import Recommended, recommended
@@ -88,6 +89,9 @@ def compare(
     base, head = _loaded(base), _loaded(head)
     strategies = (strategies,) if isinstance(strategies, str) else strategies
     _require_alike(base, head, anyway=anyway)
+    mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
+    strategies = [mixes.get(name, name) for name in strategies]
+    base, head = named_by_placements(base), named_by_placements(head)
     _require_known(strategies, base, head)
     confidence = max(base.method.confidence, head.method.confidence)
     shown = (counted(base, head.preferences.objective), counted(head))
@@ -106,6 +110,23 @@ def compare(
         confidence,
         tuple(_notes(base, head)),
         _unmatched(base, head) if on_cpu(head) else (),
+    )
+
+
+def around(base: Profile, head: Profile) -> Comparison:
+    """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
+    confidence = max(base.method.confidence, head.method.confidence)
+    shown = (counted(base, head.preferences.objective), counted(head))
+    devices = (_device(pair, confidence, (), head.method.seed) for pair in _predicted_pairs(*shown))
+    return Comparison(
+        base,
+        head,
+        conditions(base, head),
+        tuple(replace(device, rows=(), one_sided=()) for device in devices),
+        _fired_only_in(head, base),
+        _fired_only_in(base, head),
+        confidence,
+        tuple(_notes(base, head)),
     )
 
 
