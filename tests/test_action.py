@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -552,7 +551,6 @@ def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
     assert len(body) < 65_536
 
 
-@pytest.mark.skipif(find_spec("advisor.measure.revisions") is None, reason="compare has no --run")
 def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream: Upstream) -> None:
     """All of it with the real program on the CPU: base, profile, both versions, gate, comment."""
     folder = cloned(upstream, job, "refs/pull/7/merge")
