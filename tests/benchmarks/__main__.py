@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError
-from tests.benchmarks import commands, exports, frame_loop, gpu, overheads, prediction, reports
+from tests.benchmarks import commands, exports, fleets, frame_loop, gpu, overheads, prediction, reports
 
 
 def main() -> None:
@@ -25,6 +25,7 @@ def main() -> None:
         commands.run()
         reports.run()
         exports.run()
+        fleets.run()
 
 
 try:
