@@ -26,6 +26,7 @@ OUTSIDE = {
     "numba": ("advisor.workloads.frameworks",),
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
+    "ruptures": ("advisor.verdicts.steps",),
     "rich": ("advisor.measure.progress",),
     "distributed": ("advisor.fleet",),
     "dask": ("advisor.fleet.dask_cluster",),
