@@ -134,7 +134,7 @@ ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator
 @pytest.mark.parametrize(
     ("how", "at", "said"),
     [
-        ("never_ends", 8, "15"),
+        ("never_ends", 400, "15"),
         ("leaves_a_stream", 8, "another stream current"),
         ("leaves_a_stream", 0, "another stream current"),
         ("leaves_an_allocator", 8, "another CuPy allocator"),
