@@ -189,8 +189,12 @@ class Arguments(TypedDict, total=False):
     """
 
     strategies: str | Sequence[str]
+    placement: Mapping[str, str] | None
+    search: str
     targets: str | Sequence[str]
+    target_os: str
     gpu: int | None
+    gpus: str
     no_gpu: bool
     objective: str | None
     indifference: str | float | None
@@ -229,7 +233,7 @@ def profile(
         said = configuration.arguments(workload=str(target), **given)
         found = configuration.places(said)
         asked = configuration.merged(found)
-        backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
+        backend = choose_backend(asked.first_gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
         made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
         with make_progress(quiet=asked.quiet) as progress:
             return Profile.of(pipeline.profile(made, progress, keep_in=folder))
@@ -258,6 +262,8 @@ def _as_argument(found: re.Match[str]) -> str:
         return f'parameters={{"{name}": {value}}}' if name else "parameters"
     if key == "rule" and name:
         return f'rules={{"{name}": {value}}}'
+    if key == "placement" and name:
+        return f'placement={{"{name}": "{value}"}}'
     if key not in arguments:
         return found[0]
     switch = key == "anyway" or (key not in _OWN and OPTIONS[arguments[key]].default is False)

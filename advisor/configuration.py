@@ -17,22 +17,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
+from advisor.devices.systems import System, default_targets, under
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
+from advisor.profiles.blocks import SearchMode
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.toml_files import read_toml
 from advisor.rules.registry import require, thresholds
-from advisor.strategies import registry, scripts
+from advisor.strategies import mixes, registry, scripts
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments
 
 FILE = "advisor.toml"
 FORMATS = ("html", "md", "json")
+SEARCH_SECONDS = 45.0
+"""That searching for a mix may take beside the default time of a run."""
 KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 """The keys of the files, and the options that they are."""
 
@@ -42,6 +45,8 @@ def command_line(**given: Any) -> Said:
     said = {name: value for name, value in given.items() if value not in (None, False, [])}
     if "rules" in said:
         said["rules"] = dict(map(_assignment, said["rules"]))
+    if "placement" in said:
+        said["placement"] = _placements(said["placement"])
     return _read("", said)
 
 
@@ -58,6 +63,21 @@ def _assignment(text: str) -> tuple[str, str]:
             next_step="Write --rule zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
         )
     return key.strip(), value.strip()
+
+
+def _placements(words: Sequence[str]) -> dict[str, str]:
+    """By buffer, each of which may be named once."""
+    found: dict[str, str] = {}
+    for word in words:
+        buffer, placement = (part.strip() for part in (word.partition("=")[::2]))
+        problem = f"places the buffer {buffer!r} twice" if buffer in found else ""
+        if problem or not (buffer and placement):
+            raise UsageError(
+                f"--placement {problem or f'{word!r} is not BUFFER=PLACEMENT'}",
+                next_step=OPTIONS["placement"].give,
+            )
+        found[buffer] = placement
+    return found
 
 
 def places(said: Said, directory: Path | None = None, *, script: bool = False) -> tuple[Said, ...]:
@@ -152,6 +172,8 @@ def _read(where: str, given: Mapping[str, Any]) -> Said:
     values = {name: read(place, name, value) for name, value in given.items()}
     if "rules" in values:
         values["rules"] = thresholds(values["rules"], place.called("rules"))
+    if "placement" in values:
+        mixes.require_placements(values["placement"], place.called("placement"))
     for rule_id in values.get("ignore", ()):
         require(rule_id, place.called("ignore"))
     return Said(where, values)
@@ -172,16 +194,19 @@ def make_settings(
     strategies: Any  # those of scripts or of workloads
     with _told_of(found, "strategies"):
         strategies = (scripts if script else registry).choose(asked.strategies)
+    if asked.placement and not script:
+        strategies += mixes.asked(asked.placement, strategies if asked.strategies else strategies[:1])
     with _told_of(found, "targets"):
-        default = DEFAULT_TARGETS if backend == "cpu" else ()
-        targets = load_targets(asked.targets or default)
+        default = default_targets(asked.target_os) if backend == "cpu" else ()
+        targets = load_targets(asked.targets or default, asked.target_os)
     return Settings(
         file=file,
         workload=name,
         arguments=asked.arguments if script else None,
         assignments=parse_assignments(asked.parameters),
         backend=backend,
-        gpu=asked.gpu or 0,
+        gpu=asked.first_gpu or 0,
+        gpus=_different(asked),
         strategies=strategies,
         targets=targets,
         rounds=asked.rounds,
@@ -190,6 +215,8 @@ def make_settings(
         seed=asked.seed,
         command=command,
         numa=asked.numa,
+        search=_search(found, asked),
+        search_seconds=0.0 if any("max_seconds" in said.values for said in found) else SEARCH_SECONDS,
         oversubscribe=asked.allow_oversubscription,
         preferences=preferences(found),
         include_host=asked.include_host,
@@ -198,6 +225,24 @@ def make_settings(
         nsys=asked.nsys,
         keep_reports=asked.keep_nsys,
     )
+
+
+def _different(asked: Options) -> tuple[int, ...]:
+    """The GPUs of --gpus. Raises `UsageError` for one named twice, and beside --gpu."""
+    gpus = asked.chosen_gpus
+    if gpus and asked.gpu is not None:
+        raise UsageError("--gpu and --gpus contradict each other", next_step="Omit --gpu.")
+    if len(set(gpus)) < len(gpus):
+        raise UsageError(
+            f"--gpus {asked.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
+        )
+    return gpus
+
+
+def _search(found: Sequence[Said], asked: Options) -> SearchMode:
+    """By itself it adds no mix to strategies that were named."""
+    said = any("search" in said.values for said in found)
+    return asked.search if said or not (asked.strategies or asked.arguments) else "off"
 
 
 @contextmanager
@@ -227,15 +272,16 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
     return Path(file), name or None
 
 
-def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once; names may be separated by commas.
+def load_targets(names: Sequence[str], system: System = "linux") -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries of these names or files, each once, with that operating system; names may be
+    separated by commas.
 
     Raises `UsageError` or `FileProblem`.
     """
     each = (
         part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
     )
-    return tuple(load_device(name) for name in dict.fromkeys(each))
+    return tuple(under(load_device(name), system) for name in dict.fromkeys(each))
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:

@@ -16,34 +16,39 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from advisor import units
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
+from advisor.measure.commits import commit_of
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description, Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
-from advisor.measure.runner import Run, job_of, run
+from advisor.measure.runner import Hope, Run, job_of, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.measure.version_run import Both, Versions, run_versions
 from advisor.model.measured import entry_of
+from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
 from advisor.profiles import secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
-from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Tool
+from advisor.profiles.schema import Commit, Measured, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
+from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, shared
+from advisor.strategies.spaces import MOST_EXHAUSTIVE
 from advisor.verdicts import scripts
 from advisor.verdicts.comparing.versions import (
     VersionComparison,
@@ -67,6 +72,7 @@ class Begun:
 
     environment: Environment
     created: str
+    commit: Commit | None = None
 
 
 def profile(
@@ -84,7 +90,8 @@ def profile(
     """
     if settings.began is None:
         settings = replace(settings, began=time.monotonic())
-    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    begun = Begun(environment(), now, commit_of(settings.file))
     partial = keep_in / PARTIAL
     with scratch() as folder, _launching(settings, launcher) as launch:
         measured = run(
@@ -94,7 +101,8 @@ def profile(
             folder,
             keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
-            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), asked),
+            hope=lambda so_far: _hope(_assembled(settings, so_far, begun), settings),
+            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), settings, asked),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
@@ -136,7 +144,9 @@ def compare_versions(
             progress,
             folder,
             accept=accept,
-            promising=lambda settings, so_far, names: _promising(_assembled(settings, so_far, begun), names),
+            promising=lambda settings, so_far, asked: _promising(
+                _assembled(settings, so_far, begun), settings, asked
+            ),
             recommended=recommended,
         )
     sides = ((asked.base, both.base), (asked.head, both.head))
@@ -180,6 +190,13 @@ def _require(settings: Settings, description: Description) -> None:
     """What can be asked of this workload on this device; its secrets are known from here on."""
     secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
     require_rules(description.workload)
+    require_fits(settings.strategies, description.workload, description.device)
+    buffers = len(shared(description.workload))
+    if settings.search == "exhaustive" and buffers > MOST_EXHAUSTIVE:
+        raise UsageError(
+            f"--search exhaustive takes at most {MOST_EXHAUSTIVE} shared buffers; there are {buffers}",
+            next_step="Use --search auto.",
+        )
     if settings.preferences.objective == "energy":
         place = description.gpu.get("pci_bus_id")
         require_meter(description.device, None if place is None else str(place), settings.gpu)
@@ -197,13 +214,31 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
             yield ProcessLauncher(settings.timeout, server=server)
 
 
-def _promising(profile: Profile, asked: Sequence[str]) -> list[str]:
-    """The baseline, then those with the least time predicted for the device, or for one like it, first."""
+def _like(profile: Profile) -> CatalogueEntry | None:
+    """The device's entry, or that of one like it."""
     like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
-    target = entry_of(profile.device) or next(like_it, None)
-    predicted = predict(profile, target, [by_name(name) for name in asked]).results if target else ()
+    return entry_of(profile.device) or next(like_it, None)
+
+
+def _promising(profile: Profile, settings: Settings, asked: Sequence[str]) -> list[str]:
+    """The baseline, then those with the least time predicted for the device, or for one like it, first."""
+    target = _like(profile)
+    placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in asked]
+    predicted = predict(profile, target, placing).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
     return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
+
+
+def _hope(profile: Profile, settings: Settings) -> Hope:
+    """What the model, calibrated with what was screened, says of mixes; nothing of an unknown device."""
+    target = _like(profile)
+    placing = [s for s in settings.strategies if isinstance(s, Strategy) and not isinstance(s, Mix)]
+    found = outlook(profile, target, placing) if target else None
+    if found is None:
+        return Hope()
+    least = profile.preferences.indifference
+    told = f"the model rules out a gain above {units.percent(least)}" if found.possible <= least else ""
+    return Hope(found.seconds, told)
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -259,6 +294,7 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         tool=Tool(version=__version__),
         created=begun.created,
         command=settings.command,
+        commit=begun.commit,
         environment=begun.environment.model_copy(
             update={"packages": description.packages, "gpu": description.gpu}
         ),
@@ -269,11 +305,13 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
             confidence=CONFIDENCE,
             order=measured.order,
             numa=settings.numa,
+            search=settings.search,
         ),
         preferences=settings.preferences,
         workload=description.workload,
         device=description.device,
         results=measured.rows,
+        search=measured.search,
         final=measured.final,
         blocks=measured.blocks,
         windows=measured.windows,
@@ -293,9 +331,23 @@ def conclude(
     if profile.script is not None:
         found = scripts.recommend(profile.script.measured, profile.method.confidence)
         return profile.model_copy(update={"recommendation": found})
-    placing = [strategy for strategy in strategies if isinstance(strategy, Strategy)]
-    predictions = tuple(predict(profile, target, placing) for target in targets)
+    placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
+    placing |= {name: made for name, made in strategies_of(profile).items() if isinstance(made, Mix)}
+    predictions = tuple(_predicted(profile, target, placing) for target in targets)
     return advise(_with_predictions(profile, predictions))
+
+
+def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Strategy]) -> Prediction:
+    """With the mix that the model finds for the device; it joins `placing` for the devices after it."""
+    uniform = [made for made in placing.values() if not isinstance(made, Mix)]
+    mixes = [made for made in placing.values() if isinstance(made, Mix)]
+    found = best_mix(profile, target, uniform) if profile.method.search != "off" else None
+    if found is not None:
+        known = (one for one in mixes if is_same(one, found, profile.workload))
+        found = next(known, None) or numbered(found, 1 + len(mixes))
+        placing[found.name] = found
+        mixes = [*(one for one in mixes if one.name != found.name), found]
+    return predict(profile, target, [*uniform, *mixes])
 
 
 def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Profile:
@@ -331,7 +383,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
 
 
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:
-    strategies = [by_name(result.strategy) for result in before.results]
+    known = strategies_of(profile)
+    strategies = [known[row.strategy] for row in before.results if row.strategy in known]
     for name in names():
         if (entry := load(name)).device().name == before.device.name:
             return predict(profile, entry, strategies)

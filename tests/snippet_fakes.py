@@ -200,10 +200,10 @@ class Tensor:
         assert not self.on_device
         return self.array
 
-    def copy_(self, source: Tensor, non_blocking: bool) -> None:
-        assert non_blocking
+    def copy_(self, source: Tensor, non_blocking: bool = False) -> None:
         assert self.on_device != source.on_device
-        assert (source if self.on_device else self).pinned, "it would block"
+        host = source if self.on_device else self
+        assert host.pinned == non_blocking, "it would block, or is not awaited"
         self.array[...] = source.array
         self.log.append("set" if self.on_device else "get")
 

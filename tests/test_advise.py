@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
+from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules import duplicate_allocation
 from advisor.rules.advise import advise
@@ -293,7 +294,7 @@ def test_advise_changes_nothing_else_and_is_saved_and_read_back(tmp_path):
 
 
 def test_unknown_strategies_of_another_version_are_judged_last():
-    assert code_change("pinned") < code_change("from-the-future")
+    assert code_change(Row(strategy="pinned")) < code_change(Row(strategy="from-the-future"))
     rows = (measured("pinned", 0.02), measured("from-the-future", 0.02))
     assert verdict(*rows).strategy == "pinned"
 

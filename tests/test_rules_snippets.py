@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,12 +14,13 @@ from builders import cuda_device, vector_add_workload
 from snippet_fakes import WRITE_COMBINED, Memory, Tensor, fake_bindings, fake_cupy, fake_numba, fake_torch
 
 from advisor.profiles.schema import BufferRecord, StageRecord, WorkloadRecord
-from advisor.rules.snippets.base import Code
+from advisor.rules.snippets.base import Code, Library
 from advisor.rules.snippets.base import code as written
-from advisor.rules.snippets.libraries import CUPY
+from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
 from advisor.rules.snippets.writing import overlapping, serial, snippet, variants
+from advisor.strategies.mixes import mix
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name
+from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
 
 NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE)
 SERIAL = tuple(name for name in NAMES if name != "pinned-pipelined")
@@ -363,20 +363,10 @@ def test_a_frame_without_kernels_is_still_python(cupy: Any):
     assert snippet("pinned-pipelined", only_host, CONCURRENT) is None
 
 
-@dataclass(frozen=True)
-class Mix(Strategy):
+def mixed(*names: str, device: Any = CONCURRENT, pipelined: bool = False, library: Library = CUPY) -> Code:
     """A placement for each buffer of `vector_add`, in order."""
-
-    names: tuple[str, ...] = ()
-
-    def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
-        each = {b.name: by_name(n) for b, n in zip(workload.buffers, self.names, strict=True)}
-        return {buffer: s.placements(workload)[buffer] for buffer, s in each.items()}
-
-
-def mixed(*names: str, device: Any = CONCURRENT, pipelined: bool = False) -> Code:
-    mix = Mix("mix", "", by_name(names[0]).placement, 0, "", pipelined, names=names)
-    made = written(CUPY, mix, vector_add_workload(1000), device)
+    chosen = mix("mix", dict(zip("abc", names, strict=True)), pipelined=pipelined)
+    made = written(library, chosen, vector_add_workload(1000), device)
     assert made is not None
     return made
 
@@ -385,6 +375,26 @@ def mixed(*names: str, device: Any = CONCURRENT, pipelined: bool = False) -> Cod
 @pytest.mark.parametrize("filled", [BASELINE, *SERIAL])
 def test_any_mix_of_placements_computes_the_right_sums(cupy: Any, filled: str, read: str):
     assert computed(serial(mixed(filled, "pinned", read)), fake_add, 5) == expected(1000, 5)
+
+
+@pytest.mark.parametrize("library", [TORCH, NUMBA], ids=["PyTorch", "Numba"])
+@pytest.mark.parametrize("read", ["pageable", "pinned", "zero-copy", "managed"])
+@pytest.mark.parametrize("filled", ["pageable", "pinned", "zero-copy-wc"])
+def test_any_mix_in_other_libraries(cupy: Any, filled: str, read: str, library: Library):
+    made = mixed(filled, "pinned", read, library=library)
+    assert computed(serial(made), fake_add, 5) == expected(1000, 5)
+
+
+def test_a_mix_by_its_short_name_has_code_in_all_libraries(cupy: Any):
+    workload = vector_add_workload(1000)
+    known = {"hybrid-1": mix("hybrid-1", {"a": "zero-copy", "c": "pinned"})}
+    texts = [snippet("hybrid-1", workload, CONCURRENT, known)]
+    texts += variants("hybrid-1", workload, CONCURRENT, known).values()
+    assert len(texts) == 3
+    for text in texts:
+        assert text is not None
+        assert computed(text, fake_add, 5) == expected(1000, 5)
+    assert snippet("hybrid-1", workload, CONCURRENT) is None, "not known by its name alone"
 
 
 def test_a_mix_begins_with_what_its_buffers_need_and_no_more():

@@ -102,6 +102,7 @@ Against = Annotated[
         "remote's default branch). HEAD is the working tree.",
     ),
 ]
+History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory below which the profiles are.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.", autocompletion=rules)]
 Device = Annotated[
     str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.", autocompletion=devices)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from advisor import units
-from advisor.devices.memory_class import EXPLAINED
+from advisor.devices.memory_class import explained
 from advisor.doctor.facts import Facts
 from advisor.doctor.probe import Probe
 from advisor.profiles.checkup import Finding, info, limited, missing, ok
@@ -33,9 +33,8 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
     device = facts.probe.device
     if device is not None:
         kind = device.memory_class
-        yield info(
-            "memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this version of advisor"
-        )
+        unknown = "unknown to this version of advisor"
+        yield info("memory class", str(kind), explained(kind, device.attributes) if kind else unknown)
         yield _managed(device, facts)
         yield _system(device)
 

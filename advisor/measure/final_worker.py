@@ -50,7 +50,7 @@ from advisor.measure.tasks import compared
 from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, wait_for_all
 from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
@@ -289,7 +289,7 @@ def main(arguments: list[str]) -> None:
 def _is_broken(backend: Backend) -> bool:
     """Some errors leave CUDA unusable for the rest of the process."""
     try:
-        backend.synchronize()
+        wait_for_all(backend)
     except Exception:
         return True
     return False

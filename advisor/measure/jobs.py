@@ -19,6 +19,7 @@ from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
+from advisor.strategies.mixes import MixRecord
 from advisor.texts import bounded, printable
 
 DESCRIPTION = "description.json"
@@ -69,7 +70,9 @@ class Job(Record):
     assignments: dict[str, str]
     backend: BackendName
     gpu: int
+    gpus: tuple[int, ...] = Field(default=(), description="As --gpus names them; else the first there are")
     strategy: str
+    mixes: dict[str, MixRecord] = Field(default_factory=dict, description="By short name")
     seconds: PositiveSeconds
     seed: int
     oversubscribe: bool = False

@@ -117,6 +117,7 @@ def _not_empty(value: object) -> object:
 _TYPES = get_type_hints(Options) | {
     "memory_budget": Annotated[int, BeforeValidator(_size)],
     "indifference": Annotated[float, BeforeValidator(_share)],
+    "placement": dict[str, str],
     "rules": Annotated[dict[str, Any], BeforeValidator(_flat)],
     "out": Annotated[Path, BeforeValidator(_not_empty)],
 }

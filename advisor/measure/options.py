@@ -40,7 +40,7 @@ class Option:
     @property
     def repeatable(self) -> bool:
         """The command line may name it several times."""
-        return self.default == () or self.name == "rules"
+        return self.default == () or self.name in ("rules", "placement")
 
     @property
     def is_flag(self) -> bool:
@@ -95,14 +95,42 @@ class Options:
     strategies: tuple[str, ...] = _names(
         (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME"
     )
+    placement: Mapping[str, str] | None = _names(
+        None,
+        "Also run with this buffer placed as that strategy does it; the others as --strategy says. "
+        "Repeatable.",
+        "BUFFER=PLACEMENT",
+        give="Write --placement table=zero-copy, once for each buffer.",
+        script=False,
+    )
+    search: Literal["off", "auto", "exhaustive"] = _names(
+        "auto",
+        "Search for a better mix of placements: off, auto (where one may gain), or exhaustive.",
+        "off|auto|exhaustive",
+        script=False,
+    )
     targets: tuple[str, ...] = _names(
         (),
         "Also predict for this device: a name or a TOML file. Repeatable, or names with commas.",
         "DEVICE",
         script=False,
     )
+    target_os: Literal["linux", "windows", "wsl"] = _names(
+        "linux",
+        "Operating system of the cards to predict: linux, windows or wsl.",
+        "NAME",
+        script=False,
+    )
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
+    )
+    gpus: str = _gpu(
+        "",
+        "GPUs of a workload on several, in its order: 0,1 (default: the first there are).",
+        "NUMBERS",
+        give="Give the numbers of different GPUs with commas: 0,1.",
+        limits={"pattern": "^[0-9]{1,4}(,[0-9]{1,4})*$"},
+        script=False,
     )
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
     objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
@@ -183,11 +211,22 @@ class Options:
         False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
     )
 
+    @property
+    def chosen_gpus(self) -> tuple[int, ...]:
+        """Those that `gpus` names; none where it is empty."""
+        return tuple(map(int, self.gpus.split(","))) if self.gpus else ()
+
+    @property
+    def first_gpu(self) -> int | None:
+        """That which `gpus` or `gpu` names, if any."""
+        return self.chosen_gpus[0] if self.gpus else self.gpu
+
 
 _KEYS = {
     "parameters": "set",
     "strategies": "strategy",
     "targets": "target",
+    "target_os": "os",
     "rules": "rule",
     "formats": "format",
 }

@@ -23,14 +23,16 @@ from advisor.measure.progress import Progress
 from advisor.measure.results import failure
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.script_subject import ScriptSubject
+from advisor.measure.search import FINALISTS, Likely, Searching, no_search
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
-from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.blocks import Block, FinalRecord, Search
 from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
-from advisor.strategies.registry import BASELINE
+from advisor.strategies.mixes import PREFIX, Mix, mix, noted
+from advisor.strategies.registry import BASELINE, concerning
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 
 
@@ -50,9 +52,21 @@ class Run:
     final: FinalRecord | None = None
     blocks: tuple[Block, ...] = ()
     windows: tuple[Block, ...] = ()
+    search: Search | None = None
+
+
+@dataclass(frozen=True)
+class Hope:
+    """What the model says of mixes on the device: their likely times, or why none can gain enough."""
+
+    likely: Likely | None = None
+    ruled_out: str = ""
 
 
 Keep = Callable[[Run], None]
+SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.7}
+SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
+"""That searching for a mix takes of the time that is left, and at most."""
 SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
@@ -69,6 +83,7 @@ def run(
     keep: Keep,
     accept: Callable[[Description], None] = lambda _: None,
     promising: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names,
+    hope: Callable[[Run], Hope] = lambda _: Hope(),
     clock: Clock = time.monotonic,
 ) -> Run:
     """Runs everything; `keep` gets the run so far after each process, and Ctrl-C ends it with what there is.
@@ -83,7 +98,7 @@ def run(
     accept(description)
     prepared = subject.prepare(runner.launch)
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
-    available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
+    available = [s.name for s in _concerning(settings, description) if not subject.obstacle(s, description)]
     begun = Run(description, prepared.trace, (), notes=prepared.notes, script=prepared.script)
     if subject.has_final or not settings.final:
         order: tuple[tuple[str, ...], ...] = (tuple(promising(begun, available)),)
@@ -91,7 +106,11 @@ def run(
         order = _shuffled(available, settings, subject.rounds)
     begun = replace(begun, order=order)
     looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
-    return runner.measure([*looks, *_timed(order)], begun, keep)
+    return runner.measure([*looks, *_timed(order)], begun, keep, hope)
+
+
+def _concerning(settings: Settings, description: Description) -> tuple[AnyStrategy, ...]:
+    return concerning(settings.strategies, description.workload)
 
 
 def _subject(settings: Settings, directory: Path) -> Subject:
@@ -108,7 +127,9 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         assignments=dict(settings.assignments),
         backend="cpu" if task in ("imitate", "trace") else settings.backend,
         gpu=settings.gpu,
+        gpus=settings.gpus,
         strategy=strategy,
+        mixes={made.name: made.record() for made in settings.strategies if isinstance(made, Mix)},
         seconds=settings.max_seconds * SAMPLE_SHARE,
         min_frames=_min_frames(settings),
         seed=settings.seed,
@@ -177,7 +198,7 @@ class _Runner:
         self.launched += 1
         return ended
 
-    def measure(self, steps: Sequence[Step], begun: Run, keep: Keep) -> Run:
+    def measure(self, steps: Sequence[Step], begun: Run, keep: Keep, hope: Callable[[Run], Hope]) -> Run:
         """All samples, one process each."""
         traced = len(begun.order[0]) if "nsys" in self.settings.trace else 0
         self.progress.start(self.launched + len(steps) + traced)
@@ -189,6 +210,7 @@ class _Runner:
                 if step.task == "measure":
                     keep(self._so_far(begun))
             if self.subject.has_final:
+                begun = self._search(begun, keep, hope)
                 self._hold_final(begun, keep)
         except KeyboardInterrupt:
             if not self.timed:
@@ -205,12 +227,75 @@ class _Runner:
             self.late.add(step.strategy)
         return True
 
+    def _search(self, begun: Run, keep: Keep, hope: Callable[[Run], Hope]) -> Run:
+        """With what searching for a mix gave; the best ones are screened as every strategy was."""
+        mode, so_far = self.settings.search, self._so_far(begun)
+        ran = begun.description.workload
+        rows = {row.strategy: row for row in so_far.rows if isinstance(row, Measured)}
+        if mode == "off" or not rows:
+            return begun
+        hoped = hope(so_far)
+        why = no_search(ran, mode) or (hoped.ruled_out if mode == "auto" else "")
+        if why:
+            return replace(begun, search=Search(mode=mode, reason=why))
+        self.progress.begin("searching for a mix of placements")
+        searching = Searching(
+            workload=ran,
+            device=begun.description.device,
+            base=job_of(self.settings, "measure", BASELINE, self.directory, "search"),
+            mode=mode,
+            screened={name: row.median_seconds for name, row in rows.items() if not row.placements},
+            likely=hoped.likely,
+            session=self.launcher.session,
+            clock=self.clock,
+            directory=self.directory,
+            period=frames_of_a_period(stage_uses(ran, "frame")),
+        )
+        began = self.clock()
+        record, best = searching.run(self._search_seconds())
+        self.progress.end()
+        asked = [made for made in self.settings.strategies if isinstance(made, Mix)]
+        found = [
+            mix(f"{PREFIX}{number}", placed)
+            for number, placed in enumerate(best, start=1 + len(asked))
+            if not any(made.assigned(ran) == placed and not made.pipelined for made in asked)
+        ]
+        self.settings = replace(self.settings, strategies=(*self.settings.strategies, *found))
+        for made in found:
+            self._take(Step("measure", made.name, f"{made.name}-1", f"{made.name}, round 1"))
+        if self.settings.search_seconds:
+            self.deadline += min(self.clock() - began, self.settings.search_seconds)
+        known = {made.name: made.assigned(ran) for made in (*asked, *found)}
+        entered = [
+            one.model_copy(update={"name": name})
+            if (name := next((n for n, placed in known.items() if placed == one.placements), ""))
+            else one
+            for one in record.tried
+        ]
+        begun = replace(begun, search=record.model_copy(update={"tried": tuple(entered)}))
+        keep(self._so_far(begun))
+        return begun
+
+    def _search_seconds(self) -> float:
+        """Beside the default time, or of an explicit one a share; screening what it found comes after."""
+        mode, left = self.settings.search, self.deadline - self.clock()
+        beside = self.settings.search_seconds
+        most = beside or left * SEARCH_SHARE[mode]
+        return min(most, SEARCH_SECONDS[mode]) - FINALISTS * self.longest
+
     def _hold_final(self, begun: Run, keep: Keep) -> None:
         rows = {row.strategy: row for row in self._so_far(begun).rows if isinstance(row, Measured)}
         base = job_of(self.settings, "measure", BASELINE, self.directory, "final")
         period = frames_of_a_period(stage_uses(begun.description.workload, "frame"))
         contest = Contest(
-            self.settings, base, rows, self.directory, self.launcher.session, self.clock, period=period
+            self.settings,
+            base,
+            rows,
+            self.directory,
+            self.launcher.session,
+            self.clock,
+            period=period,
+            gpus=begun.description.workload.gpus,
         )
         if not contest.possible:
             return
@@ -236,7 +321,8 @@ class _Runner:
 
     def _so_far(self, begun: Run, *notes: str) -> Run:
         """Every strategy that was asked for, in the order of the table; none is left out."""
-        rows = [self._row(strategy, begun.description) for strategy in self.settings.strategies]
+        described = begun.description
+        rows = [self._row(strategy, described) for strategy in _concerning(self.settings, described)]
         ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
         taken = (sample for samples in self.samples.values() for sample in samples)
         results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))
@@ -255,6 +341,10 @@ class _Runner:
         )
 
     def _row(self, strategy: AnyStrategy, description: Description) -> Row:
+        row = self._found(strategy, description)
+        return row if isinstance(row, ScriptMeasured) else noted(row, strategy, description.workload)
+
+    def _found(self, strategy: AnyStrategy, description: Description) -> Row:
         name = strategy.name
         if reason := self.subject.obstacle(strategy, description):
             return Skipped(strategy=name, reason=reason)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from advisor.devices.entries import CatalogueEntry
 from advisor.measure.jobs import Tree
+from advisor.profiles.blocks import SearchMode
 from advisor.profiles.preferences import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
@@ -39,10 +40,16 @@ class Settings:
     """A script's own arguments; None where the file is a workload."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
+    gpus: tuple[int, ...] = ()
+    """Those of a workload on several GPUs, in its order; where empty, the first that there are."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
     """Managed memory may exceed what the GPU has free."""
+    search: SearchMode = "off"
+    """Whether mixes of placements are searched for."""
+    search_seconds: float = 0.0
+    """Beside the time of the command; 0 where that is a limit that the user gave."""
     preferences: Preferences = field(default_factory=Preferences)
     """By what to conclude."""
     include_host: bool = False

@@ -141,8 +141,9 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
         return _without_gpu(error, raised, message, detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
-    elif "read-only" in message:
-        next_step = _READ_ONLY
+    elif "read-only" in message and raised.locked:
+        buffers = " or ".join(map(repr, raised.locked))
+        message, next_step = f"stage {raised.stage!r} may not write {buffers}: {message}", _READ_ONLY
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
 
 
@@ -196,6 +197,7 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     if job.task == "reference":
         return _run_reference(job, backend)
     loaded = afresh(job)()
+    backend.open_gpus(loaded.record.gpus, job.gpus)
     if job.task in ("imitate", "trace"):
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     _require(loaded, backend)
@@ -220,6 +222,7 @@ def _require(loaded: Loaded, backend: Backend) -> None:
 def _run_reference(job: Job, backend: Backend) -> Outcome:
     """What is described is what runs first; one load at a time is held, since they may hold much."""
     waiting, ranges = [afresh(job)()], Ranges()
+    backend.open_gpus(waiting[0].record.gpus, job.gpus)
     described = tasks.described(backend, waiting[0].record)
     described = described.model_copy(update={"cautions": waiting[0].cautions, "compiled": compiled()})
     (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")

@@ -7,6 +7,7 @@ at the likely figures and in joint draws of the uncertain ones (monte_carlo.py),
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import units
@@ -27,6 +28,7 @@ from advisor.profiles.schema import (
     Skipped,
     Trace,
 )
+from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted
@@ -54,21 +56,22 @@ def predict(
         name: wrong.get(name, outcome)
         for name, outcome in simulate(profile.workload, known.trace, machine, strategies, known).items()
     }
-    rows = {name: _row(name, outcome) for name, outcome in found.items()}
+    rows = {s.name: noted(_row(s.name, found[s.name]), s, profile.workload) for s in strategies}
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
     # For the verdict alone, rows have what the objective counts in place of their own seconds.
     spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
     scored = tuple(row.model_copy(update=spans.get(name, {})) for name, row in rows.items())
-    chosen = recommend_predicted(scored, draws, preferences=wanted)
+    competing = _worth_it(scored, wanted.indifference)
+    chosen = recommend_predicted(competing, draws, preferences=wanted)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
     sure = None
     if chosen and chosen.strategy is not None:
         # Among the strategies that memory left to choose from.
-        left, _ = by_memory([row for row in scored if isinstance(row, Predicted)], wanted)
+        left, _ = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
         among = {row.strategy: draws[row.strategy] for row in left}
         sure = confidence(chosen.strategy, among, wanted.indifference)
     return Prediction(
@@ -77,6 +80,17 @@ def predict(
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
         confidence=sure,
+    )
+
+
+def _worth_it(rows: Sequence[PredictedResult], indifference: float) -> tuple[PredictedResult, ...]:
+    """Without mixes that are not likely faster than every uniform strategy by more than the indifference."""
+    likely = [row.likely_seconds for row in rows if isinstance(row, Predicted) and not row.placements]
+    least = min(likely, default=math.inf) / (1 + indifference)
+    return tuple(
+        row
+        for row in rows
+        if not row.placements or (isinstance(row, Predicted) and row.likely_seconds < least)
     )
 
 

@@ -5,7 +5,8 @@ A block is some frames of one contestant, timed on buffers placed for it alone.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -54,7 +55,7 @@ class Block(Record):
 
     @property
     def delays(self) -> tuple[float, ...]:
-        """Begin to end of frames one by one."""
+        """Latencies of frames one by one."""
         return tuple(seconds for seconds in self.frame_latencies or self.frame_seconds if seconds > 0)
 
     @property
@@ -64,6 +65,30 @@ class Block(Record):
             return None
         above = self.energy.joules - self.energy.idle_watts * self.seconds
         return above / self.frames if above > 0 else None
+
+
+SearchMode = Literal["off", "auto", "exhaustive"]
+
+
+class Tried(Record):
+    """A mix that the search measured. Times of the best uniform strategy over its own, from paired blocks."""
+
+    placements: dict[str, str]
+    gain: Annotated[float, Field(gt=0)] = Field(description="1.05 is 5 % less time for the same frames")
+    most: Annotated[float, Field(gt=0)] = Field(description="Upper end, of all that were tried at once")
+    rounds: Count
+    name: str = optional("Under which it was in the final", "")
+
+
+class Search(Record):
+    """The search for a mix that is better than the best uniform strategy."""
+
+    mode: SearchMode
+    reason: str = optional("Why nothing was measured, or why the search ended early", "")
+    over: str = optional("The uniform strategy that gains are over", "")
+    tried: tuple[Tried, ...] = optional("In the order of their gain", ())
+    mixes: Count = Field(default=0, description="All mixes of the placements that were searched")
+    seconds: Seconds = 0.0
 
 
 class Method(Record):
@@ -76,7 +101,16 @@ class Method(Record):
     seed: int = Field(ge=0)
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    search: SearchMode = optional("Whether mixes of placements were searched for", "off")
     numa: str = optional("Node of host memory asked for: local, remote or a number", "local")
+
+
+def rounds(blocks: Iterable[Block]) -> list[list[float]]:
+    """Mean seconds from one finished frame to the next in each block, by process."""
+    found: dict[int, list[float]] = {}
+    for block in blocks:
+        found.setdefault(block.process, []).append(block.period_seconds)
+    return [found[process] for process in sorted(found)]
 
 
 class FinalRecord(Record):

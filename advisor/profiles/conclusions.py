@@ -45,6 +45,9 @@ class Recommendation(Record):
     next_step: str = ""
     objective: Objective = "time"
     steps: tuple[str, ...] = optional("How it was arrived at, one sentence each", ())
+    mix_bound: float | None = Field(
+        default=None, ge=0, description="What no mix that was measured gains more than: 0.02 is 2 %"
+    )
     excluded: dict[str, str] = table("Strategies left out for their memory, and how much they need")
 
 

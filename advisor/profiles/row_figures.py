@@ -6,12 +6,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional, table
 
 Positive = Annotated[float, Field(gt=0)]
 
 MOST_ITERATIONS = 1_000_000
 """That a loop of a frame may be told to do at most."""
+
+
+class Row(Record):
+    """One strategy. A mix names, for each shared buffer, the strategy whose placement the buffer has."""
+
+    strategy: str
+    placements: dict[str, str] = table("Of a mix: how each buffer that both sides use is placed")
+    pipelined: bool = optional("Of a mix: frames overlap", False)
 
 
 class Quantile(Record):

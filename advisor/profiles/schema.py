@@ -7,6 +7,7 @@ The JSON Schema is published as docs/profile.schema.json.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
-from advisor.profiles.blocks import Block, FinalRecord, Method
+from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.row_figures import (
@@ -24,6 +25,7 @@ from advisor.profiles.row_figures import (
     Iterations,
     PlaceMemory,
     Quantile,
+    Row,
 )
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
@@ -34,6 +36,8 @@ FORMAT = 2
 
 MOST_PERIOD = 1000
 """Frames of a period: blocks are whole periods."""
+MOST_GPUS = 16
+"""Of one workload: as many as one host of today has."""
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -41,6 +45,14 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
+
+
+class Commit(Record):
+    """The version of the code, as git names it. No branch, no remote, no author: those name people."""
+
+    revision: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit's full hash")
+    committed: str = Field(description="The committer's time, ISO 8601, UTC")
+    changed: bool = Field(description="Whether a tracked file differed from the commit")
 
 
 class Tool(Record):
@@ -75,6 +87,11 @@ class Loop(Record):
     at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
 
 
+def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
+    """Each loop of stages in a row once, in order."""
+    return tuple(dict.fromkeys(loop for loop in loops if loop is not None))
+
+
 class StageRecord(Record):
     """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
 
@@ -89,6 +106,7 @@ class StageRecord(Record):
     )
     loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
+    gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Of the workload's GPUs, which it runs on")
 
 
 class WorkloadRecord(Record):
@@ -108,9 +126,14 @@ class WorkloadRecord(Record):
         return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
 
     @property
+    def gpus(self) -> int:
+        """How many GPUs its stages run on; 1 where none runs on any."""
+        return 1 + max((stage.gpu for stage in self.stages), default=0)
+
+    @property
     def loops(self) -> tuple[Loop, ...]:
         """The loops of a frame, in order."""
-        return tuple(dict.fromkeys(s.loop for s in self.frame_stages() if s.loop is not None))
+        return distinct(stage.loop for stage in self.frame_stages())
 
     def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
         """Frame stages of that side that touch the buffer, with what they do to it."""
@@ -148,10 +171,9 @@ class PageLocking(Record):
     seconds: Seconds = Field(description="Time these calls and those that undo them took")
 
 
-class Measured(Record):
+class Measured(Row):
     """A strategy that ran and gave the right results."""
 
-    strategy: str
     status: Literal["measured"] = "measured"
     frame_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="Raw, in the order taken")
     frames_per_round: tuple[Annotated[int, Field(gt=0)], ...] = Field(
@@ -208,10 +230,9 @@ class Measured(Record):
         return tuple(tuple(islice(frames, count)) for count in self.frames_per_round)
 
 
-class Skipped(Record):
+class Skipped(Row):
     """A strategy that does not apply here, or that the model declines to predict."""
 
-    strategy: str
     status: Literal["skipped"] = "skipped"
     reason: str
 
@@ -222,10 +243,9 @@ WRONG_RESULTS = "its results are wrong: "
 """How the reason of a strategy begins whose results are not those of the reference run."""
 
 
-class Failed(Record):
+class Failed(Row):
     """A strategy that was tried: what happened, and the end of what the process said."""
 
-    strategy: str
     status: Literal["failed"] = "failed"
     reason: str
     detail: str = ""
@@ -235,13 +255,12 @@ class Failed(Record):
 Draws = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
 
 
-class Predicted(Record):
+class Predicted(Row):
     """A computed figure, never shown as measured. `terms` add up to `likely_seconds`.
 
     low and high are the 5th and 95th percentile of joint draws of all figures that are uncertain.
     """
 
-    strategy: str
     status: Literal["predicted"] = "predicted"
     low_seconds: PositiveSeconds
     likely_seconds: PositiveSeconds
@@ -266,6 +285,11 @@ class Predicted(Record):
     def drawn(self) -> tuple[int, ...]:
         """`draws` as numbers; empty where there are none."""
         return tuple(map(int, self.draws.split())) if self.draws else ()
+
+    @property
+    def host_seconds(self) -> float:
+        """Of the likely time, the host's stages: timed on the CPU at hand, unlike all else."""
+        return sum(seconds for name, seconds in self.terms.items() if name.startswith("host:"))
 
     @property
     def dominant(self) -> str:
@@ -355,6 +379,7 @@ class Profile(Record):
     tool: Tool
     created: str = Field(description="ISO 8601, UTC")
     command: str
+    commit: Commit | None = optional("Of the repository that holds the workload's file; None without one")
     environment: Environment
     method: Method
     preferences: Preferences = Preferences()
@@ -362,6 +387,7 @@ class Profile(Record):
     device: Device
     results: tuple[Result, ...]
     final: FinalRecord | None = optional("None where no final was held")
+    search: Search | None = optional("The search for a mix of placements; None where none was asked for")
     blocks: tuple[Block, ...] = optional("What the final measured, raw", ())
     windows: tuple[Block, ...] = optional(
         "For energy, after the final; where that is the objective, blocks have it", ()

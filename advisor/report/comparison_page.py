@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
+from advisor.verdicts.comparing.drift import Cause, Drift
 from advisor.verdicts.comparing.recommended import Recommended
 
 _LIMIT = 500
+_CHANGES, _SHORT = 4, 60
+"""So many differences stand in one line; with their values where these have no more characters."""
 _FEW = 3
 """So many strategies are named in a headline; more are counted, and the table has them."""
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
+_CAUSES: dict[Cause, str] = {
+    "machine": "the machine, not one strategy, since all parts of a frame changed alike",
+    "host": "the host stages ({by}), by the CPU or by code that they share",
+    "device": "the kernels ({by}), by the GPU's clocks, by the driver or by code that they share",
+    "copies": "the copies ({by}), by the link or by what is copied",
+    "unknown": "the machine or the code, which the parts of a frame do not tell apart",
+}
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
@@ -35,7 +46,8 @@ def comparison_page(
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
     told = tuple(blocks.Fact(label, side) for label, side in sides.items())
-    opening = blocks.Facts(told, forms="txt")
+    changed = blocks.Fact("Changed", _changed(found, apart))
+    opening = blocks.Facts((*told, changed) if changed.value else told, forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
     judged = [gates(rulings, opening)] if rulings else []
     held = [figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
@@ -50,12 +62,12 @@ def comparison_page(
             *(replace(section, forms="md txt") for section in judged),
             lead(
                 None if rulings else opening,
-                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
                 blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
                 else None,
+                blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
+                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
                 panels(verdicts, held),
-                blocks.Prose(_statement(apart), label="Comparable", forms="md"),
             ),
             *(replace(section, forms="html") for section in judged),
             _comparable(found, apart, told),
@@ -119,7 +131,7 @@ def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[bloc
         notes.append(f"Predicted in only one of the profiles: {names}.")
     parts = filled(
         blocks.Facts(sides, forms="md"),
-        blocks.Prose(_statement(apart), kind="", forms="html txt"),
+        blocks.Prose(_statement(apart), kind=""),
         blocks.Table(
             "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
         ),
@@ -137,6 +149,24 @@ def _same(found: Comparison) -> str:
         alike = words.listing((c.what for c in found.conditions if c.status == status), limit=20)
         told += [f"{said}: {alike}."] if alike else []
     return " ".join(told)
+
+
+def _changed(found: Comparison, apart: Sequence[Condition]) -> str:
+    """What differs, with both values where these are short; of the parameters only those that differ."""
+    before, now = (side.workload.parameters for side in (found.base, found.head))
+    told = [
+        f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    ]
+    for one in (c for c in apart if c.what != "parameters"):
+        short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
+        told.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
+    return words.listing(told, limit=_CHANGES)
+
+
+def _value(parameters: Mapping[str, Value], name: str) -> str:
+    return words.value(parameters[name]) if name in parameters else "none"
 
 
 def _statement(apart: Sequence[Condition]) -> str:
@@ -158,12 +188,14 @@ def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -
     for gap in device.one_sided:
         status, why = f"{gap.status} in {gap.missing_in.upper()}", words.line(gap.reason, _LIMIT)
         gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
-    changed = [row for row in device.rows if row.base_bytes != row.head_bytes]
-    memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
+    changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
+    memory = "; ".join(
+        f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
+    )
     return filled(
         _table(device, name, number, found) if device.rows else None,
         blocks.Items(merged(gaps), "Figures in only one profile"),
-        blocks.Facts(memory, forms="txt"),
+        blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
 
 
@@ -244,6 +276,7 @@ def _advised(told: Advice, detail: str) -> blocks.Item:
 def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
+    together = _together(device.drift)
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
     interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
     return blocks.Verdict(
@@ -252,9 +285,32 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
         certainty="" if predicted else interval,
-        reason=recommended(device),
+        reason=" ".join(filter(None, (together, recommended(device)))),
         next_step=step if "cannot tell" in outcomes else "",
+        remark=together,
     )
+
+
+def _together(found: Drift | None) -> str:
+    """What moved all strategies, where in a frame it is, and which of them moved beyond that."""
+    if found is None:
+        return ""
+    told = []
+    if found.together:
+        count = found.strategies - len(found.alone)
+        who = f"{'The other' if found.alone else 'All'} {count} strategies of the final"
+        told.append(f"{who} are {words.slower(found.common)}: {_cause(found)}.")
+    for name, ratio in found.alone.items():
+        told.append(f"{words.code(name)} moved alone: {words.slower(ratio)} beside the others.")
+    return " ".join(told)
+
+
+def _cause(found: Drift) -> str:
+    """What the parts of a frame say of a common factor, and what they cannot exclude."""
+    by = f"{'+' if found.seconds > 0 else '-'}{units.seconds(abs(found.seconds))}"
+    if found.cause == "stage":
+        return f"stage {words.code(found.stage)} ({by}), which every strategy runs: likely its code"
+    return _CAUSES[found.cause].format(by=by)
 
 
 def _headline(rows: Sequence[Compared]) -> str:

@@ -104,7 +104,7 @@ def _likely(profile: Profile, objective: Objective) -> dict[str, list[list[objec
     """By device: name, seconds, bytes and code change of each strategy."""
     return {
         words.name(made.device.name): [
-            [words.name(row.strategy), row.likely_seconds, row.physical_bytes, code_change(row.strategy)]
+            [words.name(row.strategy), row.likely_seconds, row.physical_bytes, code_change(row)]
             for row in made.results
             if isinstance(row, Predicted)
         ]

@@ -87,7 +87,7 @@ def _finished(advice: Advice, case: Case) -> Advice:
         return _over_budget(advice, proposed)
     if advice.snippet is None or advice.strategy is None:
         return advice
-    written = variants(advice.strategy, case.workload, case.device)
+    written = variants(advice.strategy, case.workload, case.device, case.mixes)
     return advice.model_copy(update={"variants": written})
 
 

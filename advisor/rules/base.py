@@ -22,7 +22,7 @@ from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
 from advisor.rules.snippets.writing import snippet
 from advisor.rules.traced import Traced
-from advisor.strategies.registry import BASELINE
+from advisor.strategies.registry import BASELINE, Strategy
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,8 @@ class Case:
     """How it was measured; None when predicted."""
     blocks: tuple[Block, ...] = ()
     """Of the final, where one was held."""
+    mixes: Mapping[str, Strategy] = field(default_factory=dict)
+    """By short name."""
 
     @property
     def recommended(self) -> str | None:
@@ -163,6 +165,11 @@ class Case:
     def baseline(self) -> Row:
         """The row of what the user is taken to use, for rules that require it."""
         return self.rows[BASELINE]
+
+    def slowdown(self, row: Row, other: Row) -> float:
+        """Kernel time over the other row's with the copies that spare a card the link; 0 without kernels."""
+        path = other.device_seconds + (0.0 if self.one_dram else other.transfer_seconds)
+        return row.device_seconds / path if path > 0 else 0.0
 
     def of(self, kind: Kind) -> list[Row]:
         """The rows of that kind, in the order of the strategies."""
@@ -216,7 +223,7 @@ class Case:
             strategy=better.strategy,
             evidence=(*shown, subject.frame(), better.frame()),
             gain=gain(better, subject),
-            snippet=snippet(better.strategy, self.workload, self.device),
+            snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
             inferred=inferred,
         )
 

@@ -24,7 +24,9 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.rules.base import Case, Reads, Row
-from advisor.rules.rows import placements, shared, strategy_named
+from advisor.rules.rows import placements, shared
+from advisor.strategies.mixes import strategies_of
+from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import doubled, stage_uses
 
 
@@ -61,19 +63,22 @@ def _case(
         reads=tuple(_reads(profile.workload, traffic)),
         traffic=traffic,
         verdict=verdict,
+        mixes=strategies_of(profile),
     )
 
 
 def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, Row]:
     """By strategy, with what each does to the buffers, and whether it fits the memory budget."""
-    budget = profile.preferences.memory_budget_bytes
+    budget, mixes = profile.preferences.memory_budget_bytes, strategies_of(profile)
     return {
         row.strategy: replace(
             row,
             fits=budget is None or row.physical_bytes <= budget,
-            placements=placements(row.strategy, profile.workload),
+            placements=placements(row.strategy, profile.workload, mixes),
             memory_class=device.memory_class,
-            pinned_bytes=_pinned_bytes(row.strategy, profile.workload) if row.predicted else row.pinned_bytes,
+            pinned_bytes=_pinned_bytes(mixes.get(row.strategy), profile.workload)
+            if row.predicted
+            else row.pinned_bytes,
         )
         for row in rows
     }
@@ -131,12 +136,12 @@ def _predicted_row(result: Predicted) -> Row:
     )
 
 
-def _pinned_bytes(strategy: str, workload: WorkloadRecord) -> int:
+def _pinned_bytes(known: Strategy | None, workload: WorkloadRecord) -> int:
     """What the strategy page-locks by its placements; 0 for one that this version does not know."""
-    known = strategy_named(strategy)
     sets = doubled(stage_uses(workload, "frame")) if known and known.pipelined else []
     sizes = {buffer.name: buffer.bytes * (2 if buffer.name in sets else 1) for buffer in workload.buffers}
-    return sum(sizes[name] for name, how in placements(strategy, workload).items() if how.locks)
+    placed = known.placements(workload) if known else {}
+    return sum(sizes[buffer.name] for buffer in shared(workload) if known and placed[buffer.name].locks)
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

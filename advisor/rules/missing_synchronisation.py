@@ -39,7 +39,7 @@ def judge(case: Case, _: Limits) -> Finding:
 
 def _waits(case: Case, strategy: str) -> bool:
     """Its copies to the host return when all that was on the stream is done."""
-    placed = placements(strategy, case.workload).values()
+    placed = placements(strategy, case.workload, case.mixes).values()
     return any(placement.traits(case.device).blocking for placement in placed)
 
 

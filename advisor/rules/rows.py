@@ -87,7 +87,15 @@ class Row:
     def alike(self) -> tuple[object, ...]:
         """How frames follow one another and how each buffer is placed, write-combining apart."""
         facts = (
-            (name, p.host_kind, p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
+            (
+                name,
+                p.host_kind,
+                p.own.host_kind,
+                p.own.device_kind,
+                p.own.registered,
+                p.own.hints,
+                p.between_gpus,
+            )
             for name, p in self.placements.items()
         )
         return self.overlaps, *facts
@@ -234,9 +242,12 @@ class Reads:
     """Library calls that read it again where no cache serves them, and where they stand."""
 
 
-def strategy_named(name: str) -> Strategy | None:
-    """The strategy of that name; None for one that this version does not know."""
-    return next((s for s in STRATEGIES if s.name == name), None)
+NO_MIXES: Mapping[str, Strategy] = {}
+
+
+def strategy_named(name: str, mixes: Mapping[str, Strategy] = NO_MIXES) -> Strategy | None:
+    """The strategy, or mix, of that name; None for one that this version does not know."""
+    return mixes.get(name) or next((s for s in STRATEGIES if s.name == name), None)
 
 
 def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
@@ -248,9 +259,11 @@ def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
     return {name: stages for name, stages in found.items() if stages}
 
 
-def placements(name: str, workload: WorkloadRecord) -> dict[str, Placement]:
+def placements(
+    name: str, workload: WorkloadRecord, mixes: Mapping[str, Strategy] = NO_MIXES
+) -> dict[str, Placement]:
     """How that strategy places each buffer that both sides use; nothing for one not known here."""
-    known = strategy_named(name)
+    known = strategy_named(name, mixes)
     placed = known.placements(workload) if known else {}
     return {buffer.name: placed[buffer.name] for buffer in shared(workload) if known}
 

@@ -17,6 +17,11 @@ import numpy as np
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
 """Where a part starts and stops in each dimension; those that it leaves out are whole."""
 WHOLE: Bounds = ()
+NAME_THE_LENGTH = (
+    "If the number of rows varies from frame to frame, name the buffer that holds it: "
+    'Buffer(..., valid="count").'
+)
+"""A way out of errors about outputs that are written in part."""
 
 
 @dataclass(frozen=True)

@@ -55,23 +55,33 @@ def agreement(standings: Sequence[Standing]) -> Agreement | None:
 
 
 def one_for_all(devices: Sequence[Rows], confidence: float) -> OneForAll | None:
+    """As `least_cost`, of what was measured on each device."""
+    return least_cost([costs(rows, confidence) for rows in devices])
+
+
+def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None:
     """The strategy whose largest cost over all devices is the least, by the ratio of medians to the fastest.
 
     None where fewer than two devices, or no strategy on all of them, were measured.
     """
-    shared = [s for s in devices[0] if all(s in rows for rows in devices)] if len(devices) > 1 else []
-    worst = [_worst(strategy, devices, confidence) for strategy in shared]
+    shared = [s for s in devices[0] if all(s in found for found in devices)] if len(devices) > 1 else []
+    worst = [_worst(strategy, devices) for strategy in shared]
     return min(worst, key=lambda found: found.cost.value, default=None)
 
 
-def _worst(strategy: str, devices: Sequence[Rows], confidence: float) -> OneForAll:
-    costs = [_cost(strategy, rows, confidence) for rows in devices]
-    index = max(range(len(costs)), key=lambda i: costs[i].value)
-    return OneForAll(strategy, costs[index], index)
+def _worst(strategy: str, devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll:
+    index = max(range(len(devices)), key=lambda i: devices[i][strategy].value)
+    return OneForAll(strategy, devices[index][strategy], index)
 
 
-def _cost(strategy: str, rows: Rows, confidence: float) -> stats.Ratio:
+def costs(rows: Rows, confidence: float) -> dict[str, stats.Ratio]:
+    """Each strategy's time on one device as a multiple of the fastest one's."""
+    if not rows:
+        return {}
     best = min(rows.values(), key=lambda row: row.median_seconds)
-    if best.strategy == strategy:
-        return stats.Ratio(1.0, 1.0, 1.0)
-    return stats.ratio_interval(rows[strategy].rounds, best.rounds, confidence=confidence)
+    return {
+        name: stats.Ratio(1.0, 1.0, 1.0)
+        if row is best
+        else stats.ratio_interval(row.rounds, best.rounds, confidence=confidence)
+        for name, row in rows.items()
+    }

@@ -15,10 +15,11 @@ from advisor.verdicts.budgets import needs
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Pairs, paired, unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
+from advisor.verdicts.mixes import Worth, bound, worth
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change
-from advisor.verdicts.words import recorded, told
+from advisor.verdicts.words import recorded, told, with_mixes
 
 
 def recommend(profile: Profile) -> Recommendation | None:
@@ -33,8 +34,12 @@ def recommend(profile: Profile) -> Recommendation | None:
     if profile.final is not None and profile.blocks:
         decision = decided(profile.blocks, rows, profile.preferences, profile.final)
     else:
-        decision = _separate(rows, profile.preferences)
-    return recommendation(decision.verdict, rows, profile.preferences)
+        decision = _separate([row for row in rows if not row.placements] or rows, profile.preferences)
+    made = recommendation(decision.verdict, rows, profile.preferences)
+    if profile.final is None or not profile.blocks or made.strategy is None:
+        return made
+    found = worth_of(profile.blocks, rows, profile.preferences, profile.final)
+    return with_mixes(made, bound(found, profile.search), profile.search)
 
 
 def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
@@ -70,8 +75,43 @@ def decided(
     preferences: Preferences,
     final: FinalRecord,
 ) -> Decision:
-    """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted."""
+    """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted.
+
+    A mix competes where it is surely better than every uniform strategy by more than the indifference; while
+    that is open of one, the final is not settled.
+    """
     kept = tuple(blocks)
+    found = worth_of(kept, rows, preferences, final)
+    every = _decided(kept, rows, preferences, final)
+    out = [row.strategy for row in rows if row.placements and row.strategy not in found.better]
+    if not out:
+        return every
+    left = _decided(kept, [row for row in rows if row.strategy not in out], preferences, final)
+    left = replace(left, dropped=left.dropped | (every.dropped & set(out)))
+    return replace(left, settled=False, step=left.step or every.step) if found.open else left
+
+
+def worth_of(
+    blocks: Sequence[saved.Block], rows: Sequence[Measured], preferences: Preferences, final: FinalRecord
+) -> Worth:
+    """Which mixes are worth it."""
+    names = [r.strategy for r in rows if r.strategy in final.contestants and r.strategy not in final.left]
+    mixes = {row.strategy for row in rows if row.placements}
+    return worth(
+        scores(blocks, preferences.objective),
+        [name for name in names if name not in mixes],
+        [name for name in names if name in mixes],
+        _aim(preferences, final),
+        final.alone,
+    )
+
+
+def _decided(
+    kept: Sequence[saved.Block],
+    rows: Sequence[Measured],
+    preferences: Preferences,
+    final: FinalRecord,
+) -> Decision:
     scored, objective = scores(kept, preferences.objective), preferences.objective
     each = rounds_of_a_score(kept, objective)
     contestants = _contestants(rows, final)
@@ -118,7 +158,7 @@ def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Co
         Contestant(
             row.strategy,
             row.footprint.physical_bytes,
-            code_change(row.strategy),
+            code_change(row),
             left=row.strategy in left,
             dropped=row.strategy in dropped,
             alone=row.strategy in alone,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from advisor import units
+from advisor.profiles import row_figures as saved
+from advisor.strategies.mixes import of_row
 from advisor.strategies.registry import BASELINE, STRATEGIES
 
 SAME_MEMORY = 0.01
@@ -40,10 +42,10 @@ class Equal:
     code_change: int
 
 
-def code_change(strategy: str) -> int:
+def code_change(row: saved.Row) -> int:
     """The strategy's rank of code change; one that this version does not know counts as the largest."""
-    ranks = {s.name: s.code_change for s in STRATEGIES}
-    return ranks.get(strategy, max(ranks.values()) + 1)
+    known = of_row(row)
+    return known.code_change if known else max(strategy.code_change for strategy in STRATEGIES) + 1
 
 
 def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:

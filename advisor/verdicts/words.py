@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from advisor import units
+from advisor.profiles.blocks import Search
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.verdicts.final import Verdict, known
@@ -113,6 +114,17 @@ def told(
     parts = (_takes(made, figures, unit), _groups(made), _saves(made), _noise(made), doubt)
     steps = tuple(filter(None, (*parts, _memory(made, preferences))))
     return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made, unit)})
+
+
+def with_mixes(made: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
+    """With the line on mixes, where they were searched and none is recommended."""
+    if bound is None or search is None:
+        return made
+    tried, left = len(search.tried), search.mixes - len(search.tried)
+    line = f"No mix of placements is better by more than {_percent(bound)}: {tried} measured"
+    line += f", {left} not tried." if left > 0 else ", which are all."
+    steps = (*made.steps, line)
+    return made.model_copy(update={"mix_bound": bound, "steps": steps, "reason": " ".join(steps)})
 
 
 def _percent(bound: float | None) -> str:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import advisor
 from advisor.errors import UsageError
+from advisor.measure.backends import gpu_count
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from tests.benchmarks import frame_loop, slowed
+from tests.benchmarks import frame_loop, mixes, slowed, two_gpus
 from tests.benchmarks.timing import command, kept_in, show
 
 CASES: dict[str, tuple[str, ...]] = {
@@ -46,11 +47,14 @@ def run(reports: Path, only: Sequence[str]) -> None:
         "verdicts": partial(verdicts, reports),
         **{f"duel-{name}": partial(duel, name, reports) for name in DUELS},
         **{f"agreement-{name}": partial(runs_agree, name, reports) for name in REPEATED},
+        **{f"mixes-{name}": partial(mixes.run, name, reports) for name in mixes.SEARCHED + mixes.EXHAUSTIVE},
         "slowed": slowed.run,
         # from here on this process is on the GPU too
         "frame-loop-small": lambda: frame_loop.small("cuda"),
         "frame-loop-large": lambda: frame_loop.large("cuda"),
+        **({"two-gpus": two_gpus.run} if "two-gpus" in only or gpu_count() > 1 else {}),
     }
+    only = [part for name in only for part in (parts if name == "mixes" else [name]) if fits(part, name)]
     if unknown := set(only) - set(parts):
         raise UsageError(
             f"there is no part {', '.join(sorted(unknown))}", next_step=f"Choose from {', '.join(parts)}."
@@ -58,6 +62,11 @@ def run(reports: Path, only: Sequence[str]) -> None:
     with kept_in(reports / "bench.txt"):
         for name in only or parts:
             parts[name]()
+
+
+def fits(part: str, asked: str) -> bool:
+    """Whether it is what was asked for: `mixes` are all parts of that name."""
+    return part == asked or (asked == "mixes" and part.startswith("mixes-"))
 
 
 def whole_profile(name: str, reports: Path) -> None:

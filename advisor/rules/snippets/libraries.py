@@ -103,13 +103,13 @@ _DTYPES |= frozenset(("uint8", "int8", "int16", "int32", "int64"))
 
 
 def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
-    """Pinned tensors of its own, and views of memory that CuPy allocates."""
-    if buffer.dtype not in _DTYPES or placement.prefetched:
+    """Tensors of its own, pinned or not, and views of memory that CuPy allocates."""
+    if buffer.dtype not in _DTYPES or placement.prefetched or placement.staged:
         return None
     if placement.host_kind == placement.device_kind:
         return _viewed(placement, buffer, device) if placement.locks or placement.managed else None
-    plain = placement.locks and not placement.registered and not placement.host_flags
-    return _pinned(buffer.dtype) if plain else None
+    plain = not placement.registered and not placement.host_flags
+    return _tensors(buffer.dtype, pinned=placement.locks) if plain else None
 
 
 TORCH = Library(
@@ -124,25 +124,26 @@ def _viewed(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
     return replace(made, allocate=(*made.allocate, view))
 
 
-def _pinned(dtype: str) -> Way:
+def _tensors(dtype: str, *, pinned: bool) -> Way:
+    """One on each side; copies from memory that is not pinned return when they are done."""
+    pin, later = (", pin_memory=True", ", non_blocking=True") if pinned else ("", "")
     return Way(
         (
-            f"{{host}} = torch.empty({{shape}}, dtype=torch.{dtype}, pin_memory=True)"
-            "  # .numpy() is the same memory",
+            f"{{host}} = torch.empty({{shape}}, dtype=torch.{dtype}{pin})  # .numpy() is the same memory",
             f'{{device}} = torch.empty({{shape}}, dtype=torch.{dtype}, device="cuda")',
         ),
-        to_device="{device}.copy_({host}, non_blocking=True)  # instead of {host}.to('cuda')",
-        to_host="{host}.copy_({device}, non_blocking=True)  # not {device}.cpu()",
+        to_device=f"{{device}}.copy_({{host}}{later})  # instead of {{host}}.to('cuda')",
+        to_host=f"{{host}}.copy_({{device}}{later})  # not {{device}}.cpu()",
     )
 
 
 def _in_numba(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
     """Arrays that its kernels take as they are."""
     del buffer, device
-    if placement.registered or placement.prefetched:
+    if placement.registered or placement.prefetched or placement.staged:
         return None
     if placement.host_kind != placement.device_kind:
-        return _PINNED if placement.locks and not placement.host_flags else None
+        return None if placement.host_flags else _PINNED if placement.locks else _ORDINARY
     if placement.managed:
         return _numba_memory("managed_array")
     return _numba_memory("mapped_array", f", wc={placement.write_combined}") if placement.locks else None
@@ -154,14 +155,20 @@ NUMBA = Library(
     _in_numba,
 )
 
-_PINNED = Way(
-    (
-        "{host} = cuda.pinned_array({shape}, np.dtype({dtype}))",
-        "{device} = cuda.device_array({shape}, np.dtype({dtype}))",
-    ),
-    to_device="{device}.copy_to_device({host}, stream={stream})",
-    to_host="{device}.copy_to_host({host}, stream={stream})",
-)
+
+def _arrays(call: str) -> Way:
+    """One on each side."""
+    return Way(
+        (
+            f"{{host}} = {call}({{shape}}, np.dtype({{dtype}}))",
+            "{device} = cuda.device_array({shape}, np.dtype({dtype}))",
+        ),
+        to_device="{device}.copy_to_device({host}, stream={stream})",
+        to_host="{device}.copy_to_host({host}, stream={stream})",
+    )
+
+
+_PINNED, _ORDINARY = _arrays("cuda.pinned_array"), _arrays("np.empty")
 
 
 def _numba_memory(call: str, options: str = "") -> Way:

@@ -9,12 +9,12 @@ Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from advisor.profiles.schema import Device, Loop, WorkloadRecord
-from advisor.rules.rows import strategy_named
+from advisor.rules.rows import NO_MIXES, strategy_named
 from advisor.rules.snippets.base import Code, code
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
 from advisor.strategies.loops import parts
@@ -25,10 +25,13 @@ _QUEUED = ("device", "to-device", "to-host", "length")
 _MOVES = ("to-device", "to-host", "length")
 
 
-def snippet(strategy: str, workload: WorkloadRecord, device: Device) -> str | None:
-    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change."""
-    known = _known(strategy, device)
-    if known is None or known.unsuited(workload):
+def snippet(
+    strategy: str, workload: WorkloadRecord, device: Device, mixes: Mapping[str, Strategy] = NO_MIXES
+) -> str | None:
+    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change, and
+    for several GPUs."""
+    known = _known(strategy, device, mixes)
+    if known is None or known.unsuited(workload) or workload.gpus > 1:
         return None
     written = code(CUPY, known, workload, device)
     if written is None:
@@ -36,19 +39,21 @@ def snippet(strategy: str, workload: WorkloadRecord, device: Device) -> str | No
     return overlapping(written) if known.pipelined else serial(written)
 
 
-def variants(strategy: str, workload: WorkloadRecord, device: Device) -> dict[str, str]:
+def variants(
+    strategy: str, workload: WorkloadRecord, device: Device, mixes: Mapping[str, Strategy] = NO_MIXES
+) -> dict[str, str]:
     """The same for other libraries that have a way of their own to it, by the library's name."""
-    known = _known(strategy, device)
-    if known is None or known.pipelined:
+    known = _known(strategy, device, mixes)
+    if known is None or known.pipelined or workload.gpus > 1:
         return {}
     libraries = {"PyTorch": TORCH, "Numba": NUMBA}
     found = {name: code(library, known, workload, device) for name, library in libraries.items()}
     return {name: serial(written) for name, written in found.items() if written}
 
 
-def _known(name: str, device: Device) -> Strategy | None:
+def _known(name: str, device: Device, mixes: Mapping[str, Strategy]) -> Strategy | None:
     """The strategy of that name, if it is a change and the device can use it."""
-    found = strategy_named(name)
+    found = strategy_named(name, mixes)
     return None if found is None or name == BASELINE or found.unavailable(device) else found
 
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
+from copy import copy
 from types import TracebackType
 from typing import Any
 
@@ -46,6 +47,12 @@ class Arena:
     ) -> None:
         with suppress(Exception) if error else nullcontext():  # the first error says what happened
             self._cleanup.close()
+
+    def on(self, gpu: int) -> Arena:
+        """The same books, for memory of that GPU of the workload."""
+        other = copy(self)
+        other.backend = self.backend.gpus[gpu]
+        return other
 
     def pad(self, nbytes: int) -> None:
         """Takes that much on both sides, unbooked, so that what comes after lies elsewhere; 0 takes none."""

@@ -10,9 +10,11 @@ from typing import Literal
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.reading import load, require_plausible
-from advisor.profiles.schema import Device, Predicted, Profile
+from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
+from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
+from advisor.verdicts.comparing.drift import Drift, drift
 from advisor.verdicts.comparing.recommended import Recommended, recommended
 from advisor.verdicts.comparing.rows import (
     AnyRow,
@@ -41,6 +43,8 @@ class ComparedDevice:
     rows: tuple[Compared, ...]
     one_sided: tuple[OneSided, ...]
     recommended: Recommended
+    drift: Drift | None = None
+    """What moved all strategies together; None of predictions, and where too few ran side by side."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,9 @@ def compare(
     base, head = _loaded(base), _loaded(head)
     strategies = (strategies,) if isinstance(strategies, str) else strategies
     _require_alike(base, head, anyway=anyway)
+    mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
+    strategies = [mixes.get(name, name) for name in strategies]
+    base, head = named_by_placements(base), named_by_placements(head)
     _require_known(strategies, base, head)
     confidence = max(base.method.confidence, head.method.confidence)
     shown = (counted(base, head.preferences.objective), counted(head))
@@ -160,6 +167,7 @@ class _Pair:
     head: Sequence[AnyRow]
     chosen: tuple[Recommendation | None, Recommendation | None]
     whole: bool = True
+    workload: WorkloadRecord | None = None
 
 
 def _loaded(given: Profile | Path | str) -> Profile:
@@ -224,7 +232,7 @@ def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
 def _measured_pair(base: Profile, head: Profile) -> _Pair:
     whole = not (was_interrupted(base) or was_interrupted(head))
     chosen = (base.recommendation, head.recommendation)
-    return _Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole)
+    return _Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole, head.workload)
 
 
 def _predicted_pairs(base: Profile, head: Profile) -> list[_Pair]:
@@ -262,6 +270,7 @@ def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> C
         rows,
         one_sided(base, head),
         recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole),
+        drift(rows, pair.workload, confidence) if pair.workload else None,
     )
 
 

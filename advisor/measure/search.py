@@ -1,0 +1,258 @@
+"""The search for a mix that is better than the best uniform strategy, between screening and the final.
+
+One buffer at a time is placed otherwise: the changes that the model ranks first run in one process beside the
+best mix so far and the best uniform strategy, in rounds of short blocks, until one is surely better or none
+can be. That one is changed next. What was found only enters the final: its blocks, of processes that the
+search has not seen, decide. So the search may be greedy, and claims nothing but how far each mix is from the
+best uniform strategy at most.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from advisor.measure.final import Session
+from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left
+from advisor.measure.jobs import Job
+from advisor.measure.sampling import Clock
+from advisor.measure.subjects import CONFIDENCE
+from advisor.profiles.blocks import Block, Search, SearchMode, Tried
+from advisor.profiles.schema import Device, WorkloadRecord
+from advisor.stats import student_upper
+from advisor.strategies.mixes import PREFIX, label, mix
+from advisor.strategies.registry import shared
+from advisor.strategies.spaces import Placed, alike, changes, choices, every_mix, pool, used_alike
+from advisor.verdicts.estimate import paired
+from advisor.verdicts.scores import scores
+
+BLOCK_SECONDS = 0.025
+LEAST_FRAMES = 2
+LEAST_SECONDS = 6.0
+"""With less time nothing is tried: a process and three rounds would hardly fit."""
+CANDIDATES = 8
+"""Changes that are tried at once, the first in the model's order."""
+FIRST_LOOK, MOST_ROUNDS = 3, 12
+"""Rounds of a process: from the first look on those that are surely slower are left out."""
+MOST_PROCESSES, CLOSE = 4, 0.02
+"""Further processes that say how much a mix may gain at most, and what is close enough."""
+SURE = 0.05
+"""The chance of each step to go on with a mix that is no better; the final finds out."""
+FINALISTS = 2
+NEARLY = 0.99
+"""Of the best uniform strategy's speed: what is slower does not enter the final."""
+_START = 1.0
+"""Seconds that a process is taken to need until one was seen."""
+
+Likely = Callable[[Sequence[Placed]], Sequence[float]]
+
+
+def no_search(workload: WorkloadRecord, mode: SearchMode) -> str:
+    """Why there is nothing to search for; empty where there is."""
+    if len(shared(workload)) < 2:
+        return "fewer than two buffers are used by both CPU and GPU"
+    if mode == "auto" and used_alike(workload):
+        return "all shared buffers are of the same size and used alike"
+    return ""
+
+
+@dataclass
+class Searching:
+    """One search. `base` is a measuring job, `screened` the seconds of the uniform strategies, `likely` what
+    the model says of a mix, None where it says nothing."""
+
+    workload: WorkloadRecord
+    device: Device
+    base: Job
+    mode: SearchMode
+    screened: dict[str, float]
+    likely: Likely | None
+    session: Callable[[FinalJob], Session]
+    clock: Clock
+    directory: Path
+    period: int = 1
+    blocks: list[Block] = field(default_factory=list)
+    names: dict[str, Placed] = field(default_factory=dict)
+    """Every mix so far by its label."""
+    gone: set[str] = field(default_factory=set)
+    """Mixes that failed."""
+    processes: int = 0
+    starting: float = _START
+
+    def run(self, seconds: float) -> tuple[Search, list[dict[str, str]]]:
+        """What was tried within that time, and the best for the final."""
+        begin = self.clock()
+        self.deadline = begin + seconds
+        self.choices = choices(self.workload, self.device)
+        names = {name for some in self.choices.values() for name in some}
+        starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
+        record = Search(mode=self.mode, mixes=self._mixes())
+        if seconds < LEAST_SECONDS or not starts:
+            return record.model_copy(update={"reason": "no time was left for it"}), []
+        self.best_uniform = self._named(alike(self.workload, starts[0]))
+        quickest = self.screened[starts[0]]
+        frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / quickest))
+        self.frames = math.ceil(frames / self.period) * self.period
+        self.warm = math.ceil(0.01 / quickest)
+        ended = self._try_all() if self.mode == "exhaustive" else self._descend(starts[:2])
+        self._bound_closely()
+        told = self._tried()
+        over, spent = starts[0], self.clock() - begin
+        update = {"tried": told, "over": over, "seconds": spent, "reason": ended}
+        near = [one.placements for one in told if one.gain > NEARLY]
+        return record.model_copy(update=update), near[:FINALISTS]
+
+    def _mixes(self) -> int:
+        """All there are of the buffers whose placement is searched for."""
+        every = self.choices.values()
+        same = set[str]().union(*every).intersection(*every)
+        return math.prod(map(len, every)) - len(same)
+
+    def _named(self, placed: Placed) -> str:
+        name = label(placed)
+        self.names.setdefault(name, dict(placed))
+        return name
+
+    def _try_all(self) -> str:
+        """Rounds of all mixes in several processes, until the time is up."""
+        names = [self._named(placed) for placed in every_mix(self.workload, pool(self.device))]
+        while self.clock() + self.starting < self.deadline and self.processes < 4:
+            self._rounds([self.best_uniform, *names], self.best_uniform, FIRST_LOOK, prune=False)
+        return ""
+
+    def _descend(self, starts: Sequence[str]) -> str:
+        """One buffer at a time; why it ended early."""
+        now, tried = self.best_uniform, {self.best_uniform}
+        second = [self._named(alike(self.workload, name)) for name in starts[1:]]
+        while True:
+            candidates = [n for n in self._next(now, second) if n not in tried | self.gone][:CANDIDATES]
+            if not candidates:
+                return ""
+            if self.clock() + 2 * self.starting > self.deadline:
+                return "time ran out"
+            self._rounds(list(dict.fromkeys([self.best_uniform, now, *candidates])), now, MOST_ROUNDS)
+            tried |= set(candidates)
+            better = self._surely_better(candidates, now)
+            if better is None:
+                return "time ran out" if self.clock() > self.deadline else ""
+            now, second = better, []
+
+    def _bound_closely(self) -> None:
+        """Further processes of the mixes that may be better yet: in one alone, luck hides what they gain."""
+        for _ in range(MOST_PROCESSES):
+            open_ones = [one for one in self._tried() if one.most > 1 + CLOSE][:CANDIDATES]
+            if not open_ones or self.clock() + 2 * self.starting > self.deadline:
+                return
+            names = [self.best_uniform, *(label(one.placements) for one in open_ones)]
+            self._rounds(names, self.best_uniform, 2 * FIRST_LOOK, prune=False)
+
+    def _next(self, now: str, others: Sequence[str]) -> list[str]:
+        """Mixes one change away from these, in the order of the time that the model expects."""
+        near = [
+            placed
+            for name in (now, *others)
+            for placed in (*changes(self.names[name], self.choices), self.names[name])
+        ]
+        expected = self.likely(near) if self.likely else [0.0] * len(near)
+        order = sorted(range(len(near)), key=expected.__getitem__)
+        return list(dict.fromkeys(self._named(near[i]) for i in order))
+
+    def _rounds(self, names: list[str], now: str, most: int, *, prune: bool = True) -> None:
+        """Blocks of these in one process, in random order, while one may be better and time is left."""
+        begin, session = self.clock(), self._start(names)
+        try:
+            if not session.ready():
+                return
+            self.starting = self.clock() - begin
+            left = list(names)
+            for number in range(most):
+                if self.clock() > self.deadline or len(left) < 2:
+                    break
+                order = tuple(
+                    random.Random(f"{self.base.seed}-{self.processes}-{number}").sample(left, len(left))
+                )
+                if not self._hear(session, FinalRound(round=number, order=order, warm_frames=self.warm)):
+                    break
+                left = [name for name in left if name not in self.gone]
+                if prune and number + 1 >= FIRST_LOOK:
+                    left = self._worth_it(left, now)
+        finally:
+            session.close()
+
+    def _start(self, names: Sequence[str]) -> Session:
+        mixes = {name: mix(PREFIX, self.names[name]).record() for name in names}
+        directory = str(self.directory / f"search-{self.processes}")
+        self.processes += 1
+        return self.session(
+            FinalJob(
+                base=self.base.model_copy(update={"mixes": mixes}),
+                process=self.processes - 1,
+                contestants={name: name for name in names},
+                frames=self.frames,
+                block_seconds=BLOCK_SECONDS,
+                directory=directory,
+            )
+        )
+
+    def _hear(self, session: Session, request: FinalRound) -> bool:
+        """A round; False where the process cannot go on."""
+        for message in session.round(request):
+            if isinstance(message, BlockDone):
+                self.blocks.append(message.block)
+            elif isinstance(message, Left):
+                self.gone.add(message.contestant)
+                if message.broken:
+                    return False
+        return True
+
+    def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
+        """Those that are not surely slower than the best so far; that one alone where it is settled."""
+        kept = [n for n in names if n in (now, self.best_uniform) or self._gain(n, now)[1] > 0]
+        candidates = [n for n in kept if n not in (now, self.best_uniform)]
+        return kept if candidates else []
+
+    def _surely_better(self, names: Sequence[str], now: str) -> str | None:
+        sure = [(name, self._gain(name, now)[0]) for name in names if self._gain(name, now)[2] > 0]
+        return max(sure, key=lambda one: one[1], default=("", 0.0))[0] or None
+
+    def _gain(self, name: str, over: str) -> tuple[float, float, float]:
+        """How much faster it is in the last process, as a logarithm: mean, upper and lower end."""
+        gaps = np.array(list(self._gaps(name, over)))
+        if len(gaps) < 2:
+            return 0.0, math.inf, -math.inf
+        half = student_upper(SURE, len(gaps) - 1) * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
+        middle = float(gaps.mean())
+        return middle, middle + half, middle - half
+
+    def _gaps(self, name: str, over: str) -> Iterator[float]:
+        here = [block for block in self.blocks if block.process == self.processes - 1]
+        times = {(block.round, block.contestant): block.period_seconds for block in here}
+        for number, contestant in times:
+            if contestant == name and (number, over) in times:
+                yield math.log(times[number, over] / times[number, name])
+
+    def _tried(self) -> tuple[Tried, ...]:
+        """Each mix against the best uniform strategy, with an end that holds for all at once."""
+        rounds = {name: sum(block.contestant == name for block in self.blocks) for name in self.names}
+        names = [n for n, count in rounds.items() if count and n != self.best_uniform and n not in self.gone]
+        mixes = [name for name in names if len(set(self.names[name].values())) > 1]
+        if not mixes or not rounds[self.best_uniform]:
+            return ()
+        pairs = paired(scores(self.blocks, "time"), [self.best_uniform, *mixes])
+        half = pairs.half_widths(CONFIDENCE, len(mixes))[0]
+        gains = pairs.difference[0]
+        found = [
+            Tried(
+                placements=dict(self.names[name]),
+                gain=math.exp(gains[at]),
+                most=math.exp(min(gains[at] + half[at], 10.0)),
+                rounds=rounds[name],
+            )
+            for at, name in enumerate(mixes, start=1)
+        ]
+        return tuple(sorted(found, key=lambda one: -one.gain))

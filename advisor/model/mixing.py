@@ -1,0 +1,101 @@
+"""The best mix of placements by the model: one buffer at a time is changed until no change is better.
+
+Coordinate descent finds the best of all mixes where what the buffers cost adds up, which it does but for
+waits that several share; it begins at the two best uniform strategies, so that such a wait does not end it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.devices.entries import CatalogueEntry
+from advisor.model.machines import Machine
+from advisor.model.measured import learned
+from advisor.model.monte_carlo import Values
+from advisor.model.simulate import Simulated, simulate
+from advisor.profiles.schema import Profile
+from advisor.strategies.mixes import PREFIX, Mix, label, mix, uniform
+from advisor.strategies.registry import Strategy, shared
+from advisor.strategies.spaces import Placed, alike, changes, choices
+
+STARTS = 2
+
+
+def descend(
+    starts: Sequence[Placed],
+    steps: Callable[[Placed], Iterator[dict[str, str]]],
+    seconds: Callable[[Sequence[Placed]], Sequence[float]],
+) -> tuple[dict[str, str], float]:
+    """The best that changing one buffer at a time comes to from any of the starts, and its time."""
+    ends = []
+    for start in starts:
+        now, (best,) = dict(start), seconds([start])
+        while True:
+            tried = list(steps(now))
+            times = seconds(tried)
+            fastest = min(range(len(tried)), key=times.__getitem__, default=None)
+            if fastest is None or times[fastest] >= best:
+                break
+            now, best = tried[fastest], times[fastest]
+        ends.append((now, best))
+    return min(ends, key=lambda end: end[1])
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the model says of mixes on a device."""
+
+    seconds: Callable[[Sequence[Placed]], list[float]]
+    """The likely time of each, as the objective counts it; infinite where it cannot be used."""
+    best: Placed
+    gain: float
+    """The best uniform strategy's likely time over that of the best mix, less 1."""
+    possible: float
+    """The same of the mix that gains most in the 95th percentile of the simulated devices."""
+
+
+def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strategy]) -> Outlook | None:
+    """The best mix beside these strategies on that device; None where nothing can be said of any."""
+    if profile.preferences.objective == "footprint" or len(shared(profile.workload)) < 2:
+        return None
+    machine, objective = Machine(target), profile.preferences.objective
+    known = learned(profile, machine)
+    drawn: dict[str, Values] = {}
+
+    def simulated(tried: Sequence[Strategy]) -> dict[str, Values]:
+        found = simulate(profile.workload, known.trace, machine, tried, known)
+        return {n: s.counted(objective) for n, s in found.items() if isinstance(s, Simulated)}
+
+    def seconds(placed: Sequence[Placed]) -> list[float]:
+        tried = [mix(label(each), each) for each in placed]
+        drawn.update(simulated([made for made in tried if made.name not in drawn]))
+        return [float(drawn[made.name][0]) if made.name in drawn else math.inf for made in tried]
+
+    others, tried_for = simulated(strategies), choices(profile.workload, target.device())
+    if not others:
+        return None
+    likely = {name: float(values[0]) for name, values in others.items()}
+    names = {name for some in tried_for.values() for name in some}
+    starts = sorted((name for name in likely if name in names), key=likely.__getitem__)[:STARTS]
+    if not starts:
+        return None
+    first = [alike(profile.workload, name) for name in starts]
+    best, time = descend(first, lambda now: changes(now, tried_for), seconds)
+    fastest = others[min(likely, key=likely.__getitem__)]
+    possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
+    return Outlook(seconds, best, min(likely.values()) / time - 1, possible - 1)
+
+
+def best_mix(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strategy]) -> Mix | None:
+    """The mix that is likely faster than each of the strategies by more than the indifference; None without.
+
+    Strategies whose frames overlap count against it where they are faster.
+    """
+    found = outlook(profile, target, strategies)
+    if found is None or uniform(found.best) or found.gain <= profile.preferences.indifference:
+        return None
+    return mix(PREFIX, found.best)

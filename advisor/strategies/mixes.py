@@ -1,0 +1,221 @@
+"""Mixes: each shared buffer has a placement of its own, named by the strategy that has it for all buffers.
+
+A mix is data, `{"table": "zero-copy", "weights": "pinned"}`. Within a profile its short name is `hybrid-1`;
+between profiles two mixes are the same where their placements are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from advisor.errors import UsageError, nearest
+from advisor.profiles.base import Record, cleaned, optional
+from advisor.profiles.row_figures import Row
+from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, shared, sides
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+PREFIX = "hybrid-"
+PLACEMENTS = {strategy.name: strategy.placement for strategy in STRATEGIES if not strategy.pipelined}
+"""By name, in the order of the strategies."""
+_OVERLAPPING = next(strategy for strategy in STRATEGIES if strategy.pipelined)
+
+
+class MixRecord(Record):
+    """A mix as a process is told of it: what was chosen, and how all other buffers are placed."""
+
+    chosen: dict[str, str]
+    rest: str
+    pipelined: bool = optional("Frames overlap", False)
+
+
+@dataclass(frozen=True)
+class Mix(Strategy):
+    """A strategy with a placement for each buffer: the chosen ones, and one for the rest."""
+
+    chosen: tuple[tuple[str, str], ...] = ()
+    rest: str = BASELINE
+
+    def unavailable(self, device: Device) -> str | None:
+        """As the first of its placements that cannot be used there."""
+        used = dict.fromkeys((*dict(self.chosen).values(), self.rest))
+        found = (PLACEMENTS[name].unavailable(device) for name in used)
+        if refused := next(filter(None, found), None):
+            return refused
+        placed = [PLACEMENTS[name] for name in used] if self.pipelined else []
+        if any(placement.traits(device).exclusive for placement in placed):
+            return (
+                f"the CPU of {device.name} must not touch managed memory while a kernel runs "
+                "(concurrentManagedAccess is 0), so frames cannot overlap"
+            )
+        if any(placement.staged for placement in placed):
+            return "each copy through CuPy's pool makes a new array, so frames cannot overlap"
+        return None
+
+    def assigned(self, workload: WorkloadRecord) -> dict[str, str]:
+        """The name of each shared buffer's placement."""
+        chosen = dict(self.chosen)
+        return {buffer.name: chosen.get(buffer.name, self.rest) for buffer in shared(workload)}
+
+    def record(self) -> MixRecord:
+        """What a process must know to make it again."""
+        return MixRecord(chosen=dict(self.chosen), rest=self.rest, pipelined=self.pipelined)
+
+    def _chosen(self, buffer: BufferRecord) -> Placement:
+        return PLACEMENTS[dict(self.chosen).get(buffer.name, self.rest)]
+
+
+def mix(name: str, chosen: Mapping[str, str], rest: str = BASELINE, *, pipelined: bool = False) -> Mix:
+    """The mix of that short name. Its change of code is that of its largest part, and one more: two ways to
+    place buffers are more to keep apart than one."""
+    parts = [by_name(each).code_change for each in {*chosen.values(), rest}]
+    parts += [_OVERLAPPING.code_change] if pipelined else []
+    told = label(chosen, pipelined=pipelined)
+    return Mix(
+        name,
+        told,
+        PLACEMENTS[rest],
+        code_change=max(parts) + 1,
+        description=told,
+        pipelined=pipelined,
+        chosen=tuple(chosen.items()),
+        rest=rest,
+    )
+
+
+def label(placements: Mapping[str, str], *, pipelined: bool = False) -> str:
+    """`table: zero-copy, weights: pinned`."""
+    told = [f"{buffer}: {placement}" for buffer, placement in placements.items()]
+    return ", ".join([*told, *["overlapping frames"] * pipelined])
+
+
+def identity(row: Row) -> str:
+    """What a row is compared by between profiles: a mix by its placements, any other by its name."""
+    if not row.placements:
+        return row.strategy
+    return label(dict(sorted(row.placements.items())), pipelined=row.pipelined)
+
+
+def asked(chosen: Mapping[str, str], bases: Sequence[Strategy]) -> tuple[Mix, ...]:
+    """These placements, and each of the strategies for the buffers that they do not name."""
+    return tuple(
+        mix(
+            f"{PREFIX}{number}",
+            chosen,
+            base.name if base.name in PLACEMENTS else "pinned",
+            pipelined=base.pipelined,
+        )
+        for number, base in enumerate(bases, start=1)
+    )
+
+
+def known(name: str, mixes: Mapping[str, MixRecord]) -> Strategy:
+    """The strategy, or mix, of that name. Raises `UsageError`."""
+    found = mixes.get(name)
+    return mix(name, found.chosen, found.rest, pipelined=found.pipelined) if found else by_name(name)
+
+
+def of_row(row: Row) -> Strategy | None:
+    """The strategy of a saved row; None for one that this version does not know."""
+    if row.placements:
+        if not set(row.placements.values()) <= PLACEMENTS.keys():
+            return None
+        return mix(row.strategy, row.placements, pipelined=row.pipelined)
+    return next((strategy for strategy in STRATEGIES if strategy.name == row.strategy), None)
+
+
+def mixes_of(profile: Profile) -> dict[str, Row]:
+    """The rows of mixes by their short name, measured ones before predicted ones."""
+    predicted = (row for prediction in profile.predictions for row in prediction.results)
+    rows: Iterable[Row] = (*profile.results, *predicted)
+    found: dict[str, Row] = {}
+    for row in rows:
+        if row.placements:
+            found.setdefault(row.strategy, row)
+    return found
+
+
+def named_by_placements(profile: Profile) -> Profile:
+    """The profile with each mix called by its placements in place of its short name."""
+    names = {name: identity(row) for name, row in mixes_of(profile).items()}
+    return cleaned(profile, lambda text: names.get(text, text)) if names else profile
+
+
+def strategies_of(profile: Profile) -> dict[str, Strategy]:
+    """All strategies by name, and the mixes of that profile."""
+    mixes = ((name, of_row(row)) for name, row in mixes_of(profile).items())
+    return {s.name: s for s in STRATEGIES} | {name: made for name, made in mixes if made}
+
+
+def noted(row: AnyRow, strategy: object, workload: WorkloadRecord) -> AnyRow:
+    """The row with the placements of a mix."""
+    if not isinstance(strategy, Mix):
+        return row
+    update = {"placements": strategy.assigned(workload), "pipelined": strategy.pipelined}
+    return row.model_copy(update=update)
+
+
+def require_placements(chosen: Mapping[str, str], called: str) -> None:
+    """Raises `UsageError` for a name that is no placement's; `called` is what the option is called."""
+    for buffer, placement in chosen.items():
+        if placement not in PLACEMENTS:
+            raise UsageError(
+                f"{called} {buffer}={placement}: there is no placement {placement!r}"
+                f"{nearest(placement, list(PLACEMENTS), 2)}",
+                next_step=f"Choose from {', '.join(PLACEMENTS)}.",
+            )
+
+
+def require_fits(strategies: Iterable[object], workload: WorkloadRecord, device: Device) -> None:
+    """Raises `UsageError` for a mix that this workload has no use for, or a GPU cannot do."""
+    for made in strategies:
+        if isinstance(made, Mix):
+            _require_fits(made, workload, device)
+
+
+def _require_fits(made: Mix, workload: WorkloadRecord, device: Device) -> None:
+    placed = [buffer.name for buffer in shared(workload)]
+    listed = f"Buffers that CPU and GPU share: {', '.join(placed) or 'none'}."
+    used = sides(workload)
+    for buffer, placement in made.chosen:
+        told = f"--placement {buffer}={placement}"
+        if buffer not in used:
+            raise UsageError(
+                f"{told}: there is no buffer {buffer!r}{nearest(buffer, placed)}", next_step=listed
+            )
+        if buffer not in placed:
+            only = {"host": "the CPU", "device": "the GPU"}[next(iter(used[buffer]), "host")]
+            raise UsageError(
+                f"{told}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
+            )
+        if device.kind == "cuda" and (refused := PLACEMENTS[placement].unavailable(device)):
+            raise UsageError(
+                f"{told}: {refused}", next_step="Choose another placement; see `advisor strategies`."
+            )
+    if same := uniform(made.assigned(workload), pipelined=made.pipelined):
+        raise UsageError(
+            f"--placement: every buffer that CPU and GPU share is placed as {same} does it",
+            next_step=f"Run that strategy: --strategy {same}.",
+        )
+
+
+def uniform(placements: Mapping[str, str], *, pipelined: bool = False) -> str | None:
+    """The strategy that places all buffers so; None where there is none."""
+    if len(set(placements.values())) != 1:
+        return None
+    same = next(iter(placements.values()))
+    overlapping = _OVERLAPPING.name if PLACEMENTS[same] == _OVERLAPPING.placement else None
+    return overlapping if pipelined else same
+
+
+def is_same(one: Mix, other: Mix, workload: WorkloadRecord) -> bool:
+    """Whether both place the shared buffers alike."""
+    return (one.pipelined, one.assigned(workload)) == (other.pipelined, other.assigned(workload))
+
+
+def numbered(made: Mix, number: int) -> Mix:
+    """The same under another short name."""
+    return replace(made, name=f"{PREFIX}{number}")

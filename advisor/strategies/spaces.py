@@ -1,0 +1,77 @@
+"""The mixes that can be searched: the placements that differ on a device, and changes of one buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
+from advisor.strategies.mixes import PLACEMENTS, uniform
+from advisor.strategies.registry import shared
+
+POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
+"""Placements that differ on every card; others are variants of them."""
+ON_ONE_MEMORY = ("pageable", "pinned", "zero-copy", "zero-copy-registered", "managed")
+"""The same where CPU and GPU share one DRAM: what is cached differs, and a prefetch moves nothing."""
+IN_PLACE = ("registered", "zero-copy-registered")
+"""Of external memory, beside these."""
+MOST_BUFFERS = 8
+"""The largest ones are changed, of more."""
+MOST_EXHAUSTIVE = 4
+"""Buffers of which all mixes can be measured: 256 of four."""
+
+Placed = Mapping[str, str]
+"""Placement by buffer."""
+
+
+def pool(device: Device) -> tuple[str, ...]:
+    """The placements to choose from on that device."""
+    names = ON_ONE_MEMORY if (device.memory_class or "").startswith("tegra") else POOL
+    return tuple(name for name in names if PLACEMENTS[name].unavailable(device) is None)
+
+
+def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:
+    """All shared buffers placed so."""
+    return {buffer.name: name for buffer in shared(workload)}
+
+
+def to_change(workload: WorkloadRecord) -> list[str]:
+    """The shared buffers whose placement is searched for, largest first."""
+    ordered = sorted(shared(workload), key=lambda buffer: -buffer.bytes)
+    return [buffer.name for buffer in ordered[:MOST_BUFFERS]]
+
+
+def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ...]]:
+    """The placements that are tried for each of the buffers whose placement is searched for; external memory
+    can be registered where it is, too."""
+    names, external = pool(device), {buffer.name for buffer in workload.buffers if buffer.external}
+    in_place = [name for name in IN_PLACE if PLACEMENTS[name].unavailable(device) is None]
+    further = tuple(name for name in in_place if name not in names)
+    return {name: names + further * (name in external) for name in to_change(workload)}
+
+
+def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    """Every mix in which one of the buffers is placed otherwise."""
+    for buffer, names in tried.items():
+        yield from ({**placed, buffer: name} for name in names if name != placed[buffer])
+
+
+def every_mix(workload: WorkloadRecord, names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """All of them, without the uniform ones."""
+    buffers = [buffer.name for buffer in shared(workload)]
+    for choice in product(names, repeat=len(buffers)):
+        placed = dict(zip(buffers, choice, strict=True))
+        if not uniform(placed):
+            yield placed
+
+
+def used_alike(workload: WorkloadRecord) -> bool:
+    """Whether all shared buffers have about the same size and the same uses."""
+    return len({_use(buffer, workload) for buffer in shared(workload)}) < 2
+
+
+def _use(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[object, ...]:
+    uses = tuple((s.side, s.phase, s.name, buffer.access.get(s.name)) for s in workload.stages)
+    touched = tuple(use for use in uses if use[-1])
+    return round(math.log2(max(buffer.bytes, 1))), buffer.external, bool(buffer.regions), touched

@@ -1,0 +1,269 @@
+"""Mixes of placements: asked for, planned, run, saved, predicted, compared, and written as code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from builders import cuda_device, measured, profile, vector_add_trace, vector_add_workload
+from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from mixing import SHAPES, Log, made
+from running import REPOSITORY, Command, FakeLauncher, FakeSession, asked, sample
+
+from advisor import configuration, pipeline
+from advisor.devices.catalogue import load as load_device
+from advisor.errors import UsageError
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.model.predict import predict
+from advisor.profiles import reading
+from advisor.profiles.schema import Device, Predicted, Profile, Skipped
+from advisor.strategies import mixes
+from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, require_fits
+from advisor.strategies.placements.kinds import Pageable, Pinned, ZeroCopy
+from advisor.strategies.registry import by_name
+from advisor.verdicts import comparing
+
+CHOSEN = {"a": "zero-copy", "c": "pinned"}
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return Command(monkeypatch, capsys)
+
+
+def asked_for(chosen: Mapping[str, str], *bases: str) -> tuple[mixes.Mix, ...]:
+    return mixes.asked(chosen, [by_name(base) for base in bases])
+
+
+# What a mix is
+
+
+def test_each_buffer_is_placed_as_it_was_chosen_and_the_others_as_the_strategy_does_it() -> None:
+    (over_pageable, over_managed) = asked_for(CHOSEN, "pageable", "managed")
+    placed = over_pageable.placements(vector_add_workload())
+    assert [type(placed[name]) for name in "abc"] == [ZeroCopy, Pageable, Pinned]
+    assert over_managed.assigned(vector_add_workload())["b"] == "managed"
+    assert (over_pageable.name, over_managed.name) == ("hybrid-1", "hybrid-2")
+    assert over_pageable.summary == "a: zero-copy, c: pinned"
+
+
+def test_a_mix_changes_more_code_than_any_of_its_parts() -> None:
+    assert mix("m", CHOSEN).code_change > by_name("zero-copy").code_change
+    assert mix("m", CHOSEN, pipelined=True).code_change > by_name("pinned-pipelined").code_change
+
+
+def test_overlapping_frames_come_with_the_strategy_that_has_them() -> None:
+    (made_of,) = asked_for(CHOSEN, "pinned-pipelined")
+    assert (made_of.pipelined, made_of.rest) == (True, "pinned")
+    assert "overlapping frames" in mixes.label(CHOSEN, pipelined=True)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pipelined", "told"),
+    [
+        ({"a": "write-combined", "b": "managed-advised"}, False, "concurrentManagedAccess"),
+        ({"a": "zero-copy", "b": "pinned"}, False, None),
+        ({"a": "managed"}, True, "frames cannot overlap"),
+        ({"a": "managed"}, False, None),
+        ({"a": "staged"}, True, "frames cannot overlap"),
+    ],
+)
+def test_a_device_refuses_what_one_of_its_placements_cannot_do(
+    chosen: dict[str, str], pipelined: bool, told: str | None
+) -> None:
+    found = mix("m", chosen, pipelined=pipelined).unavailable(
+        cuda_device("tegra-io-coherent", concurrent_managed_access=0)
+    )
+    assert found is None if told is None else told in str(found)
+
+
+# Frames on the recording stand-in
+
+
+def logged(frame: str, chosen: Mapping[str, str], backend: RecordingBackend, *, pipelined: bool) -> Log:
+    log: Log = {}
+    setup, stages = SHAPES[frame]
+    told = {"hybrid-1": MixRecord(chosen=dict(chosen), rest="pinned", pipelined=pipelined)}
+    with bench(made(stages, log, setup=setup), "hybrid-1", backend, mixes=told, listening=False) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        for index in range(1, 5):
+            run.loop.frame(index)
+        run.loop.frame_alone(5)
+    assert not backend.live
+    return log
+
+
+NAMES = st.sampled_from([name for name in PLACEMENTS if name != "system"])
+
+
+@hypothesis_settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(sorted(SHAPES)),
+    st.dictionaries(st.sampled_from("abcstwh"), NAMES),
+    st.sampled_from(EVERY_HASTE),
+    st.booleans(),
+)
+def test_any_mix_gives_the_results_of_a_uniform_strategy(
+    frame: str, chosen: dict[str, str], haste: Haste, pipelined: bool
+) -> None:
+    expected = logged(frame, {}, RecordingBackend(), pipelined=False)
+    if pipelined and mix("m", chosen, "pinned", pipelined=True).unavailable(cuda_device()):
+        pipelined = False
+    assert logged(frame, chosen, RecordingBackend(haste=haste), pipelined=pipelined) == expected
+
+
+# A run, its file, and its verdict
+
+
+def measured_run(directory: Path, seconds: Mapping[str, float], **options: object) -> Profile:
+    launcher = FakeLauncher(
+        lambda job: Ended(sample(seconds[job.strategy]), "finished"),
+        session=lambda job: FakeSession(job, seconds),
+    )
+    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=10.0, **options)
+    found = pipeline.profile(settings, Silent(), keep_in=directory, launcher=launcher)
+    assert {name for job in launcher.jobs for name in job.mixes} >= {"hybrid-1"}
+    return found
+
+
+def test_a_mix_is_measured_recommended_and_saved_as_data(tmp_path: Path) -> None:
+    seconds = {"pageable": 0.002, "pinned": 0.0015, "hybrid-1": 0.001, "hybrid-2": 0.0018}
+    found = measured_run(tmp_path, seconds, strategies=("pageable", "pinned"), placement=CHOSEN)
+    assert found.recommendation is not None
+    assert (found.recommendation.strategy, found.recommendation.verdict) == ("hybrid-1", "fastest")
+    rows = found.measured()
+    assert rows["hybrid-1"].placements == {"a": "zero-copy", "b": "pageable", "c": "pinned"}
+    assert rows["hybrid-2"].placements == {"a": "zero-copy", "b": "pinned", "c": "pinned"}
+    assert rows["pinned"].placements == {}
+    found.save(tmp_path / "profile.json")
+    assert reading.load(tmp_path / "profile.json") == found
+
+
+def test_wrong_buffers_and_placements_are_told_before_anything_is_measured(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no buffer 'table'") as told:
+        measured_run(tmp_path, {}, placement={"table": "zero-copy"})
+    assert "a, b, c" in told.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("chosen", "device", "told"),
+    [
+        ({"s": "pinned"}, cuda_device(), "only the GPU uses the buffer 's'"),
+        ({"a": "zero-copy"}, cuda_device(can_map_host_memory=0), "cannot map host memory"),
+        (dict.fromkeys("abc", "managed"), cuda_device(), "as managed does it"),
+        ({"a": "managed-prefetch"}, Device(name="CPU", kind="cpu"), None),
+    ],
+)
+def test_what_a_workload_or_a_gpu_cannot_do(chosen: dict[str, str], device: Device, told: str | None) -> None:
+    workload = vector_add_workload()
+    scratch = workload.buffers[0].model_copy(update={"name": "s", "access": {"add": "out"}})
+    workload = workload.model_copy(update={"buffers": (*workload.buffers, scratch)})
+    made_of = asked_for(chosen, "pageable")
+    if told is None:
+        require_fits(made_of, workload, device)
+        return
+    with pytest.raises(UsageError, match=told):
+        require_fits(made_of, workload, device)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["a=zerocopy"], "no placement 'zerocopy'; did you mean 'zero-copy'"),
+        (["a=pinned-pipelined"], "no placement 'pinned-pipelined'"),
+        (["a=pinned", "a=zero-copy"], "'a' twice"),
+        (["a"], "'a' is not BUFFER=PLACEMENT"),
+        (["=pinned"], "'=pinned' is not BUFFER=PLACEMENT"),
+    ],
+)
+def test_wrong_words_on_the_command_line(words: list[str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        configuration.command_line(workload="w.py", placement=words)
+
+
+def test_advisor_toml_and_the_call_take_a_table(tmp_path: Path) -> None:
+    (tmp_path / "advisor.toml").write_text('[placement]\na = "zero-copy"\n', encoding="utf-8")
+    said = configuration.command_line(workload="w.py", placement=None)
+    found = configuration.merged(configuration.places(said, tmp_path))
+    assert found.placement == {"a": "zero-copy"}
+    with pytest.raises(UsageError, match="placement"):
+        configuration.arguments(workload="w.py", placement={"a": 3})
+
+
+# Predictions and comparisons
+
+
+def test_a_mix_is_predicted_for_each_device_and_lies_between_its_parts_where_they_add_up() -> None:
+    run = profile(device=Device(name="CPU", kind="cpu"), traffic=vector_add_trace(passes=8))
+    strategies = (*asked_for({"c": "zero-copy"}, "pinned"), by_name("pinned"), by_name("zero-copy"))
+    rows = {row.strategy: row for row in predict(run, load_device("h200"), strategies).results}
+    likely = {name: row.likely_seconds for name, row in rows.items() if isinstance(row, Predicted)}
+    assert likely["hybrid-1"] < min(likely["pinned"], likely["zero-copy"]), "reads copied, result in place"
+    assert rows["hybrid-1"].placements == {"a": "pinned", "b": "pinned", "c": "zero-copy"}
+
+
+def test_a_device_that_cannot_do_it_says_so() -> None:
+    run = profile(device=Device(name="CPU", kind="cpu"), traffic=vector_add_trace())
+    (row,) = predict(run, load_device("h200"), asked_for({"c": "system"}, "pinned")).results
+    assert isinstance(row, Skipped)
+
+
+def test_mixes_are_compared_by_their_placements_not_by_their_short_names() -> None:
+    placements = {"a": "zero-copy", "b": "pinned", "c": "pinned"}
+    other = {**placements, "a": "managed"}
+    base = profile(
+        results=(
+            measured("pageable", 0.002),
+            measured("hybrid-1", 0.001, placements=placements),
+            measured("hybrid-2", 0.004, placements=other),
+        )
+    )
+    head = profile(
+        results=(
+            measured("pageable", 0.002),
+            measured("hybrid-1", 0.004, placements=other),
+            measured("hybrid-3", 0.001, placements=dict(reversed(placements.items()))),
+        )
+    )
+    found = comparing.compare(base, head)
+    assert {row.strategy for row in found.rows} == {"pageable"} | {
+        mixes.label(dict(sorted(each.items()))) for each in (placements, other)
+    }
+    assert {row.outcome for row in found.rows} == {"same"}
+    (only,) = comparing.compare(base, head, strategies=["hybrid-3"]).rows
+    assert only.strategy == "a: zero-copy, b: pinned, c: pinned"
+
+
+def test_overlapping_frames_make_another_mix() -> None:
+    serial = measured("hybrid-1", 0.001, placements=CHOSEN)
+    assert identity(serial) != identity(serial.model_copy(update={"pipelined": True}))
+
+
+def test_a_profile_without_a_gpu_predicts_the_mix(command: Command, tmp_path: Path) -> None:
+    said = command(
+        "profile", REPOSITORY / "workloads/vector_add.py", "--no-gpu", "--set", "n=65536",
+        "--placement", "c=zero-copy", "--strategy", "pinned", "--target", "h200,orin-nano", "--out", tmp_path,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = reading.load(tmp_path / "profile.json")
+    for prediction in found.predictions:
+        (row,) = (row for row in prediction.results if row.strategy == "hybrid-1")
+        assert row.placements == {"a": "pinned", "b": "pinned", "c": "zero-copy"}
+    for form in ("report.html", "report.md"):
+        text = (tmp_path / form).read_text(encoding="utf-8").replace("\\", "")
+        assert "hybrid-1" in text
+        assert "a: pinned, b: pinned, c: zero-copy" in text
+
+
+def test_a_wrong_placement_ends_the_command_as_any_wrong_use(command: Command, tmp_path: Path) -> None:
+    file = REPOSITORY / "workloads/vector_add.py"
+    for wrong in ("d=pinned", "c=pined"):
+        said = command("profile", file, "--no-gpu", "--placement", wrong, "--out", tmp_path / "out")
+        assert (said.code, len(said.error)) == (2, 2)

@@ -1,0 +1,176 @@
+"""The search for a better mix: what it tries, when it does not, what enters the final, what is claimed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+
+import pytest
+from builders import cuda_device, vector_add_workload
+from fakes import FakeClock, job
+from running import FakeLauncher, FakeSession, asked, sample
+
+from advisor import pipeline
+from advisor.measure.final_messages import FinalJob
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.measure.search import Searching, no_search
+from advisor.profiles import reading
+from advisor.profiles.schema import Profile
+from advisor.strategies.mixes import known
+from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.spaces import POOL, every_mix
+
+Costs = Mapping[str, Mapping[str, float]]
+WORKLOAD = vector_add_workload()
+EVEN: Costs = {name: {"pinned": 1.0, "zero-copy": 1.01, "managed-prefetch": 1.02} for name in "abc"}
+MIXED: Costs = {
+    "a": {"pinned": 1.0, "zero-copy": 3.0},
+    "b": {"pinned": 1.0, "zero-copy": 0.2},
+    "c": {"pinned": 1.0, "zero-copy": 0.1},
+}
+"""Milliseconds of a frame that a buffer costs; 2 where a placement is not named."""
+
+
+def seconds_of(job: Job, name: str, costs: Costs) -> float:
+    strategy = known(name, job.mixes)
+    placed = {s: s for s in POOL}
+    uniform = placed.get(strategy.name, "other")
+    assigned = getattr(strategy, "assigned", lambda _: dict.fromkeys("abc", uniform))(WORKLOAD)
+    return sum(costs[buffer].get(how, 2.0) for buffer, how in assigned.items()) / 1000
+
+
+def session(made: FinalJob, costs: Costs, clock: FakeClock | None = None) -> FakeSession:
+    seconds = {s: seconds_of(made.base, s, costs) for s in made.contestants.values()}
+    return FakeSession(made, seconds, wait=clock.advance if clock else time.sleep)
+
+
+def searched(costs: Costs, seconds: float = 30.0, **options: object) -> tuple[object, list[dict[str, str]]]:
+    clock = FakeClock()
+    given = {
+        "workload": WORKLOAD,
+        "device": cuda_device(),
+        "base": job(),
+        "mode": "auto",
+        "screened": {name: seconds_of(job(), name, costs) for name in POOL},
+        "likely": None,
+        "session": lambda made: session(made, costs, clock),
+        "clock": clock,
+        "directory": Path("/nowhere"),
+        **options,
+    }
+    return Searching(**given).run(seconds)
+
+
+def test_it_finds_the_best_of_all_mixes_of_costs_that_add_up() -> None:
+    record, best = searched(MIXED)
+    assert best[0] == {"a": "pinned", "b": "zero-copy", "c": "zero-copy"}
+    assert record.over == "pinned"
+    assert record.tried[0].gain == pytest.approx(3.0 / 1.3, rel=0.02)
+    assert record.tried[0].most > record.tried[0].gain
+    assert record.mixes == 4**3 - 4 > len(record.tried)
+
+
+def test_exhaustively_it_tries_every_mix() -> None:
+    costs = MIXED
+    record, best = searched(costs, mode="exhaustive")
+    assert len(record.tried) == record.mixes == len(list(every_mix(WORKLOAD, POOL)))
+    times = {
+        combination: sum(costs[b].get(how, 2.0) for b, how in zip("abc", combination, strict=True))
+        for combination in product(POOL, repeat=3)
+        if len(set(combination)) > 1
+    }
+    assert tuple(best[0].values()) == min(times, key=times.__getitem__)
+
+
+def test_equal_mixes_are_bounded_closely_and_none_is_far_ahead() -> None:
+    record, _ = searched(EVEN)
+    assert all(one.gain < 1.005 for one in record.tried)
+    assert max(one.most for one in record.tried) < 1.08
+
+
+def test_the_models_order_comes_first_and_what_is_surely_slower_is_left_out() -> None:
+    asked_first: list[tuple[str, ...]] = []
+
+    def noted(made: FinalJob) -> FakeSession:
+        asked_first.append(tuple(made.contestants))
+        return session(made, MIXED, clock)
+
+    clock = FakeClock()
+    likely = lambda placed: [0.0 if each == wanted else 1.0 for each in placed]  # noqa: E731
+    wanted = {"a": "pinned", "b": "pinned", "c": "zero-copy"}
+    record, _ = searched(MIXED, session=noted, clock=clock, likely=likely)
+    assert asked_first[0][1] == "a: pinned, b: pinned, c: zero-copy"
+    rounds = {tuple(one.placements.values()): one.rounds for one in record.tried}
+    assert rounds["zero-copy", "pinned", "pinned"] < max(rounds.values())
+
+
+def test_a_mix_that_fails_is_not_tried_again_and_no_time_is_no_claim() -> None:
+    fails = {"a: pinned, b: zero-copy, c: pinned": "leaves"}
+    record, best = searched(
+        MIXED, session=lambda made: FakeSession(made, session(made, MIXED).seconds, fails, lambda _: None)
+    )
+    assert {"a": "pinned", "b": "zero-copy", "c": "pinned"} not in [one.placements for one in record.tried]
+    assert best
+    record, best = searched(MIXED, seconds=2.0)
+    assert (record.tried, best, record.reason) == ((), [], "no time was left for it")
+
+
+def test_where_there_is_nothing_to_search_for() -> None:
+    alone = WORKLOAD.model_copy(update={"buffers": WORKLOAD.buffers[:1]})
+    assert "fewer than two" in no_search(alone, "auto")
+    alike = WORKLOAD.model_copy(update={"buffers": WORKLOAD.buffers[:2]})
+    assert "used alike" in no_search(alike, "auto")
+    assert no_search(alike, "exhaustive") == no_search(WORKLOAD, "auto") == ""
+
+
+# A whole run
+
+
+def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
+    launcher = FakeLauncher(
+        lambda job: Ended(sample(seconds_of(job, job.strategy, costs)), "finished"),
+        session=lambda made: session(made, costs),
+    )
+    given = {"rounds": 2, "max_seconds": 40.0, **options}
+    return pipeline.profile(
+        asked("w.py", backend="cuda", **given), Silent(), keep_in=directory, launcher=launcher
+    )
+
+
+def test_a_found_mix_wins_the_final_in_processes_that_the_search_has_not_seen(tmp_path: Path) -> None:
+    found = profiled(tmp_path, MIXED)
+    assert found.recommendation is not None
+    assert found.recommendation.strategy is not None
+    row = found.measured()[found.recommendation.strategy]
+    assert row.placements == {"a": "pinned", "b": "zero-copy", "c": "zero-copy"}
+    assert found.search is not None
+    assert [one.name for one in found.search.tried if one.placements == row.placements] == [row.strategy]
+    assert found.final is not None
+    assert row.strategy in found.final.contestants
+    assert found.recommendation.mix_bound is None
+    found.save(tmp_path / "profile.json")
+    assert reading.load(tmp_path / "profile.json") == found
+
+
+def test_no_better_mix_is_one_line_with_its_bound(tmp_path: Path) -> None:
+    found = profiled(tmp_path, EVEN)
+    said = found.recommendation
+    assert said is not None
+    assert said.strategy in {strategy.name for strategy in STRATEGIES}
+    assert said.mix_bound is not None
+    assert said.mix_bound < 0.08
+    assert f"No mix of placements is better by more than {said.mix_bound * 100:.1f} %" in said.steps[-1]
+    assert "not tried" in said.steps[-1]
+
+
+@pytest.mark.parametrize("options", [{"search": "off"}, {"strategies": ("pinned", "zero-copy")}])
+def test_without_a_search_nothing_is_claimed(tmp_path: Path, options: dict[str, object]) -> None:
+    found = profiled(tmp_path, MIXED, **options)
+    assert found.search is None
+    assert found.recommendation is not None
+    assert found.recommendation.mix_bound is None
+    assert not any(row.placements for row in found.results)
