@@ -45,7 +45,7 @@ def compare(
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Compare two profiles, or run two versions and compare them.
+    """Compare two profiles, or two versions of a workload (--run).
 
     Shows what differs besides the code, then the ratio of each strategy's times with its interval, HEAD over
     BASE. With --run both versions of a workload run side by side, so that the ratio is known within a few
