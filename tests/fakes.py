@@ -366,8 +366,11 @@ class RecordingBackend:
         self.submit("migration", lambda: None)
 
     def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
-        self._call("advise", pointer, nbytes, hint)
-        assert self.live[pointer] == ("managed", nbytes)
+        self._call("advise", *([self.number] if self.number else []), pointer, nbytes, hint)
+        assert any(
+            kind == "managed" and at <= pointer and pointer + nbytes <= at + size
+            for at, (kind, size) in self.live.items()
+        )
 
     def host_device_pointer(self, pointer: int) -> int:
         self._call("host_device_pointer", pointer)

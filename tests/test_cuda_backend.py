@@ -230,12 +230,12 @@ def test_versions_as_people_write_them(gpu: CudaBackend) -> None:
 
 
 def test_attributes_in_our_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {theirs: number for number, theirs in enumerate(cuda._ATTRIBUTES.values(), 10)}
+    known = {theirs: number for number, theirs in enumerate(cuda.ATTRIBUTES.values(), 10)}
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy(attributes={**known, "WarpSize": 32}, cc="110"))
     device = CudaBackend(0).device()
     assert device.kind == "cuda"
     assert device.name == "Fake RTX \N{REPLACEMENT CHARACTER}"
-    for ours, theirs in cuda._ATTRIBUTES.items():
+    for ours, theirs in cuda.ATTRIBUTES.items():
         assert device.attributes[ours] == known[theirs]
         assert type(device.attributes[ours]) is int
     assert device.attributes["compute_capability"] == "11.0"
@@ -259,14 +259,14 @@ def test_the_device_is_asked_for_its_attributes_once(cupy: FakeCupy, gpu: CudaBa
 
 
 def test_attributes_have_cudas_names_in_snake_case() -> None:
-    spelled = {ours: ours.replace("_", "") for ours in cuda._ATTRIBUTES}
-    assert spelled == {ours: theirs.lower() for ours, theirs in cuda._ATTRIBUTES.items()}
+    spelled = {ours: ours.replace("_", "") for ours in cuda.ATTRIBUTES}
+    assert spelled == {ours: theirs.lower() for ours, theirs in cuda.ATTRIBUTES.items()}
 
 
 def test_every_name_is_one_of_cupys() -> None:
     """CuPy trims `cudaDevAttr` from the names of `Device.attributes`."""
     runtime = pytest.importorskip("cupy").cuda.runtime
-    unknown = [name for name in cuda._ATTRIBUTES.values() if not hasattr(runtime, f"cudaDevAttr{name}")]
+    unknown = [name for name in cuda.ATTRIBUTES.values() if not hasattr(runtime, f"cudaDevAttr{name}")]
     assert unknown == []
     fake = vars(FakeCupy().cuda.runtime)
     assert [name for name in fake if not hasattr(runtime, name)] == []

@@ -4,17 +4,21 @@ stream dawdles."""
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
+from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench
 from running import missing
 from several import expected, mix
 
 from advisor import Buffer, In, InOut, Out, Workload, device, host
+from advisor.devices.energy import Together
 from advisor.errors import WorkloadError
+from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.timeline import Recorder
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.schedule import Plan, StageUse, Step, Traits
@@ -228,3 +232,52 @@ def test_a_host_stage_has_no_gpu() -> None:
     with pytest.raises(WorkloadError) as problem:
         bind(Workload(buffers={"a": Buffer(4, np.int64)}, frame=[host(look)]))
     assert "'look'" in problem.value.message
+
+
+def test_each_gpu_prefers_the_managed_memory_that_it_alone_touches() -> None:
+    with bench(_split(), "managed-advised", RecordingBackend(gpus=2)) as run:
+        told = [call[1:] for call in run.backend.calls if call[0] == "advise"]
+        start = {name: placed.host_pointer for name, placed in run.placed.items()}
+    half = 8 * N // 2
+    for name in "ac":
+        assert (start[name], half, "prefer-device") in told
+        assert (1, start[name] + half, half, "prefer-device") in told
+
+
+def test_a_timeline_says_on_which_gpu() -> None:
+    backend = RecordingBackend(gpus=2, copy_seconds=5.0, kernel_seconds=5.0)
+    with bench(_split(), "pinned", backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        timeline = Recorder(backend, FakeClock(step=1.0)).timeline(run.loop, 3)
+    assert timeline
+    labels = {span.label for span in timeline.spans}
+    assert {"device:first (GPU 0)", "device:second (GPU 1)", "to-host (GPU 1)", "host:produce"} <= labels
+
+
+def test_memory_is_told_by_gpu() -> None:
+    backend = RecordingBackend(gpus=2)
+    backend.open_gpus(2)
+    backend.free_bytes, backend.gpus[1].free_bytes = 900, 500
+    before = footprint.read(backend)
+    assert before.device_free == 1400
+    with bench(_split(), "pinned", backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
+        places = footprint.over_frames(run.loop, 1, backend, before, 0)
+    assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)
+
+
+def test_energy_is_that_of_all_gpus() -> None:
+    one, other = (SimpleNamespace(source="a counter", joules=lambda n=n: float(n)) for n in (3, 4))
+    together = Together((one, other))
+    assert (together.joules(), together.source) == (7.0, "a counter, of 2 GPUs together")
+
+
+def test_ranges_have_their_gpu_as_category() -> None:
+    with bench(_split(), "pinned", RecordingBackend(gpus=2)) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+    seen = {stack[-1] for stack in run.ranges.seen}
+    assert {"gpu0 device:first", "gpu1 device:second", "gpu1 to-device", "host:produce"} <= seen

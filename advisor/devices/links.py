@@ -47,6 +47,17 @@ def joined(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[J
     return tuple(found.get(address) or Joined(address) for address in wanted)
 
 
+def by_number(places: Sequence[str], machine: Machine = THIS_MACHINE) -> dict[str, str | int | float]:
+    """Of the GPUs at these PCI addresses, as a profile has it: `gpu0_uuid`, `gpu1_root_port` and so on."""
+    told: dict[str, str | int | float] = {}
+    known = joined(machine, places) or tuple(Joined(place) for place in places)
+    for number, (gpu, place) in enumerate(zip(known, places, strict=True)):
+        port = gpu.root_port or root_port(place, machine.root)
+        found = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": port}
+        told |= {f"gpu{number}_{name}": value for name, value in found.items() if value is not None}
+    return told
+
+
 def root_port(address: str, root: Path = ROOT) -> str | None:
     """The first PCI device on the way from the host to the one at that address; None where there is none.
 

@@ -21,7 +21,7 @@ from statistics import mean
 from time import perf_counter
 from typing import Any, TextIO
 
-from advisor.devices.energy import Meter, Unmetered, metering
+from advisor.devices.energy import Meter, Together, Unmetered, metering
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
@@ -172,9 +172,13 @@ class Final:
         """The device's meter, open for the life of the process, and the power while nothing runs."""
         if self.job.base.backend == "cpu":
             raise Unmetered("the CPU device has no energy counter")
-        place = self.backend.environment().get("pci_bus_id")
-        meter = self.open.enter_context(self.meter(None if place is None else str(place), self.job.base.gpu))
-        self.backend.synchronize()
+        meters = []
+        for gpu in self.backend.gpus:
+            place = gpu.environment().get("pci_bus_id")
+            counting = self.meter(None if place is None else str(place), self.job.base.gpu)
+            meters.append(self.open.enter_context(counting))
+        meter = meters[0] if len(meters) == 1 else Together(tuple(meters))
+        wait_for_all(self.backend)
         return meter, idle_watts(meter, self.clock, self.sleep)
 
     @contextmanager

@@ -16,6 +16,7 @@ from advisor.measure.iterations import LoopCount, as_loops, in_turn
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
+from advisor.measure.several_gpus import Marks, crossing, ordering
 from advisor.measure.written import Lines, written
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Backend, wait_for_all
@@ -90,8 +91,7 @@ class FrameLoop:
         self._ranges = ranges
         self._users: defaultdict[tuple[Place, str], list[_User]] = defaultdict(list)
         self._gpus = bound.workload.gpus
-        self._marks: dict[tuple[str, int], Any] = {}
-        """By number and GPU: what streams of other GPUs wait for."""
+        self._marks: Marks = {}
         self._stages = {stage.name: stage for stage in bound.stages}
         self._most_rows = most_rows(bound)
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
@@ -262,7 +262,7 @@ class FrameLoop:
         if step.action == "synchronize":
             return self._named(step.action, Lines(("wait$()",), {"wait$": gpu.synchronize}), step.gpu)
         if step.action == "mark" or step.action == "order":
-            return self._named("order", self._ordering(step), step.gpu)
+            return self._named("order", ordering(step, self._backend, self._marks), step.gpu)
         if step.action == "length":
             return self._named(step.action, self._reading(step.name))
         placed = self._placed[step.name].on(step.gpu)
@@ -272,7 +272,8 @@ class FrameLoop:
             assert copy is not None
             return self._named("host-copy", Lines(("copy$(bounds$())",), {"copy$": copy, "bounds$": bounds}))
         if step.action == "to-peer":
-            return self._crossing(step, placed, bounds)
+            crossed = self._named(step.action, crossing(step, placed, bounds), step.gpu)
+            return replace(crossed, on_stream=True)
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
@@ -286,23 +287,6 @@ class FrameLoop:
             lines = self._moving(step.name, place_of(side, step.gpu), move)
         named = self._named(step.action, lines, step.gpu)
         return replace(named, on_stream=True, move=move, by_host=placed.by_host)
-
-    def _crossing(self, step: Step, placed: Placed, bounds: Callable[[], Bounds]) -> Action:
-        """From GPU to GPU."""
-        assert placed.to_peer is not None
-        names = {"cross$": placed.to_peer, "bounds$": bounds}
-        lines = Lines((f"cross$({step.source}, bounds$())",), names)
-        return replace(self._named(step.action, lines, step.gpu), on_stream=True)
-
-    def _ordering(self, step: Step) -> Lines:
-        """One GPU's stream gets to a mark, or another's waits for it; the mark is used in every frame."""
-        here = self._backend.gpus[step.gpu]
-        if step.action == "order":
-            names = {"order$": here.order, "stream$": here.stream}
-            names |= {"marks$": self._marks, "key$": (step.name, step.source)}
-            return Lines(("order$(stream$, marks$[key$])",), names)
-        names = {"mark$": here.mark, "marks$": self._marks, "key$": (step.name, step.gpu)}
-        return Lines(("marks$[key$] = mark$(None, marks$.get(key$))",), names)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         """What of a buffer is moved, asked for when it is."""
@@ -391,7 +375,8 @@ class FrameLoop:
         else:
             lines = (*before, call)
         label = f"{stage.side}:{stage.name}"
-        named = self._named(label, Lines(lines, names, label), stage.stage.gpu)
+        where = stage.stage.gpu if stage.side == "device" else None
+        named = self._named(label, Lines(lines, names, label), where)
         return replace(named, on_stream=stage.side == "device")
 
     def _given(self, stage: BoundStage, arguments: dict[str, Any], names: dict[str, Any]) -> list[str]:

@@ -80,7 +80,8 @@ def stand(
     layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
     second = doubled(frame) if strategy.pipelined else []
     begin = clock()
-    with Arena(backend, node=_numa_node(job, backend)) as arena:
+    nodes = [_numa_node(job, gpu) for gpu in backend.gpus]
+    with Arena(backend, nodes[0], nodes) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         gpus = {buffer.name: gpus_of(buffer, loaded.record) or (0,) for buffer in loaded.record.buffers}
         for number, gpu in enumerate(backend.gpus):

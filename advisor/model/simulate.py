@@ -61,8 +61,8 @@ def simulate(
     known = with_declared(workload, trace)
     found: dict[str, Simulated | str] = {}
     for strategy in strategies:
-        refused = strategy.unavailable(machine.entry.device()) or strategy.unsuited(workload)
-        refused = refused or _several(workload, machine)
+        device = machine.entry.device()
+        refused = _several(workload, machine) or strategy.unavailable(device) or strategy.unsuited(workload)
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue

@@ -276,6 +276,8 @@ class Rule:
     memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
     one_dram: bool | None = None
     """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
+    several_gpus: bool = False
+    """Of workloads on several GPUs alone; of others nothing is told of it."""
     elsewhere: str = "The device's memory class is not known."
     """Why it does not apply to other memory."""
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Protocol, TypeAlias, TypeVar
 
 from advisor.profiles.schema import Loop
-from advisor.strategies.schedule import Place, gpu_of
+from advisor.strategies.schedule import Place, Step, gpu_of
 
 Places: TypeAlias = dict[str, set[Place]]
 Pending: TypeAlias = dict[str, set[int]]
@@ -39,6 +39,16 @@ def _either(*pending: Pending) -> Pending:
         for name, gpus in each.items():
             found[name] = found.get(name, set()) | gpus
     return found
+
+
+def add(pending: Pending, name: str, gpu: int) -> None:
+    """That GPU's stream is at work on the buffer's host memory, too."""
+    pending[name] = pending.get(name, set()) | {gpu}
+
+
+def migration(name: str, to: Place) -> Step:
+    """Moves memory that migrates to that place."""
+    return Step("to-host", name) if to == "host" else Step("to-device", name, gpu=gpu_of(to))
 
 
 def strayed(one: State, other: State) -> list[tuple[str, Place]]:

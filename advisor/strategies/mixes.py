@@ -19,7 +19,7 @@ from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name,
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 PREFIX = "hybrid-"
-PLACEMENTS = {strategy.name: strategy.placement for strategy in STRATEGIES if not strategy.pipelined}
+PLACEMENTS = {s.name: s.placement for s in STRATEGIES if not (s.pipelined or s.several_gpus)}
 """By name, in the order of the strategies."""
 _OVERLAPPING = next(strategy for strategy in STRATEGIES if strategy.pipelined)
 

@@ -153,6 +153,11 @@ def index_of(bounds: Bounds) -> tuple[slice, ...]:
     return tuple(slice(start, stop) for start, stop in bounds)
 
 
+def overlapping(one: Bounds, other: Bounds) -> bool:
+    """Whether the two parts of a buffer have elements in common."""
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=False))
+
+
 @lru_cache(maxsize=1024)
 def spans(part: Bounds, shape: tuple[int, ...], itemsize: int) -> tuple[Span, ...]:
     """Where that part of an array in C order lies: one span wherever it is contiguous or rows of a pitch.

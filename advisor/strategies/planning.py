@@ -18,7 +18,7 @@ from typing import TypeAlias
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
 from advisor.strategies.cells import Cells, buffer_of
-from advisor.strategies.loops import Pending, Places, State, merged, strayed
+from advisor.strategies.loops import Pending, Places, State, add, merged, migration, strayed
 from advisor.strategies.parts import NAME_THE_LENGTH, Part, Region
 from advisor.strategies.schedule import (
     Place,
@@ -195,7 +195,7 @@ class _Tracker:
             if both == after:
                 break
             after = both
-        first += (_migration(name, to) for name, to in strayed(began, after))
+        first += (migration(name, to) for name, to in strayed(began, after))
         marked = [replace(step, loop=loop) for step in first]
         marked += [replace(step, loop=loop, again=True) for step in again]
         self.steps = [*before, *marked]
@@ -278,7 +278,7 @@ class _Tracker:
         for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
             for name in names:
                 if self.traits[name].kernels_reach_host_memory:
-                    _add(pending, name, stage.gpu)
+                    add(pending, name, stage.gpu)
         self._record(stage)
 
     def _goes_through_the_host(self, name: str) -> bool:
@@ -294,7 +294,7 @@ class _Tracker:
         if traits.blocking:
             self._settle(gpu)
         else:
-            _add(self.being_written, name, gpu)
+            add(self.being_written, name, gpu)
         return gpu
 
     def _to_device(self, name: str, stage: StageUse) -> None:
@@ -311,7 +311,7 @@ class _Tracker:
         if traits.blocking:
             self._settle(stage.gpu)
         else:
-            _add(self.being_read, name, stage.gpu)
+            add(self.being_read, name, stage.gpu)
 
     def _give(self, step: Step, reads: Sequence[Memory], writes: Sequence[Memory]) -> None:
         """Gives a GPU something to do, which reads and writes those memories."""
@@ -391,11 +391,3 @@ class _Tracker:
         for pending in (self.being_read, self.being_written):
             for name, gpus in [*pending.items()]:
                 pending[name] = gpus - {gpu}
-
-
-def _add(pending: Pending, name: str, gpu: int) -> None:
-    pending[name] = pending.get(name, set()) | {gpu}
-
-
-def _migration(name: str, to: Place) -> Step:
-    return Step("to-host", name) if to == "host" else Step("to-device", name, gpu=gpu_of(to))

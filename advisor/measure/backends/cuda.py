@@ -15,30 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from advisor.devices.links import joined, root_port
+from advisor.devices.links import by_number
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
+from advisor.measure.backends.attributes import ATTRIBUTES
 from advisor.measure.backends.managed_calls import ManagedCalls
 from advisor.measure.backends.page_locks import watching
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span
-
-_ATTRIBUTES = {
-    "integrated": "Integrated",
-    "can_map_host_memory": "CanMapHostMemory",
-    "managed_memory": "ManagedMemory",
-    "concurrent_managed_access": "ConcurrentManagedAccess",
-    "pageable_memory_access": "PageableMemoryAccess",
-    "pageable_memory_access_uses_host_page_tables": "PageableMemoryAccessUsesHostPageTables",
-    "direct_managed_mem_access_from_host": "DirectManagedMemAccessFromHost",
-    "host_register_supported": "HostRegisterSupported",
-    "host_native_atomic_supported": "HostNativeAtomicSupported",
-    "multiprocessor_count": "MultiProcessorCount",
-    "l2_cache_size": "L2CacheSize",
-    "async_engine_count": "AsyncEngineCount",
-    "memory_pools_supported": "MemoryPoolsSupported",
-}
 
 _HOLD = """
 extern "C" __global__ void advisor_hold(long long cycles)
@@ -175,7 +160,7 @@ class CudaBackend:
         """Asked once: CuPy asks the runtime for each of more than a hundred attributes."""
         known = self._device.attributes
         attributes: dict[str, int | float | str | bool] = {
-            ours: int(known[theirs]) for ours, theirs in _ATTRIBUTES.items() if theirs in known
+            ours: int(known[theirs]) for ours, theirs in ATTRIBUTES.items() if theirs in known
         }
         capability = str(self._device.compute_capability)
         attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
@@ -199,19 +184,12 @@ class CudaBackend:
     @cached_property
     def _joined(self) -> dict[str, str | int | float]:
         """Of several GPUs, by number: which each is, which others it can reach, and how it is joined."""
-        told: dict[str, str | int | float] = {}
-        places = [str(gpu._device.pci_bus_id) for gpu in self.gpus] if len(self.gpus) > 1 else []
-        ways = joined(only=places) if places else ()
-        for number, (gpu, place) in enumerate(zip(self.gpus, places, strict=False)):
-            name = f"gpu{number}"
-            others = {other: at.index for other, at in enumerate(self.gpus) if at is not gpu}
-            told[f"{name}_pci_bus_id"] = place
-            told[f"{name}_peers"] = " ".join(str(n) for n, at in others.items() if gpu._can_reach(at))
-            way = ways[number] if ways else None
-            told |= {} if way is None or way.uuid is None else {f"{name}_uuid": way.uuid}
-            told |= {} if way is None or way.nvlinks is None else {f"{name}_nvlinks": way.nvlinks}
-            port = root_port(place)
-            told |= {} if port is None else {f"{name}_root_port": port}
+        if len(self.gpus) == 1:
+            return {}
+        told = by_number([str(gpu._device.pci_bus_id) for gpu in self.gpus])
+        for number, gpu in enumerate(self.gpus):
+            others = (n for n, other in enumerate(self.gpus) if n != number and gpu._can_reach(other.index))
+            told[f"gpu{number}_peers"] = " ".join(map(str, others))
         return told
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:

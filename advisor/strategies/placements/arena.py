@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from copy import copy
 from types import TracebackType
@@ -29,10 +29,12 @@ class AllocationFailed(Exception):
 class Arena:
     """Allocates through one backend and frees on exit."""
 
-    def __init__(self, backend: Backend, node: int | None = None) -> None:
-        """`node`: the NUMA node that host memory shall come from; None leaves it to the system."""
+    def __init__(self, backend: Backend, node: int | None = None, nodes: Sequence[int | None] = ()) -> None:
+        """`node`: the NUMA node that host memory shall come from; None leaves it to the system. `nodes`:
+        those for buffers of each GPU of the workload, where it has several."""
         self.backend = backend
         self._node = node
+        self._nodes = nodes
         self.requested: Counter[MemoryKind] = Counter()
         self.pooled: Counter[MemoryKind] = Counter()
         """What pools took beyond what they were asked for."""
@@ -52,6 +54,7 @@ class Arena:
         """The same books, for memory of that GPU of the workload."""
         other = copy(self)
         other.backend = self.backend.gpus[gpu]
+        other._node = self._nodes[gpu] if self._nodes else self._node
         return other
 
     def pad(self, nbytes: int) -> None:

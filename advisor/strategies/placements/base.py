@@ -234,7 +234,7 @@ class Placement:
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """Allocates the buffer, for the host and those GPUs of the workload. Raises `AllocationFailed`."""
-        host = self._host_memory(arena, layout.nbytes)
+        host = self._host_memory(arena.on(gpus[0]), layout.nbytes)
         return on_each(gpus, lambda gpu: self._reached(arena.on(gpu), host, layout))
 
     def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
-from advisor.strategies.parts import Bounds, index_of, spans
+from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping, spans
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import (
     Layout,
@@ -208,15 +208,21 @@ class ManagedPrefetch(Managed):
 
 class ManagedAdvised(ManagedPrefetch):
     """As managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
-    in set-up only; else preferred location on the GPU, accessed by the host where host stages use it.
+    in set-up only; else preferred location on the GPU, accessed by the host where host stages use it. On
+    several GPUs each prefers the regions that it alone touches, and the first that uses it the rest.
     """
 
-    def __init__(self, hints: tuple[Hint, ...] = ()) -> None:
+    def __init__(self, hints: tuple[Hint, ...] = (), regions: tuple[tuple[int, Bounds], ...] = ()) -> None:
         self.hints = hints
+        self.regions = regions
+        """What stages on several GPUs touch: the GPU, and what of the buffer."""
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> ManagedAdvised:
         """With the hints that fit the buffer."""
-        return ManagedAdvised(hints_for(buffer, workload))
+        on_gpus = [s for s in workload.stages if s.side == "device" and s.name in buffer.access]
+        touched = dict.fromkeys((stage.gpu, buffer.regions.get(stage.name, WHOLE)) for stage in on_gpus)
+        several = len({gpu for gpu, _ in touched}) > 1
+        return ManagedAdvised(hints_for(buffer, workload), tuple(touched) if several else ())
 
     def unavailable(self, device: Device) -> str | None:
         """Needs concurrentManagedAccess."""
@@ -225,14 +231,22 @@ class ManagedAdvised(ManagedPrefetch):
         return super().unavailable(device)
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """One memory, with its hints given before it is first touched: it prefers the first GPU that uses
-        it, and is mapped for the others."""
+        """One memory, with its hints given before it is first touched."""
         placed = super().place(arena, layout, gpus)
         for hint in self.hints:
             arena.on(gpus[0]).backend.advise(placed.host_pointer, layout.nbytes, hint)
-        for gpu in gpus[1:] if "prefer-device" in self.hints else ():
-            arena.on(gpu).backend.advise(placed.host_pointer, layout.nbytes, "accessed-by-device")
+        if "prefer-device" in self.hints:
+            for gpu, part in self.regions:
+                self._advise_part(arena.on(gpu), placed.host_pointer, layout, gpu, part)
         return placed
+
+    def _advise_part(self, arena: Arena, pointer: int, layout: Layout, gpu: int, part: Bounds) -> None:
+        """The GPU prefers what no other one touches, and has the rest mapped."""
+        alone = not any(other != gpu and overlapping(part, bounds) for other, bounds in self.regions)
+        hint: Hint = "prefer-device" if alone else "accessed-by-device"
+        if found := spans(part, layout.shape, layout.dtype.itemsize):
+            first, last = found[0].offset, found[-1].end
+            arena.backend.advise(pointer + first, last - first, hint)
 
 
 def hints_for(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[Hint, ...]:
