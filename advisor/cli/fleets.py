@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from advisor.profiles.schema import Profile
 
 _CLUSTER = "Cluster"
-_LEFT_OUT = ("arguments", "gpu", "trace", "nsys", "keep_nsys", "out")
+_LEFT_OUT = ("arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
 """Of the options of `advisor profile`: what concerns one machine, or its files."""
 Scheduler = Annotated[
     str | None,

@@ -131,7 +131,7 @@ def run(
         stopped = end
     rows = [*folder.rows.values(), *events.unfit_rows]
     rows += [events.row(item.device, item.value, "not run", _why(stopped)) for item in dispatcher.left]
-    notes = tuple(differing(events.machines(dispatcher)))
+    notes = tuple(differing(dispatcher.machines))
     record = folder.record.model_copy(update={"rows": keeping.rows_in_order(rows), "notes": notes})
     if not rows and stopped is None:
         raise _no_device(request, dispatcher)
@@ -215,18 +215,9 @@ class _Events:
             seconds=seconds,
         )
 
-    def machines(self, dispatcher: Dispatcher[str]) -> Any:
-        """Of the workers that take part."""
-        return dispatcher.machines
-
     def _label(self, device: Device) -> str:
         key = device.key(each=self._request.wanted.each)
         if key not in self._labels:
             name = f"{device.name} ({device.host})" if self._request.include_host else device.name
-            known = self._folder.label(key, name)
-            taken, number = set(self._labels.values()), 2
-            label = known
-            while label in taken:
-                label, number = f"{name} #{number}", number + 1
-            self._labels[key] = label
+            self._labels[key] = self._folder.label(key, name, self._labels.values())
         return self._labels[key]

@@ -9,7 +9,7 @@ What a worker sends is as foreign as a file from anybody: it is read as `advisor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,12 +63,12 @@ class Folder:
             with suppress(OSError, ValidationError):
                 yield Row.model_validate_json(read_bytes(file, _LARGEST))
 
-    def label(self, key: str, name: str) -> str:
+    def label(self, key: str, name: str, others: Iterable[str]) -> str:
         """A device's name on the pages: numbered from the second of that name on."""
         names = {row.task.partition(" ")[0]: row.device for row in self.rows.values()}
         if key in names:
             return names[key]
-        taken, number = set(names.values()), 1
+        taken, number = {*names.values(), *others}, 1
         while (label := name if number == 1 else f"{name} #{number}") in taken:
             number += 1
         return label

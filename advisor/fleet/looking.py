@@ -19,7 +19,7 @@ from typing import Any
 from advisor.devices.host import ROOT, Tree
 from advisor.devices.memory_class import memory_class
 from advisor.fleet.records import Gpu, Machine
-from advisor.measure.backends import driver_version
+from advisor.measure.backends import driver_version, has_cupy
 from advisor.version import __version__
 
 # cuda.h, CUdevice_attribute.
@@ -62,12 +62,12 @@ def _cpu() -> str:
 
 
 def _cupy() -> tuple[str | None, int | None]:
-    """Its version, and the CUDA release of its wheel; None where it is not installed or built by hand."""
+    """Its version, and the CUDA release of its wheel; None each where it is not known."""
     for each in metadata.distributions():
         named = _CUPY.fullmatch(each.metadata["Name"] or "")
         if named:
             return each.version, int(named[1]) if named[1] else None
-    return None, None
+    return "unknown" if has_cupy() else None, None
 
 
 def _gpus() -> Iterator[Gpu]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from running import REPOSITORY, advisor
+from running import REPOSITORY, environment
 
 from advisor.measure.backends import gpu_count
 
@@ -18,7 +20,10 @@ pytest.importorskip("distributed")
 def test_each_of_two_gpus_gets_its_own_profile(tmp_path: Path) -> None:
     options = ("--local", "2", "--each", "--set", "n=2**22", "--max-seconds", "25", "--quiet")
     emit = ("--emit", tmp_path / "placements.toml", "--out", tmp_path / "fleet")
-    said = advisor("fleet", REPOSITORY / "workloads" / "vector_add.py", *options, *emit, cwd=tmp_path)
+    command = [sys.executable, "-m", "advisor", "fleet", REPOSITORY / "workloads" / "vector_add.py"]
+    said = subprocess.run(
+        [*command, *options, *emit], env=environment(), capture_output=True, text=True, timeout=180
+    )
     assert said.returncode == 0, said.stderr
     profiles = [json.loads(file.read_text()) for file in (tmp_path / "fleet").glob("*/profile.json")]
     assert [made["device"]["kind"] for made in profiles] == ["cuda", "cuda"]
