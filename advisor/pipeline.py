@@ -341,13 +341,18 @@ def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Stra
     """With the mix that the model finds for the device; it joins `placing` for the devices after it."""
     uniform = [made for made in placing.values() if not isinstance(made, Mix)]
     mixes = [made for made in placing.values() if isinstance(made, Mix)]
-    found = best_mix(profile, target, uniform) if profile.method.search != "off" else None
-    if found is not None:
-        known = (one for one in mixes if is_same(one, found, profile.workload))
-        found = next(known, None) or numbered(found, 1 + len(mixes))
-        placing[found.name] = found
-        mixes = [*(one for one in mixes if one.name != found.name), found]
-    return predict(profile, target, [*uniform, *mixes])
+    best = best_mix(profile, target, uniform) if profile.method.search != "off" else None
+    if best is None:
+        return predict(profile, target, [*uniform, *mixes])
+    known = (one for one in mixes if is_same(one, best[0], profile.workload))
+    found = next(known, None) or numbered(best[0], 1 + len(mixes))
+    placing[found.name] = found
+    made = predict(profile, target, [*uniform, *(one for one in mixes if one.name != found.name), found])
+    results = tuple(
+        row.model_copy(update={"instead": dict(best[1])}) if row.strategy == found.name else row
+        for row in made.results
+    )
+    return made.model_copy(update={"results": results})
 
 
 def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Profile:

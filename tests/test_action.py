@@ -308,20 +308,27 @@ class Upstream:
         self.names[name] = self.git("rev-parse", "HEAD")
 
 
+WORKLOAD = (FILES / "counter.py").read_text(encoding="utf-8")
+SUM = "shown.sum()"
+
+
 @pytest.fixture
 def upstream(tmp_path: Path) -> Upstream:
-    """main went on after the branch began; `later` came after the event, and is in the merge."""
+    """main went on after the branch began; `later` came after the event, and is in the merge.
+
+    The branch shows the sum twenty times in place of once.
+    """
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     made = Upstream(tmp_path / "upstream")
     made.folder.mkdir()
     made.git("init", "-q", "-b", "main")
-    made.commit("fork point", "1\n\n\n\n2\n")
+    made.commit("fork point", WORKLOAD)
     made.git("checkout", "-qb", "topic")
-    made.commit("head", "changed\n\n\n\n2\n")
+    made.commit("head", WORKLOAD.replace(SUM, f"[{SUM} for _ in range(20)]"))
     made.git("checkout", "-q", "main")
-    made.commit("base", "1\n\n\n\n3\n")
-    made.commit("later", "1\n\n\n\n4\n")
+    made.commit("base", f"# new\n{WORKLOAD}")
+    made.commit("later", f"# newer\n{WORKLOAD}")
     made.git("checkout", "-q", "--detach", "main")
     made.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
     made.names["merge"] = made.git("rev-parse", "HEAD")
@@ -542,3 +549,27 @@ def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
     body = (job.root / "body").read_text(encoding="utf-8")
     assert body.count("\n### ") == 2
     assert len(body) < 65_536
+
+
+def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream: Upstream) -> None:
+    """All of it with the real program on the CPU: base, profile, both versions, gate, comment."""
+    folder = cloned(upstream, job, "refs/pull/7/merge")
+    before = upstream.git("status", "--porcelain", "--ignored", at=folder)
+    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
+    base = job.outputs["commit"]
+    options = "--no-gpu\n--set n=2**18\n--max-seconds 40\n--rounds 1\n--target h200"
+    given = {"ADVISOR_WORKLOAD": "w.py", "ADVISOR_OPTIONS": options, "ADVISOR_OUT": str(job.root / "out")}
+    ended = job("profile", folder=folder, **given)
+    assert job.outputs["code"] == "0", ended.stderr
+    gates = {"ADVISOR_BASE": base, "ADVISOR_PROFILE_CODE": "0", "ADVISOR_FAIL_IF": "slower=20%"}
+    ended = job("compare", folder=folder, **given, **gates)
+    assert job.outputs == {"code": "1", "outcome": "failed"}, ended.stderr
+    assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE="1").returncode == 1
+    assert {"compare.html", "report.html", "profile.json"} <= {p.name for p in (job.root / "out").iterdir()}
+    assert load(job.root / "out/profile.json").commit is not None
+    assert comment(job).returncode == 0
+    body = (job.root / "body").read_text(encoding="utf-8")
+    assert "slower by" in body.splitlines()[1]
+    assert "stage show" in body.splitlines()[1]
+    assert upstream.git("worktree", "list", at=folder).count("\n") == 0
+    assert upstream.git("status", "--porcelain", "--ignored", at=folder) == before

@@ -125,8 +125,8 @@ def test_a_slower_machine_and_one_strategy_beyond_it_are_both_told() -> None:
 
 @pytest.mark.parametrize("restless", [0.01, 0.1, 0.3])
 def test_of_the_same_code_nothing_is_claimed_to_have_moved_alone(restless: float) -> None:
-    pairs = [(run(seed, restless=restless), run(1000 + seed, restless=restless)) for seed in range(20)]
-    assert sum(bool(drift(*pair).alone) or drift(*pair).together for pair in pairs) <= 2
+    pairs = [(run(seed, restless=restless), run(1000 + seed, restless=restless)) for seed in range(8)]
+    assert sum(bool(drift(*pair).alone) or drift(*pair).together for pair in pairs) <= 1
 
 
 def test_two_real_runs_did_not_drift_and_a_parameter_that_moves_one_strategy_is_seen() -> None:

@@ -270,6 +270,8 @@ def read_row(path: Path) -> dict[str, str]:
         (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
         (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
         (("--scheduler", "nonsense://x"), 4, "cannot be reached"),
+        (("--scheduler", "tls://127.0.0.1:1"), 4, "cannot be reached"),
+        (("--scheduler-file", "damaged.json"), 5, "damaged.json is not a scheduler's file"),
         (("--scheduler-file", "nowhere.json"), 5, "nowhere.json does not exist"),
         (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),
         (("--local", "1", "--where", "memory=tegra"), 2, "is not known"),
@@ -290,6 +292,7 @@ def test_wrong_input_is_answered_before_anything_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged.json").write_text("[]")
     monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
     said = Command(monkeypatch, capsys)("fleet", workload, *options)
     assert message in said.err

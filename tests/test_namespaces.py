@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,14 @@ def test_compiled_extensions_of_the_user_are_told(tmp_path: Path, monkeypatch: p
     module.__file__ = str(tmp_path / f"fast_blend{importlib.machinery.EXTENSION_SUFFIXES[0]}")
     monkeypatch.setitem(sys.modules, "fast_blend", module)
     assert compiled() == ("fast_blend",)
+
+
+def test_lazy_modules_are_not_asked_for_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries have such in sys.modules; asking one imports, while the others are gone through."""
+
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"asked for {name}")
+
+    monkeypatch.setitem(sys.modules, "lazy_library", Lazy("lazy_library"))
+    assert compiled() == ()

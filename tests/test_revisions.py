@@ -115,12 +115,21 @@ def test_a_revision_that_does_not_exist(found: Repository, against: str, told: s
     assert step in raised.value.next_step
 
 
-@pytest.mark.parametrize("against", [None, "HEAD~2"])
-def test_a_shallow_clone_is_told_what_to_fetch(work: Path, tmp_path: Path, against: str | None) -> None:
-    git(tmp_path, "clone", "-q", "--depth=1", "--no-single-branch", f"file://{work}", "shallow")
+@pytest.mark.parametrize("against", [None, "HEAD~2", "v1"])
+@pytest.mark.parametrize("branches", ["--single-branch", "--no-single-branch"])
+def test_a_shallow_clone_is_told_what_to_fetch(
+    work: Path, tmp_path: Path, against: str | None, branches: str
+) -> None:
+    """With the default branch at hand, and as actions/checkout leaves it: with nothing but the commit."""
+    git(tmp_path, "clone", "-q", "--depth=1", branches, f"file://{work}", "shallow")
     shallow = tmp_path / "shallow"
+    git(shallow, "remote", "set-head", "origin", "--delete")
+    if branches == "--single-branch":
+        git(shallow, "checkout", "-q", "--detach")
+        git(shallow, "branch", "-D", "feature")
+    found = repository(shallow / "app" / "w.py")
     with pytest.raises(UsageError) as raised:
-        base_of(repository(shallow / "app" / "w.py"), against or "origin/main~1")
+        base_of(found, against)
     assert "fetch-depth: 0" in raised.value.next_step
 
 

@@ -278,10 +278,10 @@ def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told
         "BASE pinned failed next to the other version (ops were registered twice)"
     )
     assert {block.contestant for block in final.held.blocks} == set(ENTRY.names)
-    by_round: dict[tuple[int, int], set[int]] = {}
+    by_round: dict[tuple[int, int], list[int]] = {}
     for block in final.held.blocks:
-        by_round.setdefault((block.process, block.round), set()).add(block.place)
-    assert all(places == set(range(len(places))) for places in by_round.values())
+        by_round.setdefault((block.process, block.round), []).append(block.place)
+    assert all(places == list(range(len(places))) for places in by_round.values())
 
 
 def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:

@@ -45,11 +45,11 @@ def compare(
     quiet: options.Quiet = False,
     **given: Any,
 ) -> None:
-    """Compare two profiles, or two versions of a workload (--run).
+    """Compare two profiles, or run two versions and compare them.
 
-    Shows what differs besides the code, then the ratio of each strategy's times with its interval. With --run
-    both versions run side by side, so that the ratio is known within a few percent. A failed gate exits with
-    code 1; an inconclusive gate does so only with --strict.
+    Shows what differs besides the code, then the ratio of each strategy's times with its interval, HEAD over
+    BASE. With --run both versions of a workload run side by side, so that the ratio is known within a few
+    percent. A failed gate exits with code 1; an inconclusive gate does so only with --strict.
     """
     from advisor import configuration
     from advisor.report import pages

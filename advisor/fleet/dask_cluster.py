@@ -7,7 +7,9 @@ is missing, need not have it. What comes back is text too.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 import logging
 import queue
 import signal
@@ -21,15 +23,18 @@ from typing import Any
 
 import dask
 from distributed import Client, Future, LocalCluster, Security
+from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
-from advisor.profiles.text_files import LARGEST
+from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import printable, shortened
 
 _CALL = "__import__('advisor.fleet.remote', fromlist=['remote']).{call}({text!r})"
 _LOOK = "__import__('advisor.fleet.remote', fromlist=['remote']).look()"
 _CONNECT_SECONDS = 15.0
+_ROLES = ("client", "scheduler", "worker")
+"""Of Dask; with `--local` all three are this command's."""
 _LOCALHOST = "127.0.0.1"
 
 
@@ -54,12 +59,9 @@ class Tls:
         for option, path in given.items():
             if path is not None and not path.is_file():
                 raise FileProblem(f"{option} {path} does not exist", next_step="Give a file in PEM format.")
-        return Security(
-            tls_ca_file=str(self.ca_file),
-            tls_client_cert=str(self.cert),
-            tls_client_key=str(self.key),
-            require_encryption=True,
-        )
+        own = {f"tls_{role}_cert": str(self.cert) for role in _ROLES}
+        own |= {f"tls_{role}_key": str(self.key) for role in _ROLES}
+        return Security(tls_ca_file=str(self.ca_file), require_encryption=True, **own)
 
 
 class DaskCluster:
@@ -147,16 +149,42 @@ def _told(problem: object) -> str:
 
 @contextmanager
 def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[DaskCluster]:
-    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached."""
-    if file is not None and not file.is_file():
-        raise FileProblem(
-            f"--scheduler-file {file} does not exist",
-            next_step="Give the file that `dask scheduler --scheduler-file` wrote.",
-        )
-    security, where = tls.security(), address or str(file)
-    given: dict[str, Any] = {"scheduler_file": str(file)} if file is not None else {"address": address}
-    with _opened(lambda: Client(**given, **_client(security)), where) as client:
+    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, or `FileProblem`."""
+    address = address or _address(file or Path())
+    security = tls.security() or Security()  # what Dask's own configuration says
+    try:
+        # Before there is a client, which would take half a minute to give up.
+        asyncio.run(_reach(address, security.get_connection_args("client")))
+    except Exception as problem:  # whatever a wrong address, port, certificate or program there raises
+        raise NothingMeasured(
+            f"the scheduler {address} cannot be reached: {_told(problem)}",
+            next_step="Check the address, that the scheduler runs, and that both sides use TLS or neither.",
+        ) from None
+    with _opened(lambda: Client(address, security=security, **_CLIENT)) as client:
         yield DaskCluster(client)
+
+
+async def _reach(address: str, arguments: dict[str, Any]) -> None:
+    comm = await connect(address, timeout=_CONNECT_SECONDS, **arguments)
+    await comm.close()
+
+
+def _address(file: Path) -> str:
+    """That in a scheduler's file."""
+    try:
+        address = json.loads(read_bytes(file, 1_000_000))["address"]
+    except FileNotFoundError:
+        what = "does not exist"
+    except (OSError, ValueError, KeyError, TypeError):
+        what = "is not a scheduler's file"
+    else:
+        if isinstance(address, str):
+            return address
+        what = "is not a scheduler's file"
+    raise FileProblem(
+        f"--scheduler-file {file} {what}",
+        next_step="Give the file that `dask scheduler --scheduler-file` wrote.",
+    )
 
 
 @contextmanager
@@ -173,7 +201,7 @@ def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
             security=tls.security(),
         )
     try:
-        with _opened(lambda: Client(cluster, **_client(None)), "this machine's workers") as client:
+        with _opened(lambda: Client(cluster, **_CLIENT)) as client:
             yield DaskCluster(client)
     finally:
         with _quiet(), suppress(Exception):
@@ -190,21 +218,16 @@ _LOCAL = {
 """A worker's memory is the workload's business: advisor watches what is free on the machine."""
 
 
-def _client(security: Security | None) -> dict[str, Any]:
-    return {"timeout": _CONNECT_SECONDS, "set_as_default": False, "name": "advisor", "security": security}
+_CLIENT = {"timeout": _CONNECT_SECONDS, "set_as_default": False, "name": "advisor"}
 
 
 @contextmanager
-def _opened(make: Callable[[], Client], where: str) -> Iterator[Client]:
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    try:
-        with _quiet():
-            client = make()
-    except (OSError, ValueError, ImportError, RuntimeError) as problem:
-        raise NothingMeasured(
-            f"the scheduler {where} cannot be reached: {_told(problem)}",
-            next_step="Check the address, that the scheduler runs, and that both sides use TLS or neither.",
-        ) from None
+def _opened(make: Callable[[], Client]) -> Iterator[Client]:
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    with _quiet():
+        client = make()
     try:
         yield client
     finally:

@@ -20,11 +20,10 @@ from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.fleet.planning import Device
 from advisor.fleet.records import Answer, wrong
 from advisor.profiles import reading
-from advisor.profiles.fleets import Cost, FleetRecord, Foreseen, Row
+from advisor.profiles.fleets import FleetRecord, Foreseen, Row
 from advisor.profiles.schema import Profile
 from advisor.profiles.text_files import read_bytes, write_atomically
 from advisor.texts import printable
-from advisor.verdicts.agreement import costs
 
 RECORD, ROW = "fleet.json", "row.json"
 _LARGEST = 1_000_000
@@ -127,7 +126,8 @@ def require_same(folder: Path, record: FleetRecord) -> None:
 def concluded(row: Row, made: Profile) -> Row:
     """The row of a profile."""
     told = made.recommendation
-    ratios = costs(made.measured() if made.device.kind == "cuda" else {}, made.method.confidence)
+    seconds = {r.strategy: r.median_seconds for r in made.measured().values() if made.device.kind == "cuda"}
+    fastest = min(seconds.values(), default=1.0)
     predicted = any(result.status == "predicted" for p in made.predictions for result in p.results)
     return row.model_copy(
         update={
@@ -136,9 +136,9 @@ def concluded(row: Row, made: Profile) -> Row:
             "memory_class": made.device.memory_class,
             "strategy": told.strategy if told else None,
             "verdict": told.verdict if told else None,
-            "basis": "measured" if ratios else "predicted" if predicted else "none",
+            "basis": "measured" if seconds else "predicted" if predicted else "none",
             "predicted": tuple(_foreseen(made)),
-            "costs": {name: Cost(value=r.value, low=r.low, high=r.high) for name, r in ratios.items()},
+            "costs": {name: each / fastest for name, each in seconds.items()},
         }
     )
 

@@ -17,6 +17,7 @@ from importlib.abc import MetaPathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from advisor.measure.jobs import Tree
 from advisor.measure.process import beginning_in
@@ -50,7 +51,7 @@ class Namespace:
             with beginning_in(Path(self.tree.folder)) if self.tree else nullcontext():
                 yield
         finally:
-            self.modules = {n: m for n, m in sys.modules.items() if n not in around and _is_own(n, m)}
+            self.modules = {n: m for n, m in list(sys.modules.items()) if n not in around and _is_own(n, m)}
             for name in self.modules:
                 del sys.modules[name]
             self.path, sys.path[:] = list(sys.path), path
@@ -61,7 +62,7 @@ class Namespace:
 def compiled() -> tuple[str, ...]:
     """Compiled extensions among the user's modules that are there: a process may not hold two of one name."""
     suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
-    there = ((name, module) for name, module in sys.modules.items() if _is_own(name, module))
+    there = ((name, module) for name, module in list(sys.modules.items()) if _is_own(name, module))
     return tuple(name for name, module in there if str(_origin(module) or "").endswith(suffixes))
 
 
@@ -71,13 +72,18 @@ def _is_own(name: str, module: object) -> bool:
         return True
     if name.partition(".")[0] == _OURS:
         return False
-    places = [_origin(module)] if _origin(module) else list(getattr(module, "__path__", ()))
+    places = [_origin(module)] if _origin(module) else list(_fact(module, "__path__") or ())
     return bool(places) and not any(is_library(Path(str(place))) for place in places)
 
 
 def _origin(module: object) -> str | None:
-    file = getattr(module, "__file__", None)
+    file = _fact(module, "__file__")
     return file if isinstance(file, str) else None
+
+
+def _fact(module: object, name: str) -> Any:
+    """What the module has by that name; a lazy one imports others when it is asked for what it lacks."""
+    return getattr(module, "__dict__", {}).get(name)
 
 
 def is_library(path: Path) -> bool:

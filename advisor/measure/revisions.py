@@ -107,7 +107,7 @@ def base_of(found: Repository, against: str | None) -> Base:
     if branch is None:
         raise UsageError(
             "there is no branch to compare with: none of " + ", ".join(_DEFAULTS) + " exists",
-            next_step="Name a revision: --against REV.",
+            next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
         )
     commit = found.git("merge-base", "HEAD", branch)
     if commit is None:

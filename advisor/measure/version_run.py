@@ -66,12 +66,11 @@ def run_versions(
     def screened(version: str, settings: Settings, seen: Callable[[Description], None]) -> Run:
         given = CONCLUDING_SECONDS + SCREENING * max(0.0, deadline - clock())
         short = replace(settings, began=clock(), max_seconds=given, final=False, rounds=1)
-        progress.begin(f"{version}: {settings.file.name}")
         with _of(version):
             found = run(
                 short,
                 launcher,
-                progress,
+                _Naming(progress, version),
                 directory / version,
                 keep=lambda _: None,
                 accept=seen,
@@ -81,6 +80,7 @@ def run_versions(
             _require_figures(found)
         return found
 
+    progress.limit(deadline + CONCLUDING_SECONDS - clock())
     of_head = screened(HEAD, head, lambda _: None)
     chosen = recommended(of_head)
     names = tuple(dict.fromkeys((BASELINE, *((chosen,) if chosen else ()), *versions.named)))
@@ -90,10 +90,29 @@ def run_versions(
         lambda description: accept(of_head.description, description),
     )
     final = _final(versions, {BASE: of_base, HEAD: of_head}, names, launcher, directory, clock)
-    progress.limit(deadline - clock())
     final.run(deadline, progress)
     require_both(final)
     return Both(of_base, of_head, final)
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Tells progress whose process it is; the number and the time left are known of the whole alone."""
+
+    progress: Progress
+    version: str
+
+    def start(self, total: int) -> None:
+        pass
+
+    def limit(self, seconds: float) -> None:
+        pass
+
+    def begin(self, what: str) -> None:
+        self.progress.begin(f"{self.version}: {what}")
+
+    def end(self) -> None:
+        self.progress.end()
 
 
 @contextmanager

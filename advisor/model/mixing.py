@@ -7,7 +7,7 @@ waits that several share; it begins at the two best uniform strategies, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,15 @@ from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
+from advisor.profiles.row_figures import Instead
 from advisor.profiles.schema import Profile
 from advisor.strategies.mixes import PREFIX, Mix, label, mix, uniform
-from advisor.strategies.registry import Strategy, shared
+from advisor.strategies.registry import Strategy, by_name, shared
 from advisor.strategies.spaces import Placed, alike, changes, choices
 
 STARTS = 2
+SAME = 1.001
+"""Times so close are the same."""
 
 
 def descend(
@@ -54,6 +57,8 @@ class Outlook:
     best: Placed
     gain: float
     """The best uniform strategy's likely time over that of the best mix, less 1."""
+    instead: Mapping[str, Instead]
+    """Of the best mix: each buffer's next best placement."""
     possible: float
     """The same of the mix that gains most in the 95th percentile of the simulated devices."""
 
@@ -85,17 +90,60 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
         return None
     first = [alike(profile.workload, name) for name in starts]
     best, time = descend(first, lambda now: changes(now, tried_for), seconds)
+    best, time = _simplest(best, time, tried_for, seconds)
     fastest = others[min(likely, key=likely.__getitem__)]
+    nearest = {name: _next_best(best, name, some, time, seconds) for name, some in tried_for.items()}
+    instead = {name: found for name, found in nearest.items() if found}
     possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
-    return Outlook(seconds, best, min(likely.values()) / time - 1, possible - 1)
+    return Outlook(seconds, best, min(likely.values()) / time - 1, instead, possible - 1)
 
 
-def best_mix(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strategy]) -> Mix | None:
-    """The mix that is likely faster than each of the strategies by more than the indifference; None without.
+def _simplest(
+    best: Placed,
+    time: float,
+    tried_for: Mapping[str, Sequence[str]],
+    seconds: Callable[[Sequence[Placed]], Sequence[float]],
+) -> tuple[dict[str, str], float]:
+    """With the placement of the smallest code change for each buffer, where it takes no longer."""
+    now = dict(best)
+    for buffer, names in tried_for.items():
+        others = sorted(changes(now, {buffer: names}), key=lambda placed: _change(placed[buffer]))
+        for other, taken in zip(others, seconds(others), strict=True):
+            if taken <= time * SAME and _change(other[buffer]) < _change(now[buffer]):
+                now = other
+                break
+    return now, seconds([now])[0]
+
+
+def _change(placement: str) -> int:
+    return by_name(placement).code_change
+
+
+def _next_best(
+    best: Placed,
+    buffer: str,
+    names: Sequence[str],
+    time: float,
+    seconds: Callable[[Sequence[Placed]], Sequence[float]],
+) -> Instead | None:
+    """The placement of the buffer that is best after the one it has, all else as it is."""
+    others = list(changes(best, {buffer: names}))
+    times = seconds(others)
+    at = min(range(len(others)), key=times.__getitem__, default=None)
+    if at is None or math.isinf(times[at]):
+        return None
+    return Instead(placement=others[at][buffer], seconds=max(0.0, times[at] - time))
+
+
+def best_mix(
+    profile: Profile, target: CatalogueEntry, strategies: Sequence[Strategy]
+) -> tuple[Mix, Mapping[str, Instead]] | None:
+    """The mix that is likely faster than each of the strategies by more than the indifference, and each
+    buffer's next best placement; None without.
 
     Strategies whose frames overlap count against it where they are faster.
     """
     found = outlook(profile, target, strategies)
     if found is None or uniform(found.best) or found.gain <= profile.preferences.indifference:
         return None
-    return mix(PREFIX, found.best)
+    return mix(PREFIX, found.best), found.instead

@@ -14,14 +14,6 @@ RowStatus = Literal["profiled", "failed", "unfit", "not run"]
 """unfit: the machine cannot run it, such as by its versions. not run: interrupted, or the scheduler lost."""
 
 
-class Cost(Record):
-    """A strategy's time on a device as a multiple of the fastest one's, with its interval."""
-
-    value: Annotated[float, Field(gt=0)]
-    low: Annotated[float, Field(gt=0)]
-    high: Annotated[float, Field(gt=0)]
-
-
 class Foreseen(Record):
     """What a profile made without a GPU predicts for a device."""
 
@@ -45,7 +37,9 @@ class Row(Record):
     strategy: Text | None = optional("The recommended one")
     verdict: Text | None = None
     basis: Literal["measured", "predicted", "none"] = "none"
-    costs: dict[str, Cost] = table("Of every measured strategy")
+    costs: dict[str, Annotated[float, Field(ge=1)]] = table(
+        "Measured strategies: the median time as a multiple of the fastest one's"
+    )
     predicted: tuple[Foreseen, ...] = ()
     seconds: Annotated[float, Field(ge=0)] = optional("From giving out the task to its result", 0.0)
 

@@ -14,6 +14,13 @@ MOST_ITERATIONS = 1_000_000
 """That a loop of a frame may be told to do at most."""
 
 
+class Instead(Record):
+    """The next best placement of a buffer of a mix, and what a frame would take more."""
+
+    placement: str
+    seconds: Seconds
+
+
 class Row(Record):
     """One strategy. A mix names, for each shared buffer, the strategy whose placement the buffer has."""
 

@@ -22,6 +22,7 @@ from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
     FrameEnergy,
     HostPages,
+    Instead,
     Iterations,
     PlaceMemory,
     Quantile,
@@ -276,6 +277,7 @@ class Predicted(Row):
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
     )
+    instead: dict[str, Instead] = table("Of the best mix: each buffer's next best placement")
     draws: Draws | None = optional(
         "This time in each simulated device over the likely one, in thousandths. The same place is the same "
         "device in every prediction for it, so that two profiles can be compared draw by draw"

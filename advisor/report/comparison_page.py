@@ -201,7 +201,7 @@ def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
     predicted, unit = device.basis == "predicted", "run" if found.head.script else "frame"
-    word, interval = "", f"{units.percent(found.confidence)} interval"
+    word, interval = "", f"{found.confidence * 100:g} % interval"
     if predicted:
         word, interval = "predicted ", "range"
     axis = ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])

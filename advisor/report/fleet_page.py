@@ -106,7 +106,8 @@ def least(rows: Sequence[FleetRow]) -> OneForAll | None:
 
 
 def _ratios(row: FleetRow) -> dict[str, stats.Ratio]:
-    return {name: stats.Ratio(cost.value, cost.low, cost.high) for name, cost in row.costs.items()}
+    """Of medians; the reports of the devices have the intervals, which take long for a thousand."""
+    return {name: stats.Ratio(cost, cost, cost) for name, cost in row.costs.items()}
 
 
 def _one_for_all(rows: Sequence[FleetRow]) -> str:
@@ -115,10 +116,9 @@ def _one_for_all(rows: Sequence[FleetRow]) -> str:
         return ""
     measured = [row for row in rows if row.costs]
     told = "the fastest on each"
-    if found.cost.high > 1:
-        between = words.ratio_between(found.cost.low, found.cost.high)
+    if found.cost.value > 1:
         where = words.name(measured[found.device].device)
-        told = f"at most {units.ratio(found.cost.value)} the best time ({between}, on {where})"
+        told = f"at most {units.ratio(found.cost.value)} the best time (on {where})"
     return f"One strategy for all: {words.name(found.strategy)}, {told}"
 
 
@@ -155,16 +155,12 @@ def _row(row: FleetRow, best: OneForAll | None, *, swept: bool) -> blocks.Row:
             words.name(row.strategy) if row.strategy else row.basis, mark="chosen" * bool(row.strategy)
         ),
         blocks.TableCell(row.verdict or blocks.NOTHING),
-        blocks.TableCell(
-            units.ratio(cost.value) if cost else blocks.NOTHING, sort=cost.value if cost else None
-        ),
+        blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost),
     ]
     if swept:
         cells.insert(0, blocks.TableCell(words.name(row.value.partition("=")[2])))
     href = link(f"{row.folder}/report.html") if row.folder else ""
-    return blocks.Row(
-        words.name(row.device), tuple(cells), href=href, rank=0.0 if cost is None else -cost.value
-    )
+    return blocks.Row(words.name(row.device), tuple(cells), href=href, rank=-(cost or 0.0))
 
 
 def _pages(folders: Sequence[str]) -> Iterator[blocks.Prose]:

@@ -10,6 +10,7 @@ from advisor import units
 from advisor.profiles.schema import Commit, Loop, Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
+from advisor.report.mixes import searched
 from advisor.rules.advise import silences
 from advisor.rules.registry import RULES, changed
 
@@ -47,6 +48,7 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
     return (
         Fact("Command", words.line(profile.command, 500)),
         Fact("Order", order),
+        *(Fact("Mixes", told) for told in searched(profile)),
         *(Fact("Final", told) for told in _final(profile)),
         Fact("Time limit", f"{units.seconds(taken.max_seconds)} for the command"),
         Fact(

@@ -1,17 +1,33 @@
-"""What the page says of mixes: which placements their short names stand for."""
+"""What the page says of mixes: what their short names stand for, and why each buffer is placed so."""
 
 from __future__ import annotations
 
-from advisor.profiles.schema import Profile
-from advisor.report import words
-from advisor.report.blocks import Prose
-from advisor.strategies.mixes import label, mixes_of
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from advisor import units
+from advisor.errors import WorkloadError
+from advisor.profiles.row_figures import Instead, Row
+from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
+from advisor.report import blocks, words
+from advisor.report.page import Section, filled
+from advisor.strategies.mixes import label, mixes_of, of_row
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.planning import plan
+from advisor.strategies.registry import Strategy
+from advisor.strategies.schedule import stage_uses
 
 _MOST = 6
 """Mixes that are named beside the verdict."""
+_VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
+_MOVES = {
+    "copied": "copied in each frame",
+    "prefetched": "moved in each frame on request",
+    "migrated": "its pages move to the side that touches them",
+}
 
 
-def legend(profile: Profile) -> Prose:
+def legend(profile: Profile) -> blocks.Prose:
     """`hybrid-1` is table: zero-copy, weights: pinned; empty without mixes."""
     told = [
         f"{words.code(name)} is {words.line(label(row.placements, pipelined=row.pipelined), 300)}"
@@ -19,4 +35,139 @@ def legend(profile: Profile) -> Prose:
     ]
     shown = told[:_MOST]
     more = f"; {len(told) - len(shown)} more" * (len(told) > len(shown))
-    return Prose(f"{'; '.join(shown)}{more}." if shown else "", label="Mixes")
+    return blocks.Prose(f"{'; '.join(shown)}{more}." if shown else "", label="Mixes")
+
+
+def searched(profile: Profile) -> Iterator[str]:
+    """What the search tried, or why there was none; nothing where none was asked for."""
+    made = profile.search
+    if made is None:
+        return
+    if not made.tried:
+        yield f"not searched for: {words.line(made.reason, 300)}"
+        return
+    early = f"; {words.line(made.reason, 300)}" if made.reason else ""
+    over = f"{words.name(made.over)}, the best uniform strategy"
+    yield (
+        f"{len(made.tried)} of {made.mixes} measured in {units.seconds(made.seconds)}, in rounds of blocks "
+        f"beside {over}{early}"
+    )
+
+
+def buffers(profile: Profile) -> Section:
+    """For each device whose recommended strategy is a mix: its buffers, their use, placement, and why."""
+    tables = [_table(profile, device, row, at) for at, (device, row) in enumerate(_recommended(profile))]
+    told = tuple(table for table in tables if table)
+    return Section("buffers", "Buffers of the mix", filled(*told), nav="Buffers", forms="html md")
+
+
+def _recommended(profile: Profile) -> Iterator[tuple[Device, Row]]:
+    chosen = profile.recommendation
+    given = [(profile.device, profile.results, chosen)] if chosen else []
+    for device, rows, made in (
+        *given,
+        *((p.device, p.results, p.recommendation) for p in profile.predictions),
+    ):
+        found = next((row for row in rows if made and row.strategy == made.strategy and row.placements), None)
+        if found is not None:
+            yield device, found
+
+
+def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Table | None:
+    strategy, ran = of_row(row), profile.workload
+    moved = _moved(strategy, ran, device) if strategy else None
+    if strategy is None or moved is None:
+        return None
+    placed, instead = strategy.placements(ran), _instead(profile, row)
+    columns = (
+        blocks.Column("size"),
+        blocks.Column("used", figures=False),
+        blocks.Column("placement", figures=False),
+        blocks.Column("why", figures=False),
+        blocks.Column("next best", figures=False),
+    )
+    rows = tuple(
+        blocks.Row(
+            words.name(buffer.name),
+            (
+                blocks.TableCell(units.size(buffer.bytes), sort=buffer.bytes),
+                blocks.TableCell(_uses(buffer, ran)),
+                blocks.TableCell(words.name(row.placements[buffer.name])),
+                blocks.TableCell(_why(profile, device, buffer, placed[buffer.name], moved[buffer.name])),
+                blocks.TableCell(_next_best(instead.get(buffer.name))),
+            ),
+        )
+        for buffer in ran.buffers
+        if buffer.name in row.placements
+    )
+    basis = "measured" if isinstance(row, Measured) else "predicted"
+    caption = f"{words.code(row.strategy)} on {words.name(device.name)}, {basis}."
+    return blocks.Table(
+        "buffers", "buffer", columns, rows, caption=caption, title=caption, identifier=f"buffers-{number}"
+    )
+
+
+def _moved(strategy: Strategy, ran: WorkloadRecord, device: Device) -> dict[str, float] | None:
+    """Copies or prefetches of each buffer in a steady frame; None of a frame that could not run."""
+    traits = {name: placement.traits(device) for name, placement in strategy.placements(ran).items()}
+    try:
+        period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
+    except WorkloadError:
+        return None
+    found = dict.fromkeys(traits, 0.0)
+    for step in chain(*period):
+        if step.action in ("to-device", "to-host"):
+            found[step.name] += 1 / len(period)
+    return found
+
+
+def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:
+    """CPU writes 1×, GPU reads 2×, by the stages of a frame."""
+    told = []
+    for side, who in (("host", "CPU"), ("device", "GPU")):
+        modes = list(ran.touching(buffer, side).values())  # type: ignore[arg-type]
+        told += [f"{who} {_VERBS[mode]} {modes.count(mode)}×" for mode in dict.fromkeys(modes)]
+    if any(stage.phase == "setup" and stage.name in buffer.access for stage in ran.stages):
+        told.append("written in set-up")
+    return ", ".join(told)
+
+
+def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, moves: float) -> str:
+    """What a frame then costs for the buffer, as far as it follows from the plan and the trace."""
+    movement = placement.movement(device.memory_class)
+    if movement != "in-place":
+        if not moves and movement != "migrated":
+            return "moved once, after set-up: kernels read it from the GPU's memory"
+        return _MOVES[movement]
+    if (device.memory_class or "").startswith("tegra"):
+        return "used where it is: CPU and GPU share one memory"
+    kernels = {stage.name for stage in profile.workload.frame_stages("device")}
+    seen = [t for t in profile.traffic.traffic if t.buffer == buffer.name] if profile.traffic else []
+    touched = sum(t.bytes_read + t.bytes_written for t in seen if t.stage in kernels)
+    if not touched:
+        return "not copied: kernels use it over the link"
+    return f"not copied: kernels use {units.size(round(touched))} over the link in a frame"
+
+
+def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:
+    """By buffer: predicted ones are saved; measured ones are among the mixes that the search tried."""
+    if not isinstance(row, Measured):
+        return getattr(row, "instead", {})
+    tried = profile.search.tried if profile.search else ()
+    mine = next((one for one in tried if one.placements == row.placements), None)
+    found: dict[str, Instead] = {}
+    for one in tried if mine else ():
+        differing = [b for b, how in one.placements.items() if row.placements.get(b) != how]
+        if len(differing) == 1 and mine:
+            more = max(0.0, row.median_seconds * (mine.gain / one.gain - 1))
+            known = found.get(differing[0])
+            if known is None or more < known.seconds:
+                found[differing[0]] = Instead(placement=one.placements[differing[0]], seconds=more)
+    return found
+
+
+def _next_best(found: Instead | None) -> str:
+    if found is None:
+        return ""
+    more = f"{units.seconds(found.seconds)} more" if found.seconds else "the same time"
+    return f"{words.name(found.placement)}: {more}"

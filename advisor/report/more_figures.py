@@ -15,7 +15,7 @@ from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart, recommended
-from advisor.strategies.mixes import strategies_of
+from advisor.strategies.mixes import Mix, strategies_of
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import sides
@@ -50,7 +50,7 @@ def places(measured: Sequence[Measured]) -> Iterator[Block]:
 def mix(profile: Profile) -> Iterator[Block]:
     """How the recommended strategy places each buffer, and what it copies; nothing where all are alike."""
     strategy = strategies_of(profile).get(recommended(profile) or "")
-    if strategy is None:
+    if strategy is None or isinstance(strategy, Mix):
         return
     ran, placed = profile.workload, strategy.placements(profile.workload)
     traits = {name: placement.traits(profile.device) for name, placement in placed.items()}

@@ -11,7 +11,7 @@ from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
-from advisor.report.mixes import legend
+from advisor.report.mixes import buffers, legend
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
@@ -44,6 +44,7 @@ def profile_page(profile: Profile) -> Page:
         meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
         sections=(
             _lead(profile),
+            *([placed] if (placed := buffers(profile)).blocks else []),
             *(predicted if cpu else ()),
             stages(profile),
             *([] if cpu or not profile.measured() else [memory(profile)]),

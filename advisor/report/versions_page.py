@@ -15,11 +15,11 @@ from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
 _MOST_PARTS = 6
 _TIMES = 2.0
 """From so many times on a ratio is told as such, below as a share."""
-_KINDS = {"host": "stage", "device": "kernel of stage"}
+_KINDS = {"host": "stage", "device": "kernel"}
 _COPIES = {
-    "to-device": "copies to the device",
-    "to-host": "copies to the host",
-    "host-copy": "the host's copies of external buffers",
+    "to-device": "copy to device",
+    "to-host": "copy to host",
+    "host-copy": "host copy",
 }
 
 
@@ -57,6 +57,7 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
                 if rulings
                 else None,
                 blocks.Prose(_how(found), forms="md txt"),
+                blocks.Prose(_apart(found)),
             ),
             *(replace(section, forms="html") for section in gated),
             Section("ratios", f"HEAD against BASE on {where}", table, nav="Ratios", brief=True),
@@ -152,17 +153,23 @@ def _how(found: VersionComparison) -> str:
     run, judged = found.run, found.run.judged
     told = [
         f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}, ratios within "
-        f"a process, {units.percent(found.confidence)} intervals."
+        f"a process, {found.confidence * 100:g} % intervals."
     ]
     if judged.noise:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
-    if run.apart:
-        told.append(
-            f"The versions ran in adjacent processes that alternate ({words.line(run.apart, 200)}), "
-            f"which makes the interval {units.digits(judged.wider, 2)} times as wide as in one process."
-        )
     told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
     return " ".join(told)
+
+
+def _apart(found: VersionComparison) -> str:
+    """That the versions share no process, why, and what that costs."""
+    if not found.run.apart:
+        return ""
+    return (
+        "The versions ran in adjacent processes that alternate, which makes the interval "
+        f"{units.digits(found.run.judged.wider, 2)} times as wide as in one process: "
+        f"{words.line(found.run.apart, 200)}."
+    )
 
 
 def _parts(found: VersionComparison) -> Section:
@@ -187,13 +194,11 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
     )
     return blocks.Table(
         "parts",
-        "part of a frame",
+        "part",
         (
             blocks.Column("BASE"),
             blocks.Column("HEAD"),
-            blocks.Column(
-                "HEAD - BASE", notes=f"{units.percent(PARTS_CONFIDENCE)} interval", brief="difference"
-            ),
+            blocks.Column("HEAD - BASE", notes=f"{PARTS_CONFIDENCE * 100:g} % interval", brief="difference"),
             blocks.Column("verdict", figures=False),
         ),
         rows,

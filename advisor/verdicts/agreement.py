@@ -55,8 +55,9 @@ def agreement(standings: Sequence[Standing]) -> Agreement | None:
 
 
 def one_for_all(devices: Sequence[Rows], confidence: float) -> OneForAll | None:
-    """As `least_cost`, of what was measured on each device."""
-    return least_cost([costs(rows, confidence) for rows in devices])
+    """As `least_cost`, with the intervals of what was measured on each device."""
+    shared = [s for s in devices[0] if all(s in rows for rows in devices)] if len(devices) > 1 else []
+    return least_cost([{s: _cost(s, rows, confidence) for s in shared} for rows in devices])
 
 
 def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None:
@@ -64,7 +65,7 @@ def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None
 
     None where fewer than two devices, or no strategy on all of them, were measured.
     """
-    shared = [s for s in devices[0] if all(s in found for found in devices)] if len(devices) > 1 else []
+    shared = [s for s in devices[0] if all(s in costs for costs in devices)] if len(devices) > 1 else []
     worst = [_worst(strategy, devices) for strategy in shared]
     return min(worst, key=lambda found: found.cost.value, default=None)
 
@@ -74,14 +75,8 @@ def _worst(strategy: str, devices: Sequence[Mapping[str, stats.Ratio]]) -> OneFo
     return OneForAll(strategy, devices[index][strategy], index)
 
 
-def costs(rows: Rows, confidence: float) -> dict[str, stats.Ratio]:
-    """Each strategy's time on one device as a multiple of the fastest one's."""
-    if not rows:
-        return {}
+def _cost(strategy: str, rows: Rows, confidence: float) -> stats.Ratio:
     best = min(rows.values(), key=lambda row: row.median_seconds)
-    return {
-        name: stats.Ratio(1.0, 1.0, 1.0)
-        if row is best
-        else stats.ratio_interval(row.rounds, best.rounds, confidence=confidence)
-        for name, row in rows.items()
-    }
+    if best.strategy == strategy:
+        return stats.Ratio(1.0, 1.0, 1.0)
+    return stats.ratio_interval(rows[strategy].rounds, best.rounds, confidence=confidence)

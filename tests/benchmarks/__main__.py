@@ -7,7 +7,17 @@ import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError
-from tests.benchmarks import commands, exports, frame_loop, gpu, overheads, prediction, reports, versions
+from tests.benchmarks import (
+    commands,
+    exports,
+    fleets,
+    frame_loop,
+    gpu,
+    overheads,
+    prediction,
+    reports,
+    versions,
+)
 
 
 def main() -> None:
@@ -29,6 +39,7 @@ def main() -> None:
         commands.run()
         reports.run()
         exports.run()
+        fleets.run()
 
 
 try:

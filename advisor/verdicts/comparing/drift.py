@@ -137,9 +137,9 @@ def _by_time(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
 
 def _by_kind(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
     """By what each row grew if each kind of part took so many times as long in all; 1 without parts."""
-    factors = _factors(parts)
     if not parts:
         return np.ones(len(rows))
+    factors = _factors(parts)
     grown = [sum(_sum(before, kind) * factors.get(kind, 1.0) for kind in _KINDS) for before, _ in parts]
     whole = [sum(before.values()) for before, _ in parts]
     return np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
