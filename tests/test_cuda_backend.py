@@ -597,5 +597,4 @@ def test_the_calls_of_a_frame_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> No
         ("memcpyAsync", 2, two),
         ("synchronize",),
         ("consume", 0),
-        ("synchronize",),
     ]

@@ -80,12 +80,12 @@ def _told(step: Step) -> str:
 @pytest.mark.parametrize(
     ("frame", "traits", "wanted"),
     [
-        (PIPELINE, PEER, "produce +a@0 first (0@0) [1 after 0@0] b:0>1 second -c@1 |1 consume |0"),
-        (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume |0"),
-        (PIPELINE, ONE_MEMORY, "produce first (0@0) [1 after 0@0] second |1 consume |0"),
-        (SPLIT, PEER, "produce +a@0 first +b@1 second -c@0 -d@1 |0 |1 consume"),
-        (SPLIT, COPIES, "produce +a@0 first +b@1 second -c@0 -d@1 |0 |1 consume"),
-        (SPLIT, ONE_MEMORY, "produce first second |0 |1 consume"),
+        (PIPELINE, PEER, "produce +a@0 first (0@0) [1 after 0@0] b:0>1 second -c@1 |1 consume"),
+        (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume"),
+        (PIPELINE, ONE_MEMORY, "produce first (0@0) [1 after 0@0] second |1 consume"),
+        (SPLIT, PEER, "produce +a@0 first +b@1 second -c@0 -d@1 |1 |0 consume"),
+        (SPLIT, COPIES, "produce +a@0 first +b@1 second -c@0 -d@1 |1 |0 consume"),
+        (SPLIT, ONE_MEMORY, "produce first second |1 |0 consume"),
     ],
 )
 def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, wanted: str) -> None:
