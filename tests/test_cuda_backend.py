@@ -15,8 +15,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures, pooled
+from fakes import bench
 from running import missing
 
+from advisor import Buffer, In, Out, Workload, device, host
 from advisor.errors import NothingMeasured
 from advisor.measure import backends
 from advisor.measure.backends import cuda
@@ -548,3 +550,51 @@ def test_what_a_workload_page_locks_is_counted_while_it_is_watched(cupy: FakeCup
     assert locks is not None
     assert locks.calls == 2
     assert gpu.disturbed() is None
+
+
+def test_the_calls_of_a_frame_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels with their GPU current; a copy between the GPUs behind an event; nothing the host waits for but
+    the result."""
+    fake = FakeCupy(count=2)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    backend = CudaBackend(0)
+
+    def touch(what: str) -> Callable[..., None]:
+        def stage(**taken: Any) -> None:
+            fake.calls.append((what, fake.current_device, taken["stream"].ptr if "stream" in taken else None))
+
+        return stage
+
+    def produce(a: Out) -> None:
+        touch("produce")()
+
+    def first(a: In, b: Out, stream: Any) -> None:
+        touch("first")(stream=stream)
+
+    def second(b: In, c: Out, stream: Any) -> None:
+        touch("second")(stream=stream)
+
+    def consume(c: In) -> None:
+        touch("consume")()
+
+    buffers = {name: Buffer(4, np.float32) for name in "abc"}
+    frame = [host(produce), device(first), device(second, gpu=1), host(consume)]
+    with bench(Workload(buffers, frame), "peer", backend, listening=False) as run:
+        run.loop.first_frame()
+        fake.calls.clear()
+        run.loop.frame(1)
+        calls = [(call[0], *call[-2:]) if call[0].startswith("mem") else call[:2] for call in fake.calls]
+    one, two = (gpu.stream.ptr for gpu in backend.gpus)
+    assert calls == [
+        ("produce", 0),
+        ("memcpyAsync", 1, one),
+        ("first", 0),
+        ("wait_event", two),
+        ("memcpyPeerAsync", 16, two),
+        ("setDevice", 1),
+        ("second", 1),
+        ("setDevice", 0),
+        ("memcpyAsync", 2, two),
+        ("synchronize",),
+        ("consume", 0),
+    ]

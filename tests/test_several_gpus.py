@@ -14,13 +14,17 @@ from running import missing
 from several import expected, mix
 
 from advisor import Buffer, In, InOut, Out, Workload, device, host
+from advisor.devices.catalogue import load
 from advisor.devices.energy import Together
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.timeline import Recorder
+from advisor.model.machines import Machine
+from advisor.model.simulate import simulate
+from advisor.profiles.schema import Trace, WorkloadRecord
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.registry import STRATEGIES, by_name, concerning
 from advisor.strategies.schedule import Plan, StageUse, Step, Traits
 from advisor.workloads.binding import bind
 
@@ -76,12 +80,12 @@ def _told(step: Step) -> str:
 @pytest.mark.parametrize(
     ("frame", "traits", "wanted"),
     [
-        (PIPELINE, PEER, "produce +a@0 first (0@0) [1 after 0@0] b:0>1 second -c@1 |1 consume |0"),
-        (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume |0"),
-        (PIPELINE, ONE_MEMORY, "produce first (0@0) [1 after 0@0] second |1 consume |0"),
-        (SPLIT, PEER, "produce +a@0 first +b@1 second -c@0 -d@1 |0 |1 consume"),
-        (SPLIT, COPIES, "produce +a@0 first +b@1 second -c@0 -d@1 |0 |1 consume"),
-        (SPLIT, ONE_MEMORY, "produce first second |0 |1 consume"),
+        (PIPELINE, PEER, "produce +a@0 first (0@0) [1 after 0@0] b:0>1 second -c@1 |1 consume"),
+        (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume"),
+        (PIPELINE, ONE_MEMORY, "produce first (0@0) [1 after 0@0] second |1 consume"),
+        (SPLIT, PEER, "produce +a@0 first +b@1 second -c@0 -d@1 |1 |0 consume"),
+        (SPLIT, COPIES, "produce +a@0 first +b@1 second -c@0 -d@1 |1 |0 consume"),
+        (SPLIT, ONE_MEMORY, "produce first second |1 |0 consume"),
     ],
 )
 def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, wanted: str) -> None:
@@ -281,3 +285,31 @@ def test_ranges_have_their_gpu_as_category() -> None:
         run.loop.first_frame()
     seen = {stack[-1] for stack in run.ranges.seen}
     assert {"gpu0 device:first", "gpu1 device:second", "gpu1 to-device", "host:produce"} <= seen
+
+
+def _record(workload: Workload) -> WorkloadRecord:
+    bound = bind(workload)
+    return WorkloadRecord(
+        name="w",
+        file="w.py",
+        sha256="0" * 64,
+        parameters={},
+        buffers=bound.buffer_records(),
+        stages=tuple(stage.record() for stage in bound.stages),
+    )
+
+
+def test_peer_is_for_what_crosses_and_of_one_gpu_there_is_no_row() -> None:
+    split = _record(_split())
+    peer = by_name("peer")
+    assert "no GPU reads" in (peer.unsuited(split) or "")
+    one = split.model_copy(update={"stages": tuple(s.model_copy(update={"gpu": 0}) for s in split.stages)})
+    assert peer not in concerning(STRATEGIES, one)
+    assert peer in concerning(STRATEGIES, split)
+    assert concerning((peer,), one) == (peer,)
+
+
+def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
+    split = _record(_split())
+    told = simulate(split, Trace(), Machine(load("h200")))
+    assert set(told.values()) == {"the workload runs on 2 GPUs, and nothing is known of several H200 SXM"}

@@ -126,10 +126,10 @@ def test_every_strategy_gives_the_right_results_and_counts(workload: str, tmp_pa
     """The workload's own check computes each frame anew."""
     assert outcome(workload, "pageable", tmp_path, task="reference") == ReferenceRun()
     counts = set()
-    for strategy in STRATEGIES:
+    for strategy in (s for s in STRATEGIES if not s.several_gpus):
         loaded = load(FILE, workload, {})
         if reason := strategy.unsuited(loaded.record):
-            assert strategy.pipelined or strategy.several_gpus
+            assert strategy.pipelined
             assert not missing(reason, "loop", repr(loaded.record.loops[0].until))
             continue
         sample = outcome(workload, strategy.name, tmp_path, timeline=True)

@@ -79,7 +79,7 @@ def _several(workload: WorkloadRecord, machine: Machine) -> str | None:
     if workload.gpus == 1:
         return None
     known = f"nothing is known of several {machine.entry.name}"
-    return f"not predicted: the workload runs on {workload.gpus} GPUs, and {known}"
+    return f"the workload runs on {workload.gpus} GPUs, and {known}"
 
 
 def _simulated(at: Context) -> Simulated:

@@ -376,18 +376,23 @@ class _Tracker:
         return writing | kernels | (reading if mode != "in" else set())
 
     def _synchronize(self, gpus: Iterable[int]) -> None:
-        for gpu in sorted(gpus):
-            self.steps.append(Step("synchronize", gpu=gpu))
-            self._settle(gpu)
+        """The host waits for them; the last one first, which may have come after the others."""
+        done: set[int] = set()
+        for gpu in sorted(gpus, reverse=True):
+            if gpu not in done:
+                self.steps.append(Step("synchronize", gpu=gpu))
+                done |= self._settle(gpu)
 
-    def _settle(self, gpu: int) -> None:
-        """The host has waited for that GPU."""
-        self.in_flight.discard(gpu)
+    def _settle(self, gpu: int) -> set[int]:
+        """The host has waited for that GPU; those that are done with it."""
         if self.streams is None:
+            self.in_flight.clear()
             self.being_read.clear()
             self.being_written.clear()
-            return
-        self.streams.settle(gpu)
+            return {gpu}
+        done = self.streams.settle(gpu)
+        self.in_flight -= done
         for pending in (self.being_read, self.being_written):
             for name, gpus in [*pending.items()]:
-                pending[name] = gpus - {gpu}
+                pending[name] = gpus - done
+        return done

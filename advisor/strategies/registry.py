@@ -31,7 +31,8 @@ from advisor.strategies.placements.kinds import (
     ZeroCopyWriteCombined,
 )
 from advisor.strategies.placements.peers import Peer
-from advisor.strategies.schedule import obstacle, stage_uses
+from advisor.strategies.planning import plan
+from advisor.strategies.schedule import Traits, obstacle, stage_uses
 
 AnyStrategy = TypeVar("AnyStrategy")
 
@@ -60,6 +61,8 @@ class Strategy:
         """Why the workload cannot be run under it, or None."""
         if self.several_gpus and workload.gpus == 1:
             return "the workload runs on one GPU"
+        if self.several_gpus and not _crosses(workload):
+            return "no GPU reads what another one makes, so that nothing differs from `pinned`"
         return obstacle(stage_uses(workload, "frame")) if self.pipelined else None
 
     def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
@@ -94,6 +97,13 @@ def sides(workload: WorkloadRecord) -> dict[str, set[Side]]:
     for name in found.keys() & (lengths | {loop.until for loop in workload.loops}):
         found[name].add("host")
     return found
+
+
+def _crosses(workload: WorkloadRecord) -> bool:
+    """Some GPU reads what another one makes."""
+    traits = dict.fromkeys((buffer.name for buffer in workload.buffers), Traits(moves="copies", peer=True))
+    made = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    return any(step.action == "to-peer" for step in (*made.setup, *made.first, *made.steady))
 
 
 def gpus_of(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[int, ...]:

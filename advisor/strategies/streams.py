@@ -33,6 +33,8 @@ class Streams:
     uses: defaultdict[Memory, list[_Use]] = field(default_factory=lambda: defaultdict(list))
     after: dict[tuple[int, int], int] = field(default_factory=dict)
     """For a GPU and another: the last step of the other that its stream has waited for."""
+    last: dict[int, int] = field(default_factory=dict)
+    """The last step of each GPU."""
     marks: dict[int, int] = field(default_factory=dict)
     """Steps behind which there is a mark, and its number."""
 
@@ -46,6 +48,7 @@ class Streams:
             self.after[step.gpu, other] = last
             steps.append(Step("order", str(number), gpu=step.gpu, source=other))
         steps.append(step)
+        self.last[step.gpu] = len(steps) - 1
         for memory in reads:
             self.uses[memory].append(_Use(step.gpu, len(steps) - 1, wrote=False))
         for memory in writes:
@@ -61,10 +64,15 @@ class Streams:
                     found[use.gpu] = max(use.at, found.get(use.gpu, -1))
         return found
 
-    def settle(self, gpu: int) -> None:
-        """The host has waited for that GPU."""
+    def settle(self, gpu: int) -> set[int]:
+        """The host has waited for that GPU: which are done with it, those among them whose last step it came
+        after."""
+        done = {gpu} | {
+            other for other, last in self.last.items() if self.after.get((gpu, other), -1) >= last
+        }
         for memory, uses in self.uses.items():
-            self.uses[memory] = [use for use in uses if use.gpu != gpu]
+            self.uses[memory] = [use for use in uses if use.gpu not in done]
+        return done
 
     def marked(self, steps: list[Step]) -> list[Step]:
         """The steps with their marks, after which none of them is waited for any more."""
@@ -75,6 +83,7 @@ class Streams:
                 found.append(Step("mark", str(self.marks[at]), gpu=step.gpu))
         self.uses.clear()
         self.after.clear()
+        self.last.clear()
         self.marks.clear()
         return found
 

@@ -190,6 +190,5 @@ def _pipeline(made: Stand, backend: Backend) -> Callable[[], None]:
         runtime.memcpyAsync(target, result.device_pointer, nbytes, runtime.memcpyDeviceToHost, second.ptr)
         second.synchronize()
         consume(result.host)
-        first.synchronize()
 
     return frame
