@@ -23,7 +23,7 @@ test:  ## All tests that need no GPU (layers, golden reports and browser among t
 	$(PYTHON) -m pytest
 
 fuzz:  ## Damaged files, 100,000 of them; the other property tests with new examples each time
-	ADVISOR_FUZZ=12500 $(PYTHON) -m pytest --hypothesis-profile=fuzz tests/test_fuzzed_files.py
+	ADVISOR_FUZZ=100000 ADVISOR_FUZZ_FIRST=$$(date +%s) $(PYTHON) -m pytest tests/test_fuzzed_files.py
 	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 faults:  ## The matrix of faults through the real command line, as a table

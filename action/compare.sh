@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# Compares the profile with the baseline. Writes code and outcome to $GITHUB_OUTPUT and always ends well;
-# gate.sh gives the exit code to the job.
+# Compares with the stored baseline, if there is one; else runs both versions of the workload, the base commit's
+# and this checkout's, side by side. Writes code and outcome to $GITHUB_OUTPUT and always ends well; gate.sh gives
+# the exit code to the job.
 set -euo pipefail
+# shellcheck source=action/running.sh
+. "$(dirname "${BASH_SOURCE[0]}")/running.sh"
+
+# Of the options of `advisor profile`, those that `advisor compare --run` has too.
+shared='^--(set|gpu|no-gpu|indifference|max-seconds|timeout|seed|numa|target)(=|$)'
 
 give() {
     printf 'code=%s\noutcome=%s\n' "$1" "$2" >>"$GITHUB_OUTPUT"
@@ -20,11 +26,13 @@ while IFS= read -r line; do
     [ -n "$line" ] && strategies+=(--strategy "$line")
 done <<<"${ADVISOR_STRATEGIES:-}"
 
-if [ -z "${ADVISOR_BASELINE:-}" ]; then
+if [ -z "${ADVISOR_BASELINE:-}" ] && [ -z "${ADVISOR_BASE:-}" ]; then
+    problem="${ADVISOR_BASE_PROBLEM:-this is no pull request: set the input against to a revision, or baseline to a profile.json}"
     if [ "${#gates[@]}" -gt 0 ]; then
-        echo "::error::fail-if needs a baseline. Set the input baseline to a profile.json." >&2
+        echo "::error::fail-if needs something to compare with, and $problem." >&2
         give 2 failed
     fi
+    if [ -n "${ADVISOR_BASE_PROBLEM:-}" ]; then echo "::warning::Nothing was compared: $problem." >&2; fi
     give 0 ungated
 fi
 if [ "$ADVISOR_PROFILE_CODE" != 0 ] || [ ! -f "$ADVISOR_OUT/profile.json" ]; then
@@ -37,7 +45,13 @@ strict=()
 code=0
 messages="$(mktemp)"
 trap 'rm -f "$messages"' EXIT
-advisor compare "$ADVISOR_BASELINE" "$ADVISOR_OUT/profile.json" --out "$ADVISOR_OUT" \
+if [ -n "${ADVISOR_BASELINE:-}" ]; then
+    compared=(advisor compare "$ADVISOR_BASELINE" "$ADVISOR_OUT/profile.json")
+else
+    read_options "${ADVISOR_OPTIONS:-}" "$shared"
+    compared=(without_tokens advisor compare --run "$ADVISOR_WORKLOAD" --against "$ADVISOR_BASE" ${options[@]+"${options[@]}"})
+fi
+"${compared[@]}" --out "$ADVISOR_OUT" \
     ${strategies[@]+"${strategies[@]}"} ${gates[@]+"${gates[@]}"} ${strict[@]+"${strict[@]}"} 2>"$messages" || code=$?
 cat "$messages" >&2
 if [ "$code" != 0 ]; then

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.version import __version__
 
 if TYPE_CHECKING:
-    from advisor.api import Comparison, Profile, compare, load, profile
+    from advisor.api import Comparison, Profile, VersionComparison, compare, compare_versions, load, profile
     from advisor.errors import AdvisorError
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
     from advisor.workloads.kernels.calls import kernel
@@ -23,7 +23,10 @@ _HOME = {
         ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"),
         "advisor.workloads.definition",
     ),
-    **dict.fromkeys(("Comparison", "Profile", "compare", "load", "profile"), "advisor.api"),
+    **dict.fromkeys(
+        ("Comparison", "Profile", "VersionComparison", "compare", "compare_versions", "load", "profile"),
+        "advisor.api",
+    ),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels.calls",
     "repeat": "advisor.workloads.loops",
@@ -37,9 +40,11 @@ __all__ = [
     "InOut",
     "Out",
     "Profile",
+    "VersionComparison",
     "Workload",
     "__version__",
     "compare",
+    "compare_versions",
     "device",
     "host",
     "kernel",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, get_type_hints
 
@@ -16,14 +17,22 @@ from typing_extensions import Unpack
 from advisor import configuration, pipeline
 from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
+from advisor.measure import namespaces, revisions
 from advisor.measure.backends.choosing import choose_backend
+from advisor.measure.jobs import Tree
+from advisor.measure.launcher import Launcher
 from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
-from advisor.measure.progress import make_progress
+from advisor.measure.progress import Progress, make_progress
+from advisor.measure.settings import Settings
+from advisor.measure.version_run import Versions
 from advisor.profiles import reading, schema
 from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
+from advisor.strategies.backend import BackendName
+from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts import comparing
+from advisor.verdicts.versions import INDIFFERENCE, Question
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
 from advisor.workloads.sources import source
@@ -59,6 +68,14 @@ class Comparison(comparing.Comparison):
         return html.notebook_cell(pages.comparison_page(self))
 
 
+class VersionComparison(comparing.VersionComparison):
+    """Two versions of the code, compared by one run."""
+
+    def _repr_html_(self) -> str:
+        """The comparison in a notebook's cell."""
+        return html.notebook_cell(pages.versions_page(self))
+
+
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
     with naming_arguments():
@@ -79,6 +96,92 @@ def compare(
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
 
 
+def compare_versions(
+    base: Path | str,
+    head: Path | str | None = None,
+    parameters: Mapping[str, Value] | None = None,
+    *,
+    against: str | None = None,
+    anyway: bool = False,
+    **arguments: Unpack[Arguments],
+) -> VersionComparison:
+    """Runs two versions of a workload and compares them, as `advisor compare --run` does.
+
+    base, head: two files, each "FILE" or "FILE::NAME"; or one file, whose working tree is HEAD and which at
+    the revision `against` is BASE (by default the merge base with the remote's default branch). `strategies`
+    take part beside the baseline and the recommended one. Raises `AdvisorError` as the command does.
+    """
+    _require_no_import()
+    given = {"parameters": _assignments(parameters or {}), **arguments}
+    with naming_arguments():
+        said = configuration.arguments(workload=str(base if head is None else head), **given)
+        found = configuration.places(said)
+        asked = configuration.merged(found)
+        backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
+        with make_progress(quiet=asked.quiet) as progress:
+            return run_versions(found, backend, progress, base, head, against=against, anyway=anyway)
+
+
+def run_versions(
+    found: Sequence[Said],
+    backend: BackendName,
+    progress: Progress,
+    base: Path | str,
+    head: Path | str | None,
+    *,
+    against: str | None = None,
+    limits: Sequence[float] = (),
+    anyway: bool = False,
+    command: str = "",
+    began: float | None = None,
+    launcher: Launcher | None = None,
+) -> VersionComparison:
+    """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner."""
+    asked = configuration.merged(found)
+    made = configuration.make_settings(found, backend=backend, command=command)
+    begin = time.monotonic() if began is None else began
+    named = asked.strategies
+    fewer = choose((BASELINE, *named)) if backend == "cpu" else STRATEGIES
+    made = replace(made, strategies=fewer, began=begin)
+    question = Question(tuple(limits), asked.indifference or INDIFFERENCE)
+    with _sides(made, base, head, against) as (before, now, told, note):
+        versions = Versions(before, now, named, question)
+        made_of = pipeline.compare_versions(
+            versions, told, progress, anyway=anyway, launcher=launcher, note=note
+        )
+    return VersionComparison(**{part.name: getattr(made_of, part.name) for part in fields(made_of)})
+
+
+@contextmanager
+def _sides(
+    made: Settings, base: Path | str, head: Path | str | None, against: str | None
+) -> Iterator[tuple[Settings, Settings, tuple[str, str], str]]:
+    """The settings of BASE and of HEAD, what the two are, and a note on HEAD."""
+    file, name = configuration.file_and_name(str(base))
+    if head is not None:
+        if against is not None:
+            raise UsageError(
+                "--against names a revision of one file, but two files were given",
+                next_step="Give one file, or omit --against.",
+            )
+        earlier = replace(made, file=file.absolute(), workload=name)
+        now = replace(made, file=made.file.absolute())
+        yield earlier, now, (str(base), str(head)), ""
+        return
+    repository = revisions.repository(file)
+    chosen = revisions.base_of(repository, against)
+    with revisions.checkout(repository, chosen) as folder:
+        tree = Tree(
+            user=str(repository.top),
+            checkout=str(folder),
+            folder=str(namespaces.same_folder(repository.top, folder)),
+        )
+        earlier = replace(made, file=folder / repository.file, workload=name, tree=tree)
+        now = replace(made, file=file.absolute())
+        told = (f"{repository.file} at {chosen.told}", f"{repository.file} in the working tree")
+        yield earlier, now, told, revisions.dirty(repository)
+
+
 class Arguments(TypedDict, total=False):
     """What `profile` takes by name: the options of `advisor profile` that a program has a use for.
 
@@ -89,7 +192,9 @@ class Arguments(TypedDict, total=False):
     placement: Mapping[str, str] | None
     search: str
     targets: str | Sequence[str]
+    target_os: str
     gpu: int | None
+    gpus: str
     no_gpu: bool
     objective: str | None
     indifference: str | float | None
@@ -128,12 +233,14 @@ def profile(
         said = configuration.arguments(workload=str(target), **given)
         found = configuration.places(said)
         asked = configuration.merged(found)
-        backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
+        backend = choose_backend(asked.first_gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
         made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
         with make_progress(quiet=asked.quiet) as progress:
             return Profile.of(pipeline.profile(made, progress, keep_in=folder))
 
 
+_OWN = {"anyway": "anyway", "against": "against"}
+"""Options of `advisor compare` that `advisor.profile` does not have."""
 _OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")
 
 
@@ -150,7 +257,7 @@ def naming_arguments() -> Iterator[None]:
 
 def _as_argument(found: re.Match[str]) -> str:
     key, name, value, plain = found.groups()
-    arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | {"anyway": "anyway"}
+    arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | _OWN
     if key == "set":
         return f'parameters={{"{name}": {value}}}' if name else "parameters"
     if key == "rule" and name:
@@ -159,7 +266,7 @@ def _as_argument(found: re.Match[str]) -> str:
         return f'placement={{"{name}": "{value}"}}'
     if key not in arguments:
         return found[0]
-    switch = key == "anyway" or OPTIONS[arguments[key]].default is False
+    switch = key == "anyway" or (key not in _OWN and OPTIONS[arguments[key]].default is False)
     given = "True" if switch else plain
     return arguments[key] + (f"={given}" if given else "")
 

@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
+from advisor.devices.systems import System, default_targets, under
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
@@ -197,15 +197,16 @@ def make_settings(
     if asked.placement and not script:
         strategies += mixes.asked(asked.placement, strategies if asked.strategies else strategies[:1])
     with _told_of(found, "targets"):
-        default = DEFAULT_TARGETS if backend == "cpu" else ()
-        targets = load_targets(asked.targets or default)
+        default = default_targets(asked.target_os) if backend == "cpu" else ()
+        targets = load_targets(asked.targets or default, asked.target_os)
     return Settings(
         file=file,
         workload=name,
         arguments=asked.arguments if script else None,
         assignments=parse_assignments(asked.parameters),
         backend=backend,
-        gpu=asked.gpu or 0,
+        gpu=asked.first_gpu or 0,
+        gpus=_different(asked),
         strategies=strategies,
         targets=targets,
         rounds=asked.rounds,
@@ -224,6 +225,18 @@ def make_settings(
         nsys=asked.nsys,
         keep_reports=asked.keep_nsys,
     )
+
+
+def _different(asked: Options) -> tuple[int, ...]:
+    """The GPUs of --gpus. Raises `UsageError` for one named twice, and beside --gpu."""
+    gpus = asked.chosen_gpus
+    if gpus and asked.gpu is not None:
+        raise UsageError("--gpu and --gpus contradict each other", next_step="Omit --gpu.")
+    if len(set(gpus)) < len(gpus):
+        raise UsageError(
+            f"--gpus {asked.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
+        )
+    return gpus
 
 
 def _search(found: Sequence[Said], asked: Options) -> SearchMode:
@@ -259,15 +272,16 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
     return Path(file), name or None
 
 
-def load_targets(names: Sequence[str]) -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once; names may be separated by commas.
+def load_targets(names: Sequence[str], system: System = "linux") -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries of these names or files, each once, with that operating system; names may be
+    separated by commas.
 
     Raises `UsageError` or `FileProblem`.
     """
     each = (
         part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
     )
-    return tuple(load_device(name) for name in dict.fromkeys(each))
+    return tuple(under(load_device(name), system) for name in dict.fromkeys(each))
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
+from advisor.measure.commits import commit_of
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description, Job
 from advisor.measure.launcher import Launcher, ProcessLauncher
@@ -29,6 +30,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.runner import Hope, Run, job_of, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
+from advisor.measure.version_run import Both, Versions, run_versions
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
@@ -37,7 +39,7 @@ from advisor.profiles import secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
-from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Tool
+from advisor.profiles.schema import Commit, Measured, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
@@ -48,7 +50,16 @@ from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strat
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, shared
 from advisor.strategies.spaces import MOST_EXHAUSTIVE
 from advisor.verdicts import scripts
+from advisor.verdicts.comparing.versions import (
+    VersionComparison,
+    VersionRun,
+    differences,
+    require_same_frames,
+)
+from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
+from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import by_time
+from advisor.verdicts.versions import BASE, HEAD, changes
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
@@ -61,6 +72,7 @@ class Begun:
 
     environment: Environment
     created: str
+    commit: Commit | None = None
 
 
 def profile(
@@ -78,7 +90,8 @@ def profile(
     """
     if settings.began is None:
         settings = replace(settings, began=time.monotonic())
-    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    begun = Begun(environment(), now, commit_of(settings.file))
     partial = keep_in / PARTIAL
     with scratch() as folder, _launching(settings, launcher) as launch:
         measured = run(
@@ -89,9 +102,7 @@ def profile(
             keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
             accept=lambda description: _require(settings, description),
             hope=lambda so_far: _hope(_assembled(settings, so_far, begun), settings),
-            promising=lambda so_far, asked: _promising(
-                _assembled(settings, so_far, begun), [s for s in settings.strategies if s.name in asked]
-            ),
+            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), settings, asked),
         )
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
@@ -100,6 +111,73 @@ def profile(
             complete = _traced(complete, _with_found(settings, complete), progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
+
+
+def compare_versions(
+    asked: Versions,
+    told: tuple[str, str],
+    progress: Progress,
+    *,
+    anyway: bool = False,
+    launcher: Launcher | None = None,
+    note: str = "",
+) -> VersionComparison:
+    """Runs BASE and HEAD and says what differs. told: what the two are, in words, to which `note` adds.
+
+    Raises `AdvisorError` where one of them cannot be run, or frames do different work (but for `anyway`).
+    """
+    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+
+    def accept(head: Description, base: Description) -> None:
+        _require(asked.head, head)
+        if not anyway:
+            require_same_frames(base.workload, head.workload)
+
+    def recommended(so_far: Run) -> str | None:
+        found = recommend(_assembled(asked.head, so_far, begun))
+        return found.strategy if found and so_far.description.device.kind == "cuda" else None
+
+    with scratch() as folder, _launching(asked.head, launcher) as launch:
+        both = run_versions(
+            asked,
+            launch,
+            progress,
+            folder,
+            accept=accept,
+            promising=lambda settings, so_far, asked: _promising(
+                _assembled(settings, so_far, begun), settings, asked
+            ),
+            recommended=recommended,
+        )
+    sides = ((asked.base, both.base), (asked.head, both.head))
+    base, head = (_concluded_version(settings, found, begun) for settings, found in sides)
+    notes = (
+        *filter(None, (note,)),
+        *differences(*(side.description.workload for side in (both.base, both.head))),
+    )
+    return comparing_versions(base, head, _version_run(both, asked, told, notes))
+
+
+def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
+    complete = _assembled(settings, found, _ended(begun, found, settings))
+    hidden = anonymous(complete, include_host=settings.include_host)
+    return _published(conclude(hidden, settings.targets), settings)
+
+
+def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:
+    """What the final of two versions said."""
+    final, judged = both.final, both.final.judged()
+    steps = final.steps()
+    return VersionRun(
+        judged=judged,
+        question=asked.question,
+        rows={name: (final.row(BASE, name), final.row(HEAD, name)) for name in final.entry.strategies},
+        changes={name: changes(steps, final.entry, name) for name in judged.ratios},
+        versions=told,
+        apart=final.why_apart,
+        left={name: problem.message for name, problem in final.held.left.items()},
+        notes=notes,
+    )
 
 
 def _keep(profile: Profile, partial: Path) -> None:
@@ -142,14 +220,13 @@ def _like(profile: Profile) -> CatalogueEntry | None:
     return entry_of(profile.device) or next(like_it, None)
 
 
-def _promising(profile: Profile, asked: Sequence[AnyStrategy]) -> list[str]:
+def _promising(profile: Profile, settings: Settings, asked: Sequence[str]) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
     target = _like(profile)
-    placing = [strategy for strategy in asked if isinstance(strategy, Strategy)]
+    placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in asked]
     predicted = predict(profile, target, placing).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
-    every = [strategy.name for strategy in asked]
-    return sorted(every, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
+    return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
 
 def _hope(profile: Profile, settings: Settings) -> Hope:
@@ -225,6 +302,7 @@ def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
         tool=Tool(version=__version__),
         created=begun.created,
         command=settings.command,
+        commit=begun.commit,
         environment=begun.environment.model_copy(
             update={"packages": description.packages, "gpu": description.gpu}
         ),

@@ -88,8 +88,7 @@
     const rows = [...document.querySelectorAll("[data-names]")];
     const label = make("label", "Show strategies ", "comfort filter");
     const input = make("input", "");
-    input.type = "search";
-    input.placeholder = "all, or part of a name";
+    Object.assign(input, { type: "search", placeholder: "all, or part of a name" });
     input.addEventListener("input", () => {
       const wanted = input.value.trim().toLowerCase();
       rows.forEach((row) => { row.hidden = !row.dataset.names.toLowerCase().includes(wanted); });
@@ -198,10 +197,10 @@
   }
 
   function bets(all, found) {
-    return "Predicted: " + found.map(({ device, chosen, gain }) => {
+    return "Predicted, by the likely times alone: " + found.map(({ device, chosen, gain }) => {
       if (chosen === null) return `no strategy fits the memory budget on ${device}`;
       const against = gain === null || chosen === all.baseline ? "" : ` (gain ${gain.toPrecision(3)}×)`;
-      return `likely ${chosen} on ${device}${against}`;
+      return `${chosen} on ${device}${against}`;
     }).join("; ");
   }
 
@@ -247,10 +246,7 @@
     const told = make("output", "", "headline");
     Object.keys(all.objectives).forEach((name) => select.append(make("option", name)));
     if (all.objective in all.objectives) select.value = all.objective;
-    input.type = "number";
-    input.min = 0;
-    input.step = "any";
-    input.placeholder = "none";
+    Object.assign(input, { type: "number", min: 0, step: "any", placeholder: "none" });
     if (all.budget !== null) input.value = all.budget / 2 ** 20;
     const show = () => {
       const budget = input.value === "" ? null : Number(input.value) * 2 ** 20;

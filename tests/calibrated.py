@@ -16,7 +16,6 @@ import numpy as np
 from left_out import Array, Fit, Key, seconds_of, sheet, with_values, without_own
 from published_cases import Case
 
-from advisor.devices.catalogue import load
 from advisor.model.machines import Defaults, Machine
 from advisor.model.monte_carlo import HIGH, LOW, Values, log_triangular
 from advisor.model.simulate import WAYS, way_of
@@ -58,7 +57,7 @@ class LeftOut:
         if key not in self._defaults:
             others = [s for s in self.scores if s.device != case.device and s.source != case.source]
             self._defaults[key] = with_values(self._fitted(case), factors(others, self.fit.among))
-        return Machine(sheet(load(case.device)), self._defaults[key])
+        return Machine(sheet(case.entry), self._defaults[key])
 
     def _fitted(self, case: Case) -> Defaults:
         return without_own(self.fit.defaults_without(case.device, case.source), case.device)
@@ -69,7 +68,7 @@ class LeftOut:
         return [score for case in self.fit.cases if not case.relative for score in self._scores(case)]
 
     def _scores(self, case: Case) -> Iterable[Score]:
-        entry = sheet(load(case.device))
+        entry = sheet(case.entry)
         plain = with_values(self._fitted(case), _no_factors(self.fit.among))
         kind = next(kind for kind in KINDS if entry.memory_class in kind)
         machine = Machine(entry, plain)

@@ -79,8 +79,19 @@ class FakeCupy(types.ModuleType):
             "memcpyAsync": None,
             "memcpy2DAsync": None,
             "memGetInfo": (111, 222),
+            "setDevice": None,
+            "deviceCanAccessPeer": 1,
+            "deviceEnablePeerAccess": None,
+            "memcpyPeerAsync": None,
         }
         calls = {name: self._record(name, result) for name, result in results.items()}
+        record = calls["setDevice"]
+
+        def set_device(index: int) -> None:
+            record(index)
+            self.current_device = index
+
+        calls["setDevice"] = set_device
         numbers = {
             "memcpyHostToDevice": 1,
             "memcpyDeviceToHost": 2,

@@ -7,7 +7,7 @@ import mmap
 import time
 import types
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -101,6 +101,8 @@ class FakeXp:
         function = getattr(np, name)
 
         def launch(*arguments: Any, **keywords: Any) -> None:
+            arrays = [a for a in (*arguments, *keywords.values()) if isinstance(a, DeviceArray)]
+            assert all(a._backend is self._backend for a in arrays), "an array of another GPU"
             plain = [_plain(a) for a in arguments]
             named = {key: _plain(value) for key, value in keywords.items()}
             self._backend.submit("kernel", lambda: function(*plain, **named))
@@ -136,10 +138,10 @@ class FakeStream:
         self.lazy = lazy
         self.seconds = 0.0
         self.queue: deque[Work] = deque()
-        self._backend = backend
+        self.gpu = backend
 
     def synchronize(self) -> None:
-        self._backend.synchronize()
+        self.gpu.synchronize()
 
     def step(self) -> bool:
         """Does the next thing unless it has to wait for another stream."""
@@ -183,8 +185,13 @@ class RecordingBackend:
         broken_after: bool = False,
         copy_seconds: float = 0.0,
         kernel_seconds: float = 0.0,
+        gpus: int = 1,
+        peers: bool = True,
+        beside: RecordingBackend | None = None,
     ) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.owners: dict[int, int] = {}
+        """The GPU of each piece of device memory."""
         self.live: dict[int, tuple[str, int]] = {}
         self.requested: Counter[str] = Counter()
         self.left: str | None = None
@@ -201,8 +208,17 @@ class RecordingBackend:
         self._memory: list[Any] = []
         self._freed: set[int] = set()
         self._streams: list[FakeStream] = []
+        self._count, self.peers, self.reached = gpus, peers, set[int]()
+        self.number, self.gpus = 0, (self,)
+        self.first, self.active = self, 0
+        if beside is not None:  # one machine: memory, calls and streams are known to all of its GPUs
+            self.first = beside
+            self.number = len(beside.gpus)
+            self.calls, self.live, self._memory = beside.calls, beside.live, beside._memory
+            self._freed, self._streams, self.requested = beside._freed, beside._streams, beside.requested
         self.xp: Any = FakeXp(self)
-        self.stream: Any = self._stream("main", lazy=self._haste in ("lazy", "lazy kernels"))
+        name = f"main{self.number}" if self.number else "main"
+        self.stream: Any = self._stream(name, lazy=self._haste in ("lazy", "lazy kernels"))
         self._default: FakeStream | None = None
 
     # What tests ask
@@ -220,6 +236,52 @@ class RecordingBackend:
     def device(self) -> Device:
         return self._device
 
+    def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
+        assert count <= self._count, "there are no more"
+        while len(self.gpus) < count:
+            made = RecordingBackend(
+                device=self._device,
+                haste=self._haste,
+                copy_seconds=self._cost["copy"],
+                kernel_seconds=self._cost["kernel"],
+                peers=self.peers,
+                beside=self,
+            )
+            everyone = (*self.gpus, made)
+            for gpu in everyone:
+                gpu.gpus = everyone
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        before, self.first.active = self.first.active, self.number
+        yield
+        self.first.active = before
+
+    def enter(self) -> None:
+        self.first.active = self.number
+
+    def leave(self) -> None:
+        self.first.active = 0
+
+    def reach_peers(self, gpus: Sequence[int]) -> None:
+        self.reached |= set(gpus) - {self.number} if self.peers else set()
+
+    def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
+        self._call("copy_from_peer", self.number, source_gpu, span.width * span.height)
+        for pointer, owner in ((target, self.number), (source, source_gpu)):
+            kind, size = self.live[pointer & ~ON_DEVICE]
+            assert (kind, self.owner(pointer)) == ("device", owner), "memory of another GPU"
+            assert span.end <= size
+        moves = [
+            (target & ~ON_DEVICE, source & ~ON_DEVICE, span.offset + row * span.pitch)
+            for row in range(span.height)
+        ]
+        self.submit("copy", lambda: [ctypes.memmove(t + at, s + at, span.width) for t, s, at in moves])
+
+    def owner(self, pointer: int) -> int:
+        """The GPU that device memory was taken on."""
+        return self.first.owners[pointer & ~ON_DEVICE]
+
     def environment(self) -> dict[str, str | int | float]:
         return {"cuda_runtime": "13.0"}
 
@@ -228,7 +290,9 @@ class RecordingBackend:
 
     def malloc(self, nbytes: int) -> int:
         self._call("malloc", nbytes)
-        return self._allocate("device", nbytes) | ON_DEVICE
+        pointer = self._allocate("device", nbytes)
+        self.first.owners[pointer] = self.number
+        return pointer | ON_DEVICE
 
     def free(self, pointer: int) -> None:
         self._release("free", pointer, {"device", "managed"})
@@ -302,8 +366,11 @@ class RecordingBackend:
         self.submit("migration", lambda: None)
 
     def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
-        self._call("advise", pointer, nbytes, hint)
-        assert self.live[pointer] == ("managed", nbytes)
+        self._call("advise", *([self.number] if self.number else []), pointer, nbytes, hint)
+        assert any(
+            kind == "managed" and at <= pointer and pointer + nbytes <= at + size
+            for at, (kind, size) in self.live.items()
+        )
 
     def host_device_pointer(self, pointer: int) -> int:
         self._call("host_device_pointer", pointer)
@@ -345,7 +412,7 @@ class RecordingBackend:
         return DeviceArray(self, pointer, memory)
 
     def synchronize(self) -> None:
-        self._call("synchronize")
+        self._call("synchronize", *([self.number] if self.number else []))
         self.stream.force()
         self._progress()
 
@@ -365,6 +432,7 @@ class RecordingBackend:
 
     def _mark(self, stream: Any) -> Mark:
         mark = Mark(stream or self.stream)
+        assert mark.stream.gpu is self, "an event is of another GPU than the stream"
 
         def reach() -> None:
             mark.reached, mark.seconds = True, mark.stream.seconds
@@ -382,6 +450,7 @@ class RecordingBackend:
         self._call("hold", seconds)
 
     def order(self, stream: FakeStream, mark: Mark) -> None:
+        assert stream.gpu is self
         assert not mark.used_again, "it stands behind other work by now"
         self._call("order", stream.name, mark.stream.name)
         stream.queue.append(Work(lambda: None, after=mark))
@@ -414,7 +483,8 @@ class RecordingBackend:
     def submit(self, what: str, work: Callable[[], object], stream: FakeStream | None = None) -> None:
         """Puts work on a stream, the main one unless another is named."""
         if what == "kernel":
-            self._call("kernel")
+            self._call("kernel", *([self.number] if self.number else []))
+            assert self.first.active == self.number, "cudaErrorInvalidResourceHandle: another GPU is current"
         (stream or self.stream).queue.append(Work(work, self._cost.get(what, 0.0)))
         self._progress()
 
@@ -456,6 +526,7 @@ class RecordingBackend:
             assert self._device.attributes.get("pageable_memory_access"), "the device cannot reach it"
             return
         kind, size = self.live[key]
+        assert kind != "device" or self.owner(pointer) == self.number, "memory of another GPU"
         assert nbytes == size, "another size than was allocated"
         assert bool(pointer & ON_DEVICE) == (kind != "managed"), "a host address where the device's belongs"
         assert kind not in ("pinned", "registered"), "not mapped"
@@ -473,8 +544,8 @@ class FakeRanges:
     def depth(self) -> int:
         return len(self.stack)
 
-    def attributes(self, message: str) -> str:
-        return message
+    def attributes(self, message: str, category: str | None = None) -> str:
+        return message if category is None else f"{category} {message}"
 
     def push(self, attributes: Any) -> None:
         self.stack.append(attributes)

@@ -36,6 +36,8 @@ SMALL: dict[str, tuple[str, ...]] = {
     "streaming": ("width=64", "height=48"),
     "strided_reads": ("records=300", "fields=5"),
     "texture_sampling": ("width=64", "height=32"),
+    "two_gpus_pipeline": ("n=1000",),
+    "two_gpus_split": ("n=1000",),
     "weights_reuse": ("outputs=30", "inputs=20"),
     "embedding_lookup": ("rows=300", "batch=4", "hidden=32", "updates=5"),
     "detector": ("width=80", "height=60", "boxes=8"),

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from published_cases import Case, timed
 
-from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.entries import Figure as DeviceFigure
 from advisor.model.machines import Default, Defaults, Machine, defaults
@@ -141,7 +140,7 @@ class Fit:
 
     def _of(self, case: Case) -> Iterable[Observed]:
         columns = {key: n + 1 for n, key in enumerate(self.keys)}
-        machine = Varied(sheet(load(case.device)), self.among, columns=columns)
+        machine = Varied(sheet(case.entry), self.among, columns=columns)
         seconds = seconds_of(case, machine)
         figures = [f for f in case.figures if f.strategy in seconds]
         logs = np.log([seconds[f.strategy][: len(self.keys) + 1] for f in figures])

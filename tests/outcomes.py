@@ -10,7 +10,6 @@ import numpy as np
 from left_out import simulated
 from published_cases import Case, Figure, timed
 
-from advisor.devices.catalogue import load
 from advisor.model.machines import Machine, shares_memory
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated
@@ -43,7 +42,7 @@ class Outcome:
 
 def outcome(case: Case, machine: Machine | None = None) -> Outcome:
     """The case on its device as the catalogue has it, or on another form of it."""
-    machine = machine or Machine(load(case.device))
+    machine = machine or Machine(case.entry)
     found = {n: (s, timed(s, case)) for n, s in simulated(case, machine).items()}
     rows = [_row(name, *pair) for name, pair in found.items()]
     choice = recommend_predicted(rows, {n: seconds[1:] for n, (_, seconds) in found.items()})
@@ -84,7 +83,10 @@ def _near_best(found: Outcome, strategy: str | None) -> bool:
     return chosen.ends[0] <= NEAR * best.ends[1]
 
 
-RULE = {True: ("managed", "zero-copy", "system", "pinned"), False: ("pinned", "managed-prefetch", "pageable")}
+RULE = {
+    True: ("managed", "zero-copy", "system", "pinned"),
+    False: ("pinned", "managed-prefetch", "pageable", "zero-copy"),
+}
 SMALL = 1 << 18
 """Bytes of all buffers of a frame."""
 
@@ -92,7 +94,7 @@ SMALL = 1 << 18
 def by_the_rule(found: Outcome) -> str:
     """What three lines would choose: managed where there is one memory; on cards zero-copy for the smallest
     sizes, else pinned. Of what was published, in that order."""
-    entry = load(found.case.device)
+    entry = found.case.entry
     small = sum(b.bytes for b in found.case.profile.workload.buffers) <= SMALL
     shared = shares_memory(entry)
     order = ("zero-copy", *RULE[False]) if small and not shared else RULE[shared]

@@ -9,6 +9,8 @@ from pathlib import Path
 import builders
 
 from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
+from advisor.devices.systems import System, under
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated
@@ -71,6 +73,12 @@ class Case:
     relative: bool = False
     first_frames: bool = False
     """Of a run of few frames."""
+    system: System = "linux"
+
+    @property
+    def entry(self) -> CatalogueEntry:
+        """The device as the catalogue has it, with the operating system."""
+        return under(load(self.device), self.system)
 
 
 @dataclass
@@ -188,15 +196,26 @@ def vector_streamed(size: float) -> Profile:
     )
 
 
-def touched(size: float, mode: AccessMode, passes: float | None = None) -> Profile:
+def touched(
+    size: float, mode: AccessMode, passes: float | None = None, access: StageWork | None = None
+) -> Profile:
     """The host writes a buffer, one kernel reads, writes or changes it in place, the host reads it."""
     return (
         _Builder(size)
         .stage("init", "host", a="out")
         .stage("kernel", "device", passes=passes, a=mode)
-        .stage("access", "host", a="in")
+        .stage("access", "host", work=access, a="in")
         .profile()
     )
+
+
+def row_of_a_state(row: float, size: float) -> Profile:
+    """The host writes one row of a state that a kernel reads as a whole."""
+    made = _Builder(size).stage("write", "host", state="out").stage("read", "device", state="in").profile()
+    assert made.traffic is not None
+    written = made.traffic.traffic[0].model_copy(update={"bytes_read": 0.0, "bytes_written": row})
+    traffic = made.traffic.model_copy(update={"traffic": (written, *made.traffic.traffic[1:])})
+    return made.model_copy(update={"traffic": traffic})
 
 
 def timed(simulated: Simulated, case: Case) -> Values:

@@ -33,6 +33,7 @@ if [ -f "$ADVISOR_TEST/made.json" ]; then
     mkdir -p "$ADVISOR_OUT"
     cp "$ADVISOR_TEST/made.json" "$ADVISOR_OUT/profile.json"
 fi
+env >"$ADVISOR_TEST/environment"
 exit "${ADVISOR_TEST_CODE:-0}"
 """
 GH = """#!/usr/bin/env bash
@@ -62,7 +63,9 @@ class Job:
         (self.root / name).parent.mkdir(exist_ok=True)
         made.save(self.root / name)
 
-    def __call__(self, part: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, part: str, folder: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         output = self.root / "output"
         output.write_text("", encoding="utf-8")
         given = {
@@ -74,7 +77,7 @@ class Job:
         }
         ended = subprocess.run(
             ["bash", str(REPOSITORY / "action" / f"{part}.sh")],
-            cwd=self.root,
+            cwd=folder or self.root,
             env=environment(**given),
             capture_output=True,
             text=True,
@@ -96,7 +99,10 @@ def job(tmp_path: Path) -> Job:
 def test_the_action_has_its_parts_and_runs_only_what_is_there() -> None:
     assert ACTION["runs"]["using"] == COMMENT["runs"]["using"] == "composite"
     scripts = {name for step in STEPS.values() for name in re.findall(r"(\w+\.sh)", step.get("run", ""))}
-    assert scripts == {path.name for path in (REPOSITORY / "action").glob("*.sh")}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (REPOSITORY / "action").glob("*.sh")}
+    shared = {name for text in texts.values() for name in re.findall(r"^\. .*/(\w+\.sh)", text, re.MULTILINE)}
+    assert shared.isdisjoint(scripts)
+    assert scripts | shared == set(texts)
     assert all(step["shell"] == "bash" for step in STEPS.values() if "run" in step)
 
 
@@ -153,7 +159,9 @@ def example() -> dict[str, Any]:
 
 
 def test_the_example_workflow_uses_inputs_that_exist() -> None:
-    used = example()["jobs"]["advise"]["steps"][1]["with"]
+    checkout, ours = example()["jobs"]["advise"]["steps"]
+    assert checkout["with"] == {"fetch-depth": 0, "persist-credentials": False}
+    used = ours["with"]
     assert set(used) <= set(ACTION["inputs"])
     assert used["fail-if"].split() == ["slower=5%", "footprint=+10%"]
 
@@ -247,12 +255,20 @@ def test_a_missing_baseline_is_no_pass(job: Job) -> None:
     assert job.outputs == {"code": "5", "outcome": "failed"}
 
 
-def test_gates_without_a_baseline_are_a_mistake_and_neither_is_fine(job: Job) -> None:
-    ended = job("compare", ADVISOR_PROFILE_CODE="0", ADVISOR_FAIL_IF="slower=5%")
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [("", "this is no pull request: set the input against"), ("it is shallow", "and it is shallow")],
+)
+def test_gates_without_anything_to_compare_with_are_a_mistake_and_neither_is_fine(
+    job: Job, problem: str, told: str
+) -> None:
+    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE_PROBLEM": problem}
+    ended = job("compare", **given, ADVISOR_FAIL_IF="slower=5%")
     assert job.outputs == {"code": "2", "outcome": "failed"}
-    assert "needs a baseline" in ended.stderr
-    job("compare", ADVISOR_PROFILE_CODE="0")
+    assert told in ended.stderr
+    ended = job("compare", **given)
     assert job.outputs == {"code": "0", "outcome": "ungated"}
+    assert ("::warning::" in ended.stderr) == bool(problem)
 
 
 @pytest.mark.parametrize(("code", "left"), [("0", False), ("3", False), ("130", True)])
@@ -270,6 +286,164 @@ def test_a_step_that_never_ended_fails_the_job(job: Job, profile_code: str, comp
     ended = job("gate", ADVISOR_PROFILE_CODE=profile_code, ADVISOR_COMPARE_CODE=compare_code)
     assert ended.returncode == 4
     assert "::error::" in ended.stderr
+
+
+@dataclass
+class Upstream:
+    """A repository with a pull request as GitHub keeps it: the branch's head, and its merge into main."""
+
+    folder: Path
+    names: dict[str, str] = field(default_factory=dict)
+
+    def git(self, *arguments: str, at: Path | None = None) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "commit.gpgsign=false"]
+        command = ["git", *who, "-c", "protocol.file.allow=always", *arguments]
+        done = subprocess.run(command, cwd=at or self.folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(self, name: str, text: str) -> None:
+        (self.folder / "w.py").write_text(text, encoding="utf-8")
+        self.git("add", ".")
+        self.git("commit", "-qm", name)
+        self.names[name] = self.git("rev-parse", "HEAD")
+
+
+WORKLOAD = (FILES / "counter.py").read_text(encoding="utf-8")
+SUM = "shown.sum()"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """main went on after the branch began; `later` came after the event, and is in the merge.
+
+    The branch shows the sum twenty times in place of once.
+    """
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    made = Upstream(tmp_path / "upstream")
+    made.folder.mkdir()
+    made.git("init", "-q", "-b", "main")
+    made.commit("fork point", WORKLOAD)
+    made.git("checkout", "-qb", "topic")
+    made.commit("head", WORKLOAD.replace(SUM, f"[{SUM} for _ in range(20)]"))
+    made.git("checkout", "-q", "main")
+    made.commit("base", f"# new\n{WORKLOAD}")
+    made.commit("later", f"# newer\n{WORKLOAD}")
+    made.git("checkout", "-q", "--detach", "main")
+    made.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
+    made.names["merge"] = made.git("rev-parse", "HEAD")
+    made.git("update-ref", "refs/pull/7/merge", "HEAD")
+    made.git("update-ref", "refs/pull/7/head", "topic")
+    made.git("branch", "-qD", "topic")
+    return made
+
+
+def cloned(upstream: Upstream, job: Job, reference: str, *depth: str) -> Path:
+    """As actions/checkout does it: an empty repository that fetches, all of it or the last commits alone."""
+    folder = job.root / "checkout"
+    folder.mkdir()
+    upstream.git("init", "-q", at=folder)
+    wanted = [f"{reference}:refs/remotes/pull/7", *([] if depth else ["refs/heads/*:refs/remotes/origin/*"])]
+    upstream.git("fetch", "-q", *depth, upstream.folder.as_uri(), *wanted, at=folder)
+    upstream.git("checkout", "-q", "--detach", "refs/remotes/pull/7", at=folder)
+    return folder
+
+
+def event(upstream: Upstream, job: Job, fork: bool = True, **changed: Any) -> str:
+    """The file of a pull_request event, with what matters of it and what an author chose."""
+    ours, theirs = {"full_name": "o/r", "fork": False}, {"full_name": "stranger/r", "fork": True}
+    head = {"ref": "topic", "sha": upstream.names["head"], "repo": theirs if fork else ours}
+    told = {
+        "action": "synchronize",
+        "number": 7,
+        "pull_request": {
+            "number": 7,
+            "title": "$(touch taken)\ncommit=0",
+            "head": head,
+            "base": {"ref": "main", "sha": upstream.names["base"], "repo": ours},
+            **changed,
+        },
+    }
+    path = job.root / "event.json"
+    path.write_text(json.dumps(told), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("fork", [False, True])
+@pytest.mark.parametrize(
+    ("reference", "expected"), [("refs/pull/7/merge", "later"), ("refs/pull/7/head", "fork point")]
+)
+def test_the_base_is_what_the_pull_request_changed(
+    job: Job, upstream: Upstream, fork: bool, reference: str, expected: str
+) -> None:
+    """Of its merge what it was merged into, newer than the event or not; of its head where it began."""
+    folder = cloned(upstream, job, reference)
+    ended = job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job, fork))
+    assert ended.returncode == 0, ended.stderr
+    assert job.outputs == {"commit": upstream.names[expected]}
+    assert not (folder / "taken").exists()
+
+
+@pytest.mark.parametrize("reference", ["refs/pull/7/merge", "refs/pull/7/head"])
+def test_a_shallow_clone_is_told_what_to_fetch(job: Job, upstream: Upstream, reference: str) -> None:
+    folder = cloned(upstream, job, reference, "--depth=1")
+    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
+    assert job.outputs["commit"] == ""
+    assert job.outputs["problem"].endswith("is shallow. Give actions/checkout the input fetch-depth: 0")
+    problem = job.outputs["problem"]
+    ended = job(
+        "compare", ADVISOR_PROFILE_CODE="0", ADVISOR_FAIL_IF="slower=5%", ADVISOR_BASE_PROBLEM=problem
+    )
+    assert "fetch-depth: 0" in ended.stderr
+    assert job.outputs == {"code": "2", "outcome": "failed"}
+
+
+def test_a_revision_that_is_asked_for_comes_before_the_events(job: Job, upstream: Upstream) -> None:
+    folder = cloned(upstream, job, "refs/pull/7/merge")
+    job("base", folder=folder, ADVISOR_AGAINST="origin/main~2", GITHUB_EVENT_PATH=event(upstream, job))
+    assert job.outputs == {"commit": upstream.names["fork point"]}
+    for wrong in ("--help", "missing", "x\ncommit=0", "$(touch taken)"):
+        assert job("base", folder=folder, ADVISOR_AGAINST=wrong).returncode == 0
+        assert job.outputs["commit"] == ""
+        assert "git knows no revision" in job.outputs["problem"]
+    assert not (folder / "taken").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"pull_request": {"base": {"sha": "--help"}}}', '{"ref": "refs/heads/main"}']
+)
+def test_without_a_pull_request_there_is_no_base_and_no_problem(
+    job: Job, upstream: Upstream, text: str
+) -> None:
+    (job.root / "event.json").write_text(text, encoding="utf-8")
+    folder = cloned(upstream, job, "refs/pull/7/merge")
+    assert job("base", folder=folder, GITHUB_EVENT_PATH=str(job.root / "event.json")).returncode == 0
+    assert job.outputs == {}
+
+
+def test_both_versions_run_with_the_options_that_they_share_and_without_tokens(job: Job) -> None:
+    job.program("advisor", STAND_IN)
+    given = {
+        "ADVISOR_PROFILE_CODE": "0",
+        "ADVISOR_BASE": "0" * 40,
+        "ADVISOR_WORKLOAD": "w.py",
+        "ADVISOR_OPTIONS": "--set n=2**10\n--rounds 10\n--no-gpu\n--max-seconds 60\n--trace nsys\n",
+        "ADVISOR_FAIL_IF": "slower=5%",
+        "ADVISOR_STRATEGIES": "pinned",
+        "ADVISOR_STRICT": "true",
+        "GITHUB_TOKEN": "t",
+        "ACTIONS_RUNTIME_TOKEN": "t",
+    }
+    job.save(profile(), "out/profile.json")
+    assert job("compare", **given).returncode == 0
+    assert job.outputs == {"code": "0", "outcome": "passed"}
+    arguments = (job.root / "arguments").read_text(encoding="utf-8").splitlines()
+    assert arguments == [
+        *("compare", "--run", "w.py", "--against", "0" * 40),
+        *("--set", "n=2**10", "--no-gpu", "--max-seconds", "60"),
+        *("--out", "out", "--strategy", "pinned", "--fail-if", "slower=5%", "--strict"),
+    ]
+    assert "TOKEN=" not in (job.root / "environment").read_text(encoding="utf-8")
 
 
 PLANTING = """#!/usr/bin/env bash
@@ -375,3 +549,27 @@ def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
     body = (job.root / "body").read_text(encoding="utf-8")
     assert body.count("\n### ") == 2
     assert len(body) < 65_536
+
+
+def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream: Upstream) -> None:
+    """All of it with the real program on the CPU: base, profile, both versions, gate, comment."""
+    folder = cloned(upstream, job, "refs/pull/7/merge")
+    before = upstream.git("status", "--porcelain", "--ignored", at=folder)
+    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
+    base = job.outputs["commit"]
+    options = "--no-gpu\n--set n=2**18\n--max-seconds 40\n--rounds 1\n--target h200"
+    given = {"ADVISOR_WORKLOAD": "w.py", "ADVISOR_OPTIONS": options, "ADVISOR_OUT": str(job.root / "out")}
+    ended = job("profile", folder=folder, **given)
+    assert job.outputs["code"] == "0", ended.stderr
+    gates = {"ADVISOR_BASE": base, "ADVISOR_PROFILE_CODE": "0", "ADVISOR_FAIL_IF": "slower=20%"}
+    ended = job("compare", folder=folder, **given, **gates)
+    assert job.outputs == {"code": "1", "outcome": "failed"}, ended.stderr
+    assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE="1").returncode == 1
+    assert {"compare.html", "report.html", "profile.json"} <= {p.name for p in (job.root / "out").iterdir()}
+    assert load(job.root / "out/profile.json").commit is not None
+    assert comment(job).returncode == 0
+    body = (job.root / "body").read_text(encoding="utf-8")
+    assert "slower by" in body.splitlines()[1]
+    assert "stage show" in body.splitlines()[1]
+    assert upstream.git("worktree", "list", at=folder).count("\n") == 0
+    assert upstream.git("status", "--porcelain", "--ignored", at=folder) == before

@@ -413,6 +413,8 @@ def test_only_the_memory_class_that_follows_is_taken(flags: dict[str, int], capa
     flags = {"integrated": 0, **flags}
     lines = "\n".join(f'{key} = {{ value = {flag}, source = "x" }}' for key, flag in flags.items())
     text = CARD.replace('integrated = { value = 0, source = "test" }', lines).replace("8.9", capability)
+    link = 'link_bytes_per_second = { value = 450e9, source = "test" }'  # a coherent one has no other default
+    text = text.replace("[figures]", f"[figures]\n{link}")
     follows = memory_class({**flags, "compute_capability": capability})
     for claimed in get_args(MemoryClass):
         found = attempt(text.replace('"discrete"', f'"{claimed}"'))

@@ -47,6 +47,47 @@ def test_one_gpu_and_one_stream_become_current(cupy: FakeCupy) -> None:
     assert cupy.calls == [("getDeviceCount",), ("use device", 0), ("Stream", True), ("enter stream",)]
 
 
+def test_further_gpus_are_opened_and_the_first_stays_current(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = FakeCupy(count=3)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    first = CudaBackend(2)
+    first.open_gpus(2)
+    assert [gpu.index for gpu in first.gpus] == [2, 0]
+    assert fake.current_device == 2
+    second = first.gpus[1]
+    assert second.gpus is first.gpus
+    fake.calls.clear()
+    second.malloc(8)
+    second.reach_peers((0, 1))
+    second.reach_peers((0, 1))
+    second.copy_from_peer(Span(8, 4, 32, 2), 0, 0x100, 0x200)
+    second.enter()
+    assert fake.current_device == 0
+    second.leave()
+    assert fake.calls == [
+        ("setDevice", 0),
+        ("malloc", 8),
+        ("setDevice", 2),
+        *(("setDevice", 0), ("deviceCanAccessPeer", 0, 2), ("deviceEnablePeerAccess", 2), ("setDevice", 2)),
+        *(("setDevice", 0), ("setDevice", 2)),
+        ("memcpyPeerAsync", 0x108, 0, 0x208, 2, 4, second.stream.ptr),
+        ("memcpyPeerAsync", 0x128, 0, 0x228, 2, 4, second.stream.ptr),
+        ("setDevice", 0),
+        ("setDevice", 2),
+    ]
+    assert not missing(str(first.environment()), "gpu0_pci_bus_id", "'gpu1_peers': '0'")
+    assert not any(name.startswith("gpu") for name in CudaBackend(0).environment())
+
+
+@pytest.mark.parametrize(("chosen", "said"), [((), "CUDA sees 1"), ((0,), "--gpus names 1")])
+def test_too_few_gpus(cupy: FakeCupy, chosen: tuple[int, ...], said: str) -> None:
+    with pytest.raises(NothingMeasured) as problem:
+        CudaBackend(0).open_gpus(2, chosen)
+    assert problem.value.message == f"the workload runs on 2 GPUs; {said}"
+
+
 def test_memory_comes_from_the_runtime(cupy: FakeCupy, gpu: CudaBackend) -> None:
     pointers = [gpu.malloc(8), gpu.host_alloc(16), gpu.malloc_managed(64)]
     assert pointers == [0xA00, 0xB00, 0xC00]
@@ -189,12 +230,12 @@ def test_versions_as_people_write_them(gpu: CudaBackend) -> None:
 
 
 def test_attributes_in_our_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {theirs: number for number, theirs in enumerate(cuda._ATTRIBUTES.values(), 10)}
+    known = {theirs: number for number, theirs in enumerate(cuda.ATTRIBUTES.values(), 10)}
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy(attributes={**known, "WarpSize": 32}, cc="110"))
     device = CudaBackend(0).device()
     assert device.kind == "cuda"
     assert device.name == "Fake RTX \N{REPLACEMENT CHARACTER}"
-    for ours, theirs in cuda._ATTRIBUTES.items():
+    for ours, theirs in cuda.ATTRIBUTES.items():
         assert device.attributes[ours] == known[theirs]
         assert type(device.attributes[ours]) is int
     assert device.attributes["compute_capability"] == "11.0"
@@ -218,14 +259,14 @@ def test_the_device_is_asked_for_its_attributes_once(cupy: FakeCupy, gpu: CudaBa
 
 
 def test_attributes_have_cudas_names_in_snake_case() -> None:
-    spelled = {ours: ours.replace("_", "") for ours in cuda._ATTRIBUTES}
-    assert spelled == {ours: theirs.lower() for ours, theirs in cuda._ATTRIBUTES.items()}
+    spelled = {ours: ours.replace("_", "") for ours in cuda.ATTRIBUTES}
+    assert spelled == {ours: theirs.lower() for ours, theirs in cuda.ATTRIBUTES.items()}
 
 
 def test_every_name_is_one_of_cupys() -> None:
     """CuPy trims `cudaDevAttr` from the names of `Device.attributes`."""
     runtime = pytest.importorskip("cupy").cuda.runtime
-    unknown = [name for name in cuda._ATTRIBUTES.values() if not hasattr(runtime, f"cudaDevAttr{name}")]
+    unknown = [name for name in cuda.ATTRIBUTES.values() if not hasattr(runtime, f"cudaDevAttr{name}")]
     assert unknown == []
     fake = vars(FakeCupy().cuda.runtime)
     assert [name for name in fake if not hasattr(runtime, name)] == []

@@ -108,6 +108,20 @@ def test_devices_looks_as_accepted(name: str, form: str, request: pytest.Fixture
     )
 
 
+def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> None:
+    """Of one profile, and of several: the same strategy is likely on one device and to be used on another."""
+    names = ("NVIDIA H200", "NVIDIA GeForce RTX 4090")
+    chosen = (clear("pinned"), clear("pinned").model_copy(update={"verdict": "open"}))
+    made = tuple(prediction(n, recommendation=c) for n, c in zip(names, chosen, strict=True))
+    run = cpu_profile(predictions=made)
+    told = blocks(page_of(run), Answers)[0]
+    over = "Predicted: use `pinned` on NVIDIA H200; likely `pinned` on NVIDIA GeForce RTX 4090"
+    assert [verdict.headline for verdict in told.over] == [over]
+    assert ["likely `" in a.verdict.headline for a in told.items] == [False, True]
+    joined = verdicts(several(*(cpu_profile(predictions=(one,)) for one in made)))
+    assert [verdict.headline for verdict in joined] == [over.replace("use ", "")]
+
+
 def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
     """Those over all devices."""
     return blocks(page_of(made), Answers)[0].over
@@ -213,7 +227,7 @@ def test_a_device_that_says_nothing_is_named_with_the_reason() -> None:
 def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
     (of_mixed, *_) = verdicts(mixed())
     assert of_mixed.remark == (
-        "One strategy for all: zero-copy, at most 2.50× the best time (2.50×, on NVIDIA RTX 4090)"
+        "One strategy for all: zero-copy, at most 2.50× the best time (on NVIDIA RTX 4090)"
     )
     same = verdicts(several(on("a", clear("pinned")), on("b", clear("pinned"))))[0]
     assert same.remark == "One strategy for all: pinned, the fastest on each"

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import Figures
-from advisor.devices.memory_class import EXPLAINED, FOLLOWS
+from advisor.devices.memory_class import EXPLAINED, FOLLOWS, WHOLE, explained, moves_whole
 from advisor.errors import FileProblem, UsageError
 from advisor.model.device_texts import WIDTH, describe_all, describe_one, value
 
@@ -71,11 +71,13 @@ def test_the_documented_files_load(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", names())
 def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str) -> None:
     text, entry = describe_one(name), load(name)
+    attributes = entry.device().attributes
     words = " ".join(text.split())
     assert max(map(len, text.splitlines())) <= WIDTH
     assert text.startswith(f"{entry.name} ({name})\n")
-    assert f"Memory class {entry.memory_class}: {EXPLAINED[entry.memory_class]}" in words
-    assert all(consequence in words for consequence in FOLLOWS[entry.memory_class].values())
+    assert f"Memory class {entry.memory_class}: {explained(entry.memory_class, attributes)}" in words
+    follows = FOLLOWS[entry.memory_class] | ({"managed": WHOLE} if moves_whole(attributes) else {})
+    assert all(consequence in words for consequence in follows.values())
     for key, attribute in entry.attributes.items():
         assert f"{key} = {attribute.value} {attribute.source}" in words
     for key in Figures.model_fields:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from running import QUICK, REPOSITORY, Command, environment
+from test_revisions import git
 
 from advisor.measure.backends import gpu_count
 from advisor.workloads import starters
@@ -110,6 +111,7 @@ def lay_out(page: Path, folder: Path) -> None:
     for name, sample in (("before", "h200-vector_add-again.json"), ("after", "h200-vector_add.json")):
         (folder / name).mkdir()
         (folder / name / "profile.json").write_bytes((data / sample).read_bytes())
+        starters.write(folder / name / "workload.py")
     (folder / "baselines").mkdir()
     (folder / "my-jetson.toml").write_bytes((REPOSITORY / "advisor/devices/orin-nano.toml").read_bytes())
     for block in blocks(page):
@@ -231,8 +233,24 @@ def follow(command: str, folder: Path, advisor: Command) -> None:
     assert said.code in allowed, said.out + said.err
 
 
+def commit_twice(folder: Path) -> None:
+    """The folder as a repository whose workload changes after the tag v1.2."""
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "workload.py")
+    git(folder, "commit", "-qm", "first")
+    git(folder, "tag", "v1.2")
+    git(folder, "checkout", "-q", "-b", "feature")
+    with (folder / "workload.py").open("a") as file:
+        file.write("# changed\n")
+    git(folder, "commit", "-qam", "second")
+
+
 def made_small(words: list[str], folder: Path) -> list[str]:
     """The command with options that make it quick; its file must be importable here."""
+    if words[:2] == ["compare", "--run"]:
+        if not (folder / ".git").exists():
+            commit_twice(folder)
+        return [*words, "--no-gpu", "--max-seconds", "12", *ONE_STRATEGY[2:]]
     if words[0] != "profile":
         return words
     file = folder / words[1].partition("::")[0]

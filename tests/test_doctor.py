@@ -10,12 +10,14 @@ from typing import Any
 import builders
 import pytest
 from machines import FakeNvml
-from running import REPOSITORY, Command
+from running import REPOSITORY, Command, missing
 
 from advisor.cli.console import Around
 from advisor.devices.host import Machine
+from advisor.devices.links import Joined
 from advisor.doctor.checks import examine, understands
 from advisor.doctor.facts import Facts, gather
+from advisor.doctor.gpu_checks import _links
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys
 from advisor.profiles.checkup import Finding
@@ -246,3 +248,23 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert told["ready"] is False
     command.around = Around(facts=lambda gpu, nsys: facts())
     assert command("doctor").code == 0
+
+
+@pytest.mark.parametrize(
+    ("reaches", "port", "said"),
+    [
+        (True, "0000:00:02.0", ("ok", "NVLink, peer access", "without the host")),
+        (True, "0000:00:01.0", ("ok", "NVLink, peer access", "root port 0000:00:01.0")),
+        (False, "0000:00:02.0", ("limited", "no peer access", "staged in host memory")),
+    ],
+)
+def test_how_two_gpus_are_joined(reaches: bool, port: str, said: tuple[str, ...]) -> None:
+    one, other = "0000:3b:00.0", "0000:5e:00.0"
+    gpus = (
+        Joined(one, reaches=(other,) if reaches else (), nvlinks=18, root_port="0000:00:01.0"),
+        Joined(other, reaches=(one,) if reaches else (), nvlinks=18, root_port=port),
+    )
+    (found,) = _links(gpus)
+    assert found.subject == "GPU 0 and 1"
+    assert not missing(f"{found.state} {found.found} {found.means}", *said)
+    assert not [*_links(gpus[:1])]

@@ -386,7 +386,7 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_p
         energy_seconds=0.1, compare=0, directory=str(tmp_path),
     )  # fmt: skip
     make = prepare(Path(base.file), None, base.assignments)
-    final = Final(asked, RecordingBackend(), lambda: make, time.perf_counter, meter=metered)
+    final = Final(asked, RecordingBackend(), lambda _: make, time.perf_counter, meter=metered)
     with final.open:
         asked_for = (FinalRound(round=number, order=("a",), warm_frames=2) for number in (0, 1))
         first, second = (final.block(request, 0).block for request in asked_for)
@@ -405,7 +405,7 @@ def test_a_process_on_the_cpu_has_nothing_to_count(tmp_path: Path) -> None:
         base=job(backend="cpu"), process=0, contestants={"a": "pageable"}, frames=5,
         block_seconds=0.05, energy_seconds=0.1, directory=str(tmp_path),
     )  # fmt: skip
-    final = Final(asked, RecordingBackend(), lambda: lambda: pytest.fail("not needed"), time.perf_counter)
+    final = Final(asked, RecordingBackend(), lambda _: lambda: pytest.fail("not needed"), time.perf_counter)
     with pytest.raises(Unmetered, match="CPU device"):
         final.block(FinalRound(round=0, order=("a",), warm_frames=1), 0)
 

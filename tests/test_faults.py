@@ -1,4 +1,4 @@
-"""The matrix of faults, a spread of its runs of a workload; `make faults` tries all of it, in minutes."""
+"""The whole matrix of faults, as `make faults` prints it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ import pytest
 
 from tests.faults.cases import Case, all_cases
 from tests.faults.matrix import run
-
-CASES = all_cases()
-CHEAP = [case for case in CASES if not case.runs]
-DEAR = [case for case in CASES if case.runs][::5]
-"""A spread of those that run a workload, which takes seconds."""
+from tests.faults.more_cases import more_cases
 
 
-@pytest.mark.parametrize("case", CHEAP + DEAR, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*all_cases(), *more_cases()], ids=lambda case: case.name)
 def test_it_holds(case: Case, tmp_path: Path) -> None:
     assert not run(case, tmp_path).broken
 

@@ -27,7 +27,7 @@ def test_it_runs_and_is_right(name: str, tmp_path: Path) -> None:
     profile = profiled(tmp_path, name, *SMALL[name], targets=["rtx-4090"])
     assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
     assert not any("different results" in note for note in profile.notes)
-    assert profile.predictions[0].recommendation is not None
+    assert profile.predictions[0].recommendation is not None or profile.workload.gpus > 1
     assert {advice.outcome for advice in profile.advice} <= {"advice", "pass", "not-applicable"}
 
 

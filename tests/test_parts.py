@@ -357,6 +357,7 @@ def test_a_length_that_goes_wrong_late_fails_the_strategy(tmp_path: Path) -> Non
     found = worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend()))
     assert found.task == "problem"
     assert "buffer 'count' holds 99 in frame 20" in found.message
+    assert re.search(r"stage '\w+' \(\w+\.py:\d+\)", found.next_step)
 
 
 def test_valid_rows_that_stay_unwritten_are_counted(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ ALLOCATIONS: dict[str, list[tuple[object, ...]]] = {
     "pinned": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
     "write-combined": [("host_alloc", 64, WC), ("malloc", 64)],
     "registered": [("host_register", 64, NO_FLAGS), ("malloc", 64)],
+    "peer": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
     "pinned-pipelined": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
     "zero-copy": [("host_alloc", 64, "mapped"), ("host_device_pointer",)],
     "zero-copy-wc": [("host_alloc", 64, "mapped+write-combined"), ("host_device_pointer",)],

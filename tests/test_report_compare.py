@@ -116,6 +116,17 @@ def test_comparison_looks_as_accepted(name: str, form: str, request: pytest.Fixt
     )
 
 
+def test_what_differs_is_in_the_first_screen_of_every_form() -> None:
+    newer = profile().tool.model_copy(update={"version": "9.9"})
+    now = profile(workload=vector_add_workload(1 << 20), tool=newer)
+    found = compare(profile(), now, anyway=True)
+    told = "n from 16777216 to 1048576 and advisor's version from 0.1.0 to 9.9"
+    assert f"  Changed: {told}\n" in shown("txt", found)
+    assert f"**Changed:** {told}\n" in shown("md", found)
+    page = shown("html", found)
+    assert page.index(f"<b>Changed</b> {told.replace(chr(39), '&#39;')}") < page.index("<h2>")
+
+
 def test_predicted_figures_are_called_so_in_every_form() -> None:
     found, rulings = cpu()
     html, text, terminal = (shown(form, found, rulings, FILES) for form in FORMS)

@@ -70,6 +70,24 @@ def over(*recommendations: Recommendation | None) -> SweepResults:
     )
 
 
+@pytest.mark.parametrize(
+    ("rival", "likely"),
+    [
+        ("1000 800 1200", False),  # the same simulated devices are slow for both: always a tenth slower
+        ("1000 1200 800", True),
+        (None, True),
+    ],
+)
+def test_predictions_are_told_apart_in_each_simulated_device(rival: str | None, likely: bool) -> None:
+    """The ranges overlap by far; what both strategies share cancels where the draws are the same."""
+    rows = (predicted("pinned", 0.02, draws="1000 800 1200"), predicted("zero-copy", 0.022, draws=rival))
+    made = prediction(results=rows, recommendation=tie("pinned", "registered"))
+    point = Point(1, cpu_profile(predictions=(made,)), href="./n=1/r.html")
+    (track, *_) = tracks(sweep_results("vector_add", "n", [point]))
+    (stop,) = track.stops
+    assert (stop.standing.likely, stop.standing.overlaps) == (likely, likely)
+
+
 def gpu_sweep() -> SweepResults:
     """A change with a tie in its middle, a value that cannot be told, one that failed, one not run."""
     z, p = "zero-copy", "pinned"
@@ -103,6 +121,16 @@ def cpu_sweep() -> SweepResults:
     return sweep_results(
         "vector_add", "n", [Point(m.workload.parameters["n"], m) for m in made], "advisor ..."
     )
+
+
+@pytest.mark.parametrize(
+    ("later", "told"), [(1.8e-5, True), (1.95e-5, True), (1.99e-5, False), (4e-5, False)]
+)
+def test_a_larger_problem_that_is_predicted_faster_is_called_noise(later: float, told: bool) -> None:
+    made = [Point(n, bets(n, seconds, 1e-3)) for n, seconds in ((1024, 2e-5), (4096, later))]
+    text = render(page_of(sweep_results("vector_add", "n", made)), "txt")
+    said = "  Note: Predicted faster at n = 4096 than at 1024: noise of timed host stages.\n"
+    assert (said in text) is told
 
 
 def nothing_sweep() -> SweepResults:

@@ -37,6 +37,8 @@ KNOWN = {
         for name in ("hostAllocWriteCombined", "hostRegister", "hostUnregister", "memPrefetchAsync")
     ),
     *("cupyx.empty_pinned", "cupyx.profiler.benchmark"),
+    *("cupy.cuda.get_current_stream", "cupy.cuda.runtime.deviceEnablePeerAccess"),
+    "cupy.cuda.runtime.memcpyPeerAsync",
     *("runtime.cudaMemAttachSingle", "runtime.cudaStreamAttachMemAsync"),
     *("pynvml.nvmlDeviceGetHandleByIndex",),
     *(
@@ -122,7 +124,9 @@ def test_the_code_runs_on_a_gpu(
     cupy = pytest.importorskip("cupy")
     if not cupy.cuda.is_available():
         pytest.skip("no usable GPU")
-    code = getattr(rule, which)
+    code, there = getattr(rule, which), cupy.cuda.runtime.getDeviceCount()
+    if rule.several_gpus and there < 2:
+        pytest.skip(f"needs two GPUs; CUDA sees {there}")
     if "numactl" in code and not (shutil.which("numactl") and len(nodes()) > 1):
         pytest.skip("numactl is missing, or a second NUMA node")
     monkeypatch.chdir(tmp_path)

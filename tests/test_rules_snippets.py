@@ -22,7 +22,7 @@ from advisor.strategies.mixes import mix
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
 
-NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE)
+NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE and not s.several_gpus)
 SERIAL = tuple(name for name in NAMES if name != "pinned-pipelined")
 ONE_MEMORY = tuple(n for n in NAMES if n.startswith(("zero-copy", "managed")) or n == "system")
 VARIANTS = tuple(

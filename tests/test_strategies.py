@@ -258,7 +258,7 @@ def gpu(memory_class: MemoryClass, **attributes: int) -> Device:
 
 def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
     available = [strategy.name for strategy in STRATEGIES if strategy.unavailable(CPU) is None]
-    assert available == ["pageable", "zero-copy"]
+    assert available == ["pageable", "peer", "zero-copy"]
     why = by_name("managed").unavailable(CPU)
     assert why is not None
     assert "CPU device" in why
@@ -320,11 +320,11 @@ def test_the_list_has_every_strategy_with_its_description() -> None:
     assert "Best Practices Guide" in text
 
 
-def test_frames_that_cannot_overlap_are_unsuited_to_the_pipelined_strategy_alone() -> None:
+def test_unsuited_are_frames_that_cannot_overlap_and_one_gpu_where_several_are_meant() -> None:
     carried = workload({"h": "host", "k": "device"}, h="inout", k="inout")
     fresh = vector_add_workload()
-    assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined"}
-    assert not any(s.unsuited(fresh) for s in STRATEGIES)
+    assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined", "peer"}
+    assert {s.name for s in STRATEGIES if s.unsuited(fresh)} == {"peer"}
 
 
 def test_a_strategy_is_made_of_a_placement() -> None:

@@ -176,7 +176,7 @@ def test_a_buffer_cannot_take_a_special_name(name: str) -> None:
 
 
 def test_what_stages_get_by_name() -> None:
-    assert RESERVED == ("xp", "rng", "frame", "stream")
+    assert RESERVED == ("xp", "rng", "frame", "stream", "gpu", "gpus")
 
 
 @pytest.mark.parametrize("part", ["frame", "setup"])

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import typer
 
-from advisor.cli import comparing, listing, options, profiling, reporting, scripting, streams, tracing
+from advisor.cli import comparing, fleets, listing, options, profiling, reporting, scripting, streams, tracing
 from advisor.cli.console import AROUND, BUG, READER_GONE, REAL, Around, say
 from advisor.errors import INTERRUPTED, AdvisorError, FileProblem
 from advisor.version import __version__
@@ -85,9 +85,11 @@ def _run() -> NoReturn:
     """
     stdout, code = sys.stdout, None
     try:
-        app(prog_name="advisor")
+        code = app(prog_name="advisor", standalone_mode=False) or 0
     except SystemExit as ended:
         code = ended.code
+    except Exception as wrong:
+        code = _usage(wrong)
     try:
         if sys.stdout is not stdout:
             raise BrokenPipeError
@@ -98,6 +100,20 @@ def _run() -> NoReturn:
     sys.exit(code)
 
 
+def _usage(wrong: Exception) -> int:
+    """Says what is wrong with the command's options, as Click words it, without secrets; its exit code.
+
+    Raises what is no error of Click's again. Typer does not export their base.
+    """
+    show, code = getattr(wrong, "show", None), getattr(wrong, "exit_code", None)
+    if isinstance(wrong, AdvisorError) or show is None or not isinstance(code, int):
+        raise wrong
+    said = io.StringIO()
+    show(said)
+    say(said.getvalue().rstrip())
+    return code
+
+
 @app.callback(invoke_without_command=True)
 def _version(version: options.Version = False) -> None:
     if version:
@@ -106,9 +122,11 @@ def _version(version: options.Version = False) -> None:
 
 
 app.command(cls=scripting.ProfileCommand)(profiling.profile)
+app.command(cls=options.Grouped)(fleets.fleet)
 app.command(cls=options.Grouped)(reporting.report)
 app.command(cls=options.Grouped)(reporting.predict)
 app.command()(comparing.compare)
+app.command()(reporting.history)
 app.command()(listing.new)
 app.command()(tracing.trace)
 app.command()(tracing.doctor)
@@ -122,6 +140,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 def _take_signals() -> None:
     """Ctrl-C, SIGTERM and SIGHUP interrupt; those stay ignored that are, as nohup and a shell's `&` do it."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, *_ENDING))
     for number in (signal.SIGINT, *_ENDING):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _as_interrupt)

@@ -1,27 +1,39 @@
-"""`advisor compare`: two profiles side by side, and gates on what came of it."""
+"""`advisor compare`: two profiles side by side, or two versions that are run; gates on what came of it."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from advisor.cli import options
-from advisor.cli.console import say, say_written, summarize, text
+from advisor.cli import options, scripting
+from advisor.cli.console import began, choose_backend, say, say_written, summarize, text
 from advisor.cli.streams import only_format, put
+from advisor.errors import INTERRUPTED, UsageError
+from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from advisor.verdicts.comparing import Ruling
+    from advisor.report.page import Page
+    from advisor.verdicts.comparing import Gate, Ruling
 
 GATE_FAILED = 1
 
 
+RUNNING = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
+"""Options of `advisor profile` that say how versions are run."""
+
+
+@options.takes(*RUNNING)
 def compare(
     base: options.BaseProfile,
-    head: options.HeadProfile,
+    head: options.HeadProfile = None,
+    run: options.Run = False,
+    against: options.Against = None,
     strategy: options.Compared = None,
     fail_if: options.FailIf = None,
     strict: options.Strict = False,
@@ -31,20 +43,50 @@ def compare(
     no_environment: options.NoEnvironment = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
+    **given: Any,
 ) -> None:
-    """Compare a profile (HEAD) with an earlier one (BASE).
+    """Compare two profiles, or run two versions and compare them.
 
-    Shows what differs besides the code, then the ratio of each strategy's times with its interval. A failed
-    gate exits with code 1; an inconclusive gate does so only with --strict.
+    Shows what differs besides the code, then the ratio of each strategy's times with its interval, HEAD over
+    BASE. With --run both versions of a workload run side by side, so that the ratio is known within a few
+    percent. A failed gate exits with code 1; an inconclusive gate does so only with --strict.
     """
-    from advisor import configuration, pipeline
+    from advisor import configuration
+    from advisor.report import pages
+    from advisor.verdicts import comparing
+
+    wanted = configuration.parse_formats(formats, pages.PAGES)
+    form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
+    with nullcontext(out) if form else configuration.output_directory(out) as directory:
+        if run:
+            page, rulings = _run(base, head, against, strategy, gates, anyway, quiet, no_environment, given)
+        else:
+            page, rulings = _compare(
+                base, _without_run(head, against, given), strategy, gates, anyway, no_environment
+            )
+        paths = [] if form else pages.write(page, directory, wanted)
+    put(pages.render(page, form) if form else text(page, quiet=quiet, details=details))
+    if not form:
+        say_written(paths, quiet=quiet)
+    summarize(page)
+    _end(rulings, strict=strict, quiet=quiet)
+
+
+def _compare(
+    base: Path,
+    head: Path,
+    strategy: Sequence[str] | None,
+    gates: Sequence[Gate],
+    anyway: bool,
+    no_environment: bool,
+) -> tuple[Page, tuple[Ruling, ...]]:
+    """Of two profiles."""
+    from advisor import pipeline
     from advisor.profiles import reading, redaction
     from advisor.report import pages
     from advisor.verdicts import comparing
 
     base, head = map(reading.in_directory, (base, head))
-    wanted = configuration.parse_formats(formats, pages.PAGES)
-    form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
@@ -52,16 +94,78 @@ def compare(
     if gates:
         comparing.require_gateable(found, anyway=anyway)
     rulings = comparing.judge(found, gates)
-    page = pages.comparison_page(found, rulings, (_called(base, head), _called(head, base)))
-    if form:
-        put(pages.render(page, form))
-    else:
-        with configuration.output_directory(out) as directory:
-            paths = pages.write(page, directory, wanted)
-        put(text(page, quiet=quiet, details=details))
-        say_written(paths, quiet=quiet)
-    summarize(page)
-    _end(rulings, strict=strict, quiet=quiet)
+    return pages.comparison_page(found, rulings, (_called(base, head), _called(head, base))), rulings
+
+
+def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> Path:
+    """HEAD's profile. Raises `UsageError` without one, and for what only a run of versions has."""
+    if head is None:
+        raise UsageError(
+            "compare takes two profiles, BASE and HEAD",
+            next_step="To run a workload at two revisions: advisor compare --run FILE --against REV.",
+        )
+    said = [OPTIONS[name].key for name, value in given.items() if value not in (None, False, [])]
+    said += ["against"] if against is not None else []
+    if said:
+        raise UsageError(f"--{said[0]} has no effect without --run", next_step="Add --run, or omit it.")
+    return head
+
+
+def _run(
+    base: Path,
+    head: Path | None,
+    against: str | None,
+    strategy: Sequence[str] | None,
+    gates: Sequence[Gate],
+    anyway: bool,
+    quiet: bool,
+    no_environment: bool,
+    given: Mapping[str, Any],
+) -> tuple[Page, tuple[Ruling, ...]]:
+    """Of two versions that are run."""
+    from advisor import api, configuration
+    from advisor.devices.environment import command_line
+    from advisor.measure.progress import make_progress
+    from advisor.report import pages
+    from advisor.verdicts import comparing
+
+    target = str(head or base)
+    if scripting.is_script(target, ()):
+        raise UsageError(
+            f"{target} is a script, and --run compares workloads",
+            next_step="Write a workload: advisor new mine.py.",
+        )
+    said = configuration.command_line(
+        workload=target, strategies=strategy or [], no_environment=no_environment, **given
+    )
+    found = configuration.places(said)
+    asked = configuration.merged(found)
+    backend = choose_backend(asked.gpu, asked.no_gpu, quiet)
+    with _telling_of_ctrl_c(), make_progress(quiet=quiet) as progress:
+        seen = api.run_versions(
+            found,
+            backend,
+            progress,
+            str(base),
+            None if head is None else str(head),
+            against=against,
+            limits=[gate.limit for gate in gates if gate.kind == "slower"],
+            anyway=anyway,
+            command=command_line(sys.argv[1:]),
+            began=began(),
+        )
+    rulings = comparing.judge(seen, gates)
+    return pages.versions_page(seen, rulings), rulings
+
+
+@contextmanager
+def _telling_of_ctrl_c() -> Iterator[None]:
+    """Of half a comparison nothing is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted: nothing was compared")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _called(path: Path, other: Path) -> str:

@@ -76,6 +76,13 @@ def objectives(incomplete: str) -> list[str]:
     return _beginning(incomplete, get_args(Objective))
 
 
+def systems(incomplete: str) -> list[str]:
+    """The operating systems to predict for."""
+    from advisor.devices.systems import System
+
+    return _beginning(incomplete, get_args(System))
+
+
 def traces(incomplete: str) -> list[str]:
     """The kinds of traces."""
     from advisor.measure.options import Options
@@ -100,6 +107,7 @@ VALUES: dict[str, Callable[..., list[str]]] = {
     "sweep": parameters,
     "strategies": strategies,
     "targets": devices,
+    "target_os": systems,
     "rules": thresholds,
     "ignore": rules,
     "objective": objectives,

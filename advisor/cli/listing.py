@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -88,11 +89,14 @@ def devices_list() -> None:
 
 
 @devices.command("show")
-def devices_show(name: options.Device) -> None:
+@options.takes("target_os")
+def devices_show(name: options.Device, **given: Any) -> None:
     """Show everything known about a device, with sources, and what the model assumes."""
+    from advisor import configuration
     from advisor.model.device_texts import describe_one
 
-    print(describe_one(name))
+    said = configuration.command_line(**given)
+    print(describe_one(name, said.values.get("target_os", "linux")))
 
 
 @devices.command("calibrate")

@@ -80,15 +80,41 @@ Profiles = Annotated[
     typer.Argument(metavar="PROFILE...", help="A profile.json or its directory; several of a sweep."),
 ]
 OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json, or its directory.")]
-BaseProfile = Annotated[Path, typer.Argument(metavar="BASE", help="The earlier profile.json or directory.")]
-HeadProfile = Annotated[Path, typer.Argument(metavar="HEAD", help="The new profile.json or directory.")]
+BaseProfile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="BASE", help="The earlier profile.json or directory; with --run a workload: FILE[::NAME]."
+    ),
+]
+HeadProfile = Annotated[
+    Path | None,
+    typer.Argument(metavar="HEAD", help="The new profile.json or directory; with --run a workload."),
+]
+Run = Annotated[
+    bool,
+    typer.Option("--run", help="Run two versions of a workload, side by side, and compare what is measured."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REV",
+        help="With --run and one file: the git revision that is BASE (default: the merge base with the "
+        "remote's default branch). HEAD is the working tree.",
+    ),
+]
+History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory below which the profiles are.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.", autocompletion=rules)]
 Device = Annotated[
     str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.", autocompletion=devices)
 ]
 
 Compared = Annotated[
-    list[str] | None, of_profile("strategies", help="Compare only this strategy. Repeatable.")
+    list[str] | None,
+    of_profile(
+        "strategies",
+        help="Compare only this strategy; with --run this one too, beside the baseline and the recommended "
+        "one. Repeatable.",
+    ),
 ]
 FailIf = Annotated[
     list[str] | None,

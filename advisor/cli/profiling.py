@@ -58,7 +58,7 @@ def profile(**given: Any) -> None:
             "--sweep writes one folder per value and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
-    backend = "cuda" if script else choose_backend(asked.gpu, asked.no_gpu, asked.quiet)
+    backend = "cuda" if script else choose_backend(asked.first_gpu, asked.no_gpu, asked.quiet)
     made = configuration.make_settings(
         found, backend=backend, command=command_line(sys.argv[1:]), script=script
     )

@@ -1,4 +1,4 @@
-"""`advisor report` and `advisor predict`: what is made of saved profiles."""
+"""`advisor report`, `advisor history` and `advisor predict`: what is made of saved profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.cli import options
 from advisor.cli.console import make_room, require_figures, say_written, summarize, text
 from advisor.cli.streams import only_format, put, require_page
-from advisor.errors import UsageError
+from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,35 @@ def report(
     _shown(pages.page_of(told), directory, wanted, form, details=details, quiet=quiet)
 
 
+def history(
+    directory: options.History,
+    out: options.Out = Path("advisor-history"),
+    formats: options.PageFormats = "html,md",
+    details: options.Details = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show profiles of many commits as one page.
+
+    Reads every profile.json below DIR: times, memory and recommendation over commits, and the commits at
+    which times stepped up or down. Finding these needs the extra `history`.
+    """
+    from advisor import configuration, pipeline
+    from advisor.profiles import histories
+    from advisor.report import pages
+    from advisor.verdicts.histories import courses
+
+    wanted = configuration.parse_formats(formats, pages.PAGES)
+    form = only_format(out, wanted)
+    found = histories.gather(directory, pipeline.concluded)
+    told = courses(found)
+    if not told:
+        raise NothingMeasured(
+            f"no profile below {directory} has a strategy that was measured or predicted",
+            next_step="`advisor report` shows the reason for one of them.",
+        )
+    _shown(pages.history_page(found, told), out, wanted, form, details=details, quiet=quiet)
+
+
 def _shown(
     page: Page, directory: Path, wanted: Sequence[str], form: str | None, *, details: bool, quiet: bool
 ) -> None:
@@ -81,7 +110,7 @@ def _require_workload(profile: Profile, file: Path) -> None:
         )
 
 
-@options.takes("targets", "objective", "indifference", "memory_budget", "rules", "ignore")
+@options.takes("targets", "target_os", "objective", "indifference", "memory_budget", "rules", "ignore")
 def predict(
     file: options.OneProfile,
     out: options.Out = Path("advisor-prediction"),
@@ -96,14 +125,15 @@ def predict(
     GPU measurements in the profile replace the model's assumptions.
     """
     from advisor import configuration, pipeline
-    from advisor.devices.catalogue import DEFAULT_TARGETS
+    from advisor.devices.systems import default_targets
     from advisor.profiles import reading, redaction
     from advisor.report import pages
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
     said = configuration.command_line(**given)
-    targets = configuration.load_targets(said.values.get("targets") or DEFAULT_TARGETS)
+    system = said.values.get("target_os", "linux")
+    targets = configuration.load_targets(said.values.get("targets") or default_targets(system), system)
     made = reading.load(file)
     _require_workload(made, file)
     wanted_by = configuration.preferences(configuration.places(said), made.preferences)

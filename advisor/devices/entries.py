@@ -175,12 +175,14 @@ class CatalogueEntry(Record):
                 f"memory_class = {follows!r}, which follows from {deciding}, got {self.memory_class!r}"
             )
         if not attributes["integrated"]:
-            known = self.figures
-            measured = known.pinned_to_device_bytes_per_second, known.pinned_to_host_bytes_per_second
-            if known.link_bytes_per_second is None and None in measured:
+            measured = ["pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second"]
+            if self.memory_class == "coherent":
+                measured += ["zero_copy_read_bytes_per_second", "zero_copy_write_bytes_per_second"]
+            missing = [f"figures.{name}" for name in measured if getattr(self.figures, name) is None]
+            if self.figures.link_bytes_per_second is None and missing:
                 raise ValueError(
-                    "figures.link_bytes_per_second or both of figures.pinned_to_device_bytes_per_second and "
-                    "pinned_to_host_bytes_per_second, which are missing: a link has no default"
+                    f"figures.link_bytes_per_second or {', '.join(missing)}, which are missing: a link has "
+                    "no default"
                 )
         return self
 

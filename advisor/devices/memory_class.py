@@ -56,6 +56,21 @@ FOLLOWS: dict[MemoryClass, dict[str, str]] = {
 """What a device makes of each kind of memory that the CPU can reach."""
 
 
+WHOLE = "moves whole to the GPU before each launch, and back when the CPU touches it between launches"
+"""What becomes of managed memory on a card without concurrent managed access."""
+
+
+def moves_whole(attributes: Mapping[str, int | float | str | bool]) -> bool:
+    """Whether the card lacks concurrent managed access: below compute capability 6.0, on Windows, in WSL and
+    with some virtual GPUs. False where the attribute is not known."""
+    return not attributes.get("integrated", 0) and attributes.get("concurrent_managed_access") == 0
+
+
+def explained(kind: MemoryClass, attributes: Mapping[str, int | float | str | bool]) -> str:
+    """What the class means, and what of it the device lacks."""
+    return EXPLAINED[kind] + (f"; managed memory {WHOLE}" if moves_whole(attributes) else "")
+
+
 def memory_class(attributes: Mapping[str, int | float | str | bool]) -> MemoryClass:
     """The memory class of a CUDA device.
 

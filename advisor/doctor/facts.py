@@ -10,6 +10,7 @@ from pathlib import Path
 
 from advisor.devices.gpus import gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state
+from advisor.devices.links import Joined, joined
 from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys, NsysFailed, find
@@ -36,6 +37,8 @@ class Facts:
     """The program, or why there is none."""
     counters_for_root: bool | None
     """Whether the driver keeps the GPU's counters for root."""
+    joined: tuple[Joined, ...] = ()
+    """The GPUs as NVML lists them, and how they are joined."""
 
 
 def gather(
@@ -74,4 +77,5 @@ def gather(
         gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
         nsys=found,
         counters_for_root=None if only_root is None else only_root.strip() != "0",
+        joined=joined(machine),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from advisor import units
-from advisor.devices.memory_class import EXPLAINED
+from advisor.devices.links import Joined
+from advisor.devices.memory_class import explained
 from advisor.doctor.facts import Facts
 from advisor.doctor.probe import Probe
 from advisor.profiles.checkup import Finding, info, limited, missing, ok
@@ -33,11 +35,27 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
     device = facts.probe.device
     if device is not None:
         kind = device.memory_class
-        yield info(
-            "memory class", str(kind), EXPLAINED[kind] if kind else "unknown to this version of advisor"
-        )
+        unknown = "unknown to this version of advisor"
+        yield info("memory class", str(kind), explained(kind, device.attributes) if kind else unknown)
         yield _managed(device, facts)
+        yield from _links(facts.joined)
         yield _system(device)
+
+
+def _links(gpus: Sequence[Joined]) -> Iterator[Finding]:
+    """For each two GPUs: whether they reach each other, over what, and whether they share the host's link."""
+    for (first, one), (second, other) in combinations(enumerate(gpus), 2):
+        over = "NVLink" if one.nvlinks and other.nvlinks else "PCIe"
+        reached = other.address in one.reaches and one.address in other.reaches
+        told = f"{over}, peer access" if reached else "no peer access"
+        together = one.root_port is not None and one.root_port == other.root_port
+        means = f"both are below root port {one.root_port} and share its link to the host" if together else ""
+        name = f"GPU {first} and {second}"
+        if reached:
+            yield ok(name, told, means or "`peer` copies from one to the other without the host")
+        else:
+            step = "Look for ACS and IOMMU in the firmware's settings; in a virtual machine ask its operator."
+            yield limited(name, told, means or "copies between them are staged in host memory", step)
 
 
 def _driver(facts: Facts) -> Finding:

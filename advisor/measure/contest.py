@@ -21,7 +21,7 @@ from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
-from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.blocks import Block, FinalRecord, rounds
 from advisor.profiles.preferences import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
@@ -60,6 +60,8 @@ class Contest:
     block_seconds: float = BLOCK_SECONDS
     period: int = 1
     """Frames after which stages that run in some only begin anew: a block is whole periods."""
+    gpus: int = 1
+    """How many the workload's stages run on."""
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
@@ -184,18 +186,17 @@ class Contest:
         timed = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(timed, windows, self.windows.why(row.strategy))
-        return with_blocks(row, blocks, off[row.strategy]).model_copy(update=more)
+        return with_blocks(row, blocks, off[row.strategy], self.gpus).model_copy(update=more)
 
 
-def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measured:
+def with_blocks(row: Measured, blocks: Sequence[Block], margin: float, gpus: int = 1) -> Measured:
     """The row with the blocks' times: the mean frame of each block, by process; `margin` as of `margins`."""
-    processes = sorted({block.process for block in blocks})
-    rounds = [[block.period_seconds for block in blocks if block.process == process] for process in processes]
+    periods = rounds(blocks)
     stages = {
         name: mean(block.host_seconds[name] for block in blocks if name in block.host_seconds)
         for name in {name for block in blocks for name in block.host_seconds}
     }
-    middle = stats.median(rounds)
+    middle = stats.median(periods)
     iterations = tuple(
         each.model_copy(update={"mean": mean(found)})
         if (found := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
@@ -205,8 +206,8 @@ def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measur
     latencies = [block.latency_seconds for block in blocks if block.latency_seconds is not None]
     timed = row.model_copy(
         update={
-            "frame_seconds": tuple(seconds for taken in rounds for seconds in taken),
-            "frames_per_round": tuple(map(len, rounds)),
+            "frame_seconds": tuple(seconds for taken in periods for seconds in taken),
+            "frames_per_round": tuple(map(len, periods)),
             "samples": "blocks",
             "median_seconds": middle,
             "interval_seconds": (middle * math.exp(-margin), middle * math.exp(margin)),
@@ -216,7 +217,7 @@ def with_blocks(row: Measured, blocks: Sequence[Block], margin: float) -> Measur
             "stopped": (),
         }
     )
-    return accounted(timed, stages)
+    return accounted(timed, stages, gpus)
 
 
 def _outside(row: Measured, reason: str) -> Measured:

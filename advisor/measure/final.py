@@ -69,6 +69,8 @@ class Plan:
     seed: int
     frame_seconds: float
     """Of the quickest contestant."""
+    same_work: bool = True
+    """All do the same work, so that their loops must run as often; versions of the code need not."""
 
 
 @dataclass
@@ -94,6 +96,8 @@ class Held:
     pace: Pace | None = None
     unmeasurable: str = ""
     """Why there are no windows for energy, where each block was to be one."""
+    steps: list[Block] = field(default_factory=list)
+    """Of versions: blocks with what each step of a frame took after them, in place of their host stages."""
 
 
 def hold(
@@ -133,7 +137,12 @@ def unequal(
 ) -> Iterator[tuple[str, Problem]]:
     """Contestants whose loops ran otherwise in that round than the baseline's (or else the first one's) over
     the same frames: another amount of work, so that times cannot be compared."""
-    here = {b.contestant: b for b in blocks if (b.process, b.round) == (process, number) and not b.energy}
+    at = (process, number)
+    here = {
+        b.contestant: b
+        for b in blocks
+        if b.contestant in contestants and (b.process, b.round) == at and not b.energy
+    }
     name = next((n for n in here if contestants[n] == BASELINE), next(iter(here), None))
     for other, block in here.items():
         for loop, mean in block.iterations.items():
@@ -291,7 +300,8 @@ class _Final:
         warm = max(warm, int(self.held.kept_setup))  # the others ran since
         request = FinalRound(round=number, order=tuple(order), warm_frames=warm)
         warming = [self._hear(message) for message in self.session.round(request)]
-        for name, problem in unequal(self.held.blocks, self.processes - 1, number, self.plan.contestants):
+        contestants = self.plan.contestants if self.plan.same_work else {}
+        for name, problem in unequal(self.held.blocks, self.processes - 1, number, contestants):
             self.held.alone.pop(name, None)
             self.held.left[name] = problem
         self.measuring += self.clock() - begin
@@ -303,6 +313,8 @@ class _Final:
             if message.block.contestant in self.held.alone:
                 self.held.left.pop(message.block.contestant, None)
             self.held.blocks.append(message.block)
+            if message.steps:
+                self.held.steps.append(message.block.model_copy(update={"host_seconds": message.steps}))
             self.keep(message.block)
             return message.warming_seconds
         if isinstance(message, RoundDone):

@@ -27,6 +27,14 @@ class FinalJob(Record):
         default=LEAST_FRAMES, ge=0, description="Frames that are compared in each contestant's first block"
     )
     directory: str
+    jobs: dict[str, Job] = Field(
+        default_factory=dict, description="Of contestants that are versions of the code: in place of `base`"
+    )
+
+    def job_of(self, contestant: str) -> Job:
+        """The contestant's measuring job."""
+        job = self.jobs.get(contestant, self.base)
+        return job.model_copy(update={"strategy": self.contestants[contestant]})
 
 
 class FinalRound(Record):
@@ -50,6 +58,9 @@ class BlockDone(Record):
     kind: Literal["block"] = "block"
     block: Block
     warming_seconds: tuple[float, ...] = Field(description="Of the frames before it, which do not count")
+    steps: dict[str, float] = Field(
+        default_factory=dict, description="Of a version: seconds of each step of a frame after it, by label"
+    )
 
 
 class Left(Record):

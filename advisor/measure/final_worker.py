@@ -14,15 +14,16 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
 from typing import Any, TextIO
 
-from advisor.devices.energy import Meter, Unmetered, metering
+from advisor.devices.energy import Meter, Together, Unmetered, metering
 from advisor.measure.backends import open_backend
+from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
 from advisor.measure.final_messages import (
     BlockBegun,
@@ -38,15 +39,18 @@ from advisor.measure.final_messages import (
 from advisor.measure.first_frames import first_frames
 from advisor.measure.frames import FrameLoop
 from advisor.measure.iterations import counted
+from advisor.measure.jobs import Job
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
+from advisor.measure.namespaces import Namespace
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent, start_here
-from advisor.measure.sampling import Clock, by_period, quiet, timed_block
+from advisor.measure.sampling import Clock, breakdown, by_period, quiet, timed_block
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
+from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, wait_for_all
 from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
@@ -63,12 +67,12 @@ class Kept:
 
 @dataclass
 class Final:
-    """The contestants of one process. `load` imports the workload's file, for a function that calls the
-    workload's."""
+    """The contestants of one process. `load` imports the file of a job's workload, for a function that calls
+    the workload's."""
 
     job: FinalJob
     backend: Backend
-    load: Callable[[], Callable[[], Loaded]]
+    load: Callable[[Job], Callable[[], Loaded]]
     clock: Clock
     meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
     sleep: Callable[[float], None] = time.sleep
@@ -82,11 +86,18 @@ class Final:
 
     def __post_init__(self) -> None:
         self.needed = 0
-        self.make = self.load()
+        self.made = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
+        """By the code of a job: calls the workload's function."""
+        self.spaces = {_code(job): Namespace(job.tree) for job in self.job.jobs.values()}
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
         repeated = KeptResults(Path(self.job.base.reference)).repeated()
         self.repeatable = repeated.iterations.keys() if repeated else ()
         """Loops whose counts can be compared."""
+
+    def within(self, name: str) -> AbstractContextManager[None]:
+        """Where the contestant's code runs: among modules of its own where it is a version of the code."""
+        space = self.spaces.get(_code(self.job.job_of(name)))
+        return space.entered() if space else nullcontext()
 
     def block(self, request: FinalRound, place: int) -> BlockDone:
         """One block of the contestant at that place of the round. Raises what the workload raises, and
@@ -106,6 +117,7 @@ class Final:
             if loop.overlaps:  # the next one is under way
                 loop.frame_alone(kept.index)
                 kept.index += 1
+            steps = self._steps(loop, kept) if self.job.jobs else {}
         block = Block(
             process=self.job.process,
             round=request.round,
@@ -117,12 +129,24 @@ class Final:
             iterations={name: often for name, often in ran.items() if name in self.repeatable},
             **told,
         )
-        return BlockDone(block=block, warming_seconds=tuple(warming))
+        return BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
+
+    def _steps(self, loop: FrameLoop, kept: Kept) -> dict[str, float]:
+        """What each step of a frame takes, which compares versions; its period as a whole."""
+        slow = 0.0 if self.job.base.backend == "cpu" else self.job.block_seconds
+        frames, kept.index = breakdown(loop.timed_frame, self.clock, kept.index, 0.0, slow, loop.period)
+        return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         """The frames of a block, timed one by one."""
-        before = time.process_time()
-        seconds = timed_block(loop.frame, self.clock, first, self.job.frames)
+        before, frames = time.process_time(), self.job.frames
+        if self.job.jobs:  # reading the clock between frames would be a share of short ones
+            begin = self.clock()
+            for index in range(first, first + frames):
+                loop.frame(index)
+            seconds = [self.clock() - begin]
+        else:
+            seconds = timed_block(loop.frame, self.clock, first, frames)
         return {
             "frames": self.job.frames,
             "seconds": sum(seconds),
@@ -148,9 +172,13 @@ class Final:
         """The device's meter, open for the life of the process, and the power while nothing runs."""
         if self.job.base.backend == "cpu":
             raise Unmetered("the CPU device has no energy counter")
-        place = self.backend.environment().get("pci_bus_id")
-        meter = self.open.enter_context(self.meter(None if place is None else str(place), self.job.base.gpu))
-        self.backend.synchronize()
+        meters = []
+        for gpu in self.backend.gpus:
+            place = gpu.environment().get("pci_bus_id")
+            counting = self.meter(None if place is None else str(place), self.job.base.gpu)
+            meters.append(self.open.enter_context(counting))
+        meter = meters[0] if len(meters) == 1 else Together(tuple(meters))
+        wait_for_all(self.backend)
         return meter, idle_watts(meter, self.clock, self.sleep)
 
     @contextmanager
@@ -177,18 +205,18 @@ class Final:
 
     def _placed(self, name: str, stack: ExitStack) -> Kept:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""
-        strategy = self.job.contestants[name]
-        job = self.job.base.model_copy(update={"strategy": strategy})
+        job = self.job.job_of(name)
         ranges = Ranges()
-        stack.enter_context(ranges.strategy(strategy))
+        stack.enter_context(ranges.strategy(job.strategy))
         padding = self.random.randrange(1, _PADDING)
         comparing = self.job.compare if name not in self.compared else 0
-        if comparing:
-            self.make = self.load()
+        if comparing or _code(job) not in self.made:
+            self.made[_code(job)] = self.load(job)
         begin = self.clock()
-        loaded = self.make()
+        loaded = self.made[_code(job)]()
         made = self.clock() - begin
-        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding))
+        clock = self.clock if self.job.jobs else perf_counter
+        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding, clock=clock))
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
             begun, _ = compared(job, standing, comparing, math.inf)
@@ -199,8 +227,13 @@ class Final:
         return Kept(standing, begun.count)
 
 
+def _code(job: Job) -> tuple[str, str | None]:
+    """What tells versions apart."""
+    return job.file, job.workload
+
+
 def serve(
-    final: Final, lines: TextIO, send: Callable[[str], None], explain: Callable[[BaseException], Left]
+    final: Final, lines: TextIO, send: Callable[[str], None], explain: Callable[[BaseException, str], Left]
 ) -> None:
     """Runs the rounds that the parent asks for, until it closes its end."""
     with final.open:
@@ -213,14 +246,15 @@ def serve(
 
 
 def _attempt(
-    final: Final, request: FinalRound, place: int, explain: Callable[[BaseException], Left]
+    final: Final, request: FinalRound, place: int, explain: Callable[[BaseException, str], Left]
 ) -> Message:
     try:
-        return final.block(request, place)
+        with final.within(request.order[place]):
+            return final.block(request, place)
     except Unmetered as problem:
         return Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
-        return explain(error).model_copy(update={"contestant": request.order[place]})
+        return explain(error, request.order[place])
 
 
 def channel(descriptor: int) -> tuple[TextIO, Callable[[str], None]]:
@@ -236,15 +270,20 @@ def main(arguments: list[str]) -> None:
     start_here()
     job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     lines, send = channel(int(descriptor))
-    path = Path(job.base.file)
 
-    def explain(error: BaseException) -> Left:
+    def explain(error: BaseException, name: str) -> Left:
+        of = job.job_of(name)
         return Left(
-            contestant="", problem=problem_of(error, job.base, path), broken=_is_broken(final.backend)
+            contestant=name,
+            problem=problem_of(error, of, Path(of.file)),
+            broken=_is_broken(final.backend),
         )
 
     backend = open_backend(job.base.backend, job.base.gpu)
-    final = Final(job, backend, lambda: afresh(job.base), perf_counter)
+    clock: Clock = perf_counter
+    if job.jobs and isinstance(backend, CpuBackend):
+        clock = backend.clock = undelayed()
+    final = Final(job, backend, afresh, clock)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))
@@ -254,7 +293,7 @@ def main(arguments: list[str]) -> None:
 def _is_broken(backend: Backend) -> bool:
     """Some errors leave CUDA unusable for the rest of the process."""
     try:
-        backend.synchronize()
+        wait_for_all(backend)
     except Exception:
         return True
     return False

@@ -8,14 +8,14 @@ place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop
 from advisor.profiles.row_figures import PlaceMemory
 from advisor.profiles.schema import Device, Footprint, MemoryKind
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.placements.arena import Arena
 
 _ROLLUP, _STATUS = "smaps_rollup", "status"
@@ -32,6 +32,8 @@ class Reading:
     device_free: int | None
     resident: int | None = None
     """Of the process, each page whole: cheap enough to be asked for after every step of a frame."""
+    cards: tuple[int | None, ...] = field(default=(), compare=False)
+    """Of several GPUs, what is free on each; `device_free` is the sum."""
 
 
 UNREAD = Reading(None, None, None)
@@ -40,12 +42,13 @@ UNREAD = Reading(None, None, None)
 
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:
     """Proportional set size, page-locked memory, free device memory and the resident set, now."""
-    status = process / _STATUS
+    status, cards = process / _STATUS, tuple(gpu.free_memory() for gpu in backend.gpus)
     return Reading(
         _field(process / _ROLLUP, "Pss"),
         _field(status, "VmLck"),
-        backend.free_memory(),
+        None if None in cards else sum(free for free in cards if free is not None),
         _field(status, "VmRSS"),
+        cards,
     )
 
 
@@ -62,16 +65,19 @@ FRAMES = 2
 def over_frames(
     loop: FrameLoop, first: int, backend: Backend, before: Reading, gpu: int, process: Path = _PROCESS
 ) -> dict[str, PlaceMemory]:
-    """What frames from index `first` on take beyond `before`, by place: `host`, and `gpu0` of a card.
+    """What frames from index `first` on take beyond `before`, by place: `host`, and `gpu0` of a card. Of
+    several GPUs each has its own, by its number in the workload.
 
     Read after each step of two frames, and once nothing is under way. A step's own temporaries that it gives
     back are not seen, but for those of the GPU's pool, which keeps them.
     """
-    resident, free = [], []
+    resident: list[int | None] = []
+    free: list[list[int | None]] = [[] for _ in backend.gpus]
 
     def look() -> None:
         resident.append(_field(process / _STATUS, "VmRSS"))
-        free.append(backend.free_memory())
+        for card, seen in zip(backend.gpus, free, strict=True):
+            seen.append(card.free_memory())
 
     def read_after(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def run(argument: Any) -> Any:
@@ -88,12 +94,13 @@ def over_frames(
         for index in range(first, first + FRAMES - 1):
             loop.frame(index)
         loop.frame_alone(first + FRAMES - 1)
-    backend.synchronize()
+    wait_for_all(backend)
     look()
-    host = [_rise(before.resident, now) for now in resident]
-    card = [_rise(now, before.device_free) for now in free]
-    shared = backend.device().attributes.get("integrated")
-    places = {"host": host, **({} if shared else {f"gpu{gpu}": card})}
+    places = {"host": [_rise(before.resident, now) for now in resident]}
+    if not backend.device().attributes.get("integrated"):
+        start = 0 if len(free) > 1 else gpu
+        for number, (seen, at_first) in enumerate(zip(free, before.cards, strict=False), start):
+            places[f"gpu{number}"] = [_rise(now, at_first) for now in seen]
     return {name: place for name, taken in places.items() if (place := _place(taken))}
 
 
@@ -134,7 +141,7 @@ def footprint(
 
 def _with_pool(requested: Mapping[MemoryKind, int], arena: Arena) -> dict[MemoryKind, int]:
     reserved = {kind: count + arena.pooled[kind] for kind, count in requested.items()}
-    pool = arena.backend.pool_reserved()
+    pool = sum(gpu.pool_reserved() or 0 for gpu in arena.backend.gpus)
     if pool:
         kind = arena.backend.kind_of("device")
         reserved[kind] = reserved.get(kind, 0) + pool

@@ -31,6 +31,7 @@ from advisor.profiles.scratch import remove_abandoned
 def main(arguments: list[str]) -> None:
     """Imports the modules, then forks a worker for each request until the parent closes its end."""
     parent, modules, descriptor = arguments
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who started the command may have blocked them
     signal.signal(signal.SIGTERM, lambda *_: _end_all())
     die_with_parent(int(parent), signal.SIGTERM)
     adopt_orphans()

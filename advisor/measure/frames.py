@@ -16,12 +16,13 @@ from advisor.measure.iterations import LoopCount, as_loops, in_turn
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
+from advisor.measure.several_gpus import Marks, crossing, ordering
 from advisor.measure.written import Lines, written
 from advisor.profiles.schema import Loop, Side
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
-from advisor.strategies.schedule import Plan, Step
+from advisor.strategies.schedule import Place, Plan, Step, gpu_of, place_of
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.frameworks.bridging import StageBridges
 
@@ -45,6 +46,7 @@ class Action:
     """Of a transfer: the CPU copies too, so the stream's clock does not see all of it."""
     loop: Loop | None = None
     again: bool = False
+    gpu: int = 0
     """As of its `Step`."""
 
 
@@ -87,7 +89,9 @@ class FrameLoop:
         self._backend = backend
         self._seed = seed
         self._ranges = ranges
-        self._users: defaultdict[tuple[Side, str], list[_User]] = defaultdict(list)
+        self._users: defaultdict[tuple[Place, str], list[_User]] = defaultdict(list)
+        self._gpus = bound.workload.gpus
+        self._marks: Marks = {}
         self._stages = {stage.name: stage for stage in bound.stages}
         self._most_rows = most_rows(bound)
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
@@ -153,24 +157,25 @@ class FrameLoop:
         seconds: defaultdict[str, float] = defaultdict(float)
         marks: list[tuple[str, Any, Any]] = []
         for action in self.in_turn(self._phases[index % self.period]):
+            gpu = self._backend.gpus[action.gpu]
             if action.by_host:
-                self._backend.synchronize()
+                wait_for_all(self._backend)
                 begin = self._clock()
                 self.act(action, index)
-                self._backend.synchronize()
+                wait_for_all(self._backend)
                 seconds[action.label] += self._clock() - begin
             elif action.on_stream:
-                self._backend.hold(min(2 * self._launching.get(id(action), 0.0) + LEAST_HELD, MOST_HELD))
-                start, begin = self._backend.timestamp(), self._clock()
+                gpu.hold(min(2 * self._launching.get(id(action), 0.0) + LEAST_HELD, MOST_HELD))
+                start, begin = gpu.timestamp(), self._clock()
                 self.act(action, index)
                 self._launching[id(action)] = self._clock() - begin
-                marks.append((action.label, start, self._backend.timestamp()))
+                marks.append((action.label, start, gpu.timestamp()))
             else:
                 begin = self._clock()
                 self.act(action, index)
-                if action.label not in ("synchronize", "length"):
+                if action.label not in ("synchronize", "length", "order"):
                     seconds[action.label] += self._clock() - begin
-        self._backend.synchronize()
+        wait_for_all(self._backend)
         for label, start, end in marks:
             seconds[label] += self._backend.seconds_between(start, end)
         return dict(seconds)
@@ -242,7 +247,9 @@ class FrameLoop:
         return frame
 
     def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
-        return tuple(replace(self._action(step), loop=step.loop, again=step.again) for step in steps)
+        return tuple(
+            replace(self._action(step), loop=step.loop, again=step.again, gpu=step.gpu) for step in steps
+        )
 
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":
@@ -251,16 +258,22 @@ class FrameLoop:
             assert step.loop is not None
             look = self.iterations[step.loop.number].look
             return self._named("synchronize", Lines(("look$()",), {"look$": look}))
+        gpu = self._backend.gpus[step.gpu]
         if step.action == "synchronize":
-            return self._named(step.action, Lines(("wait$()",), {"wait$": self._backend.synchronize}))
+            return self._named(step.action, Lines(("wait$()",), {"wait$": gpu.synchronize}), step.gpu)
+        if step.action == "mark" or step.action == "order":
+            return self._named("order", ordering(step, self._backend, self._marks), step.gpu)
         if step.action == "length":
             return self._named(step.action, self._reading(step.name))
-        placed = self._placed[step.name]
+        placed = self._placed[step.name].on(step.gpu)
         bounds = self._bounds(step.part)
         if step.action == "copy-in" or step.action == "copy-out":
             copy = placed.copy_in if step.action == "copy-in" else placed.copy_out
             assert copy is not None
             return self._named("host-copy", Lines(("copy$(bounds$())",), {"copy$": copy, "bounds$": bounds}))
+        if step.action == "to-peer":
+            crossed = self._named(step.action, crossing(step, placed, bounds), step.gpu)
+            return replace(crossed, on_stream=True)
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
@@ -271,8 +284,8 @@ class FrameLoop:
             if step.overwritten and placed.bring:
                 bring = placed.bring
                 move = lambda _: bring(side)  # noqa: E731
-            lines = self._moving(step.name, side, move)
-        named = self._named(step.action, lines)
+            lines = self._moving(step.name, place_of(side, step.gpu), move)
+        named = self._named(step.action, lines, step.gpu)
         return replace(named, on_stream=True, move=move, by_host=placed.by_host)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
@@ -298,37 +311,46 @@ class FrameLoop:
 
         return Lines(("read$(index)",), {"read$": read})
 
-    def _moving(self, buffer: str, side: Side, move: Mover) -> Lines:
-        """Moves the buffer; where that makes a new array, the stages of that side get it from then on."""
-        placed, users = self._placed[buffer], self._users[side, buffer]
+    def _moving(self, buffer: str, place: Place, move: Mover) -> Lines:
+        """Moves the buffer; where that makes a new array, the stages there get it from then on."""
+        placed, users = self._placed[buffer], self._users[place, buffer]
         if not placed.remade:
             return Lines(("move$(None)",), {"move$": move})
 
         def rebind() -> None:
             made = move(None)
-            if side == "device":
-                placed.device = made
-            else:
+            if place == "host":
                 placed.host = made
+            else:
+                placed.on(gpu_of(place)).device = made
             for user in users:
                 user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
 
         return Lines(("rebind$()",), {"rebind$": rebind})
 
-    def _named(self, label: str, lines: Lines) -> Action:
-        return Action(label, False, written([lines]), lines, self._ranges.attributes(label))
+    def _named(self, label: str, lines: Lines, gpu: int | None = None) -> Action:
+        """In the range of that name; its category tells GPUs apart where there are several."""
+        category = None if gpu is None or self._gpus == 1 else f"gpu{gpu}"
+        return Action(label, False, written([lines]), lines, self._ranges.attributes(label, category))
 
     def _stage(self, stage: BoundStage) -> Action:
         """The user's function with its arguments filled in.
 
         A host stage's time goes to `host_seconds`, by two reads of the host's clock.
         """
-        function, specials = stage.implementation(cpu=self._backend.xp is np)
-        bridges = StageBridges(stage, self._backend)
-        arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
+        gpu = self._backend.gpus[stage.stage.gpu]
+        function, specials = stage.implementation(cpu=gpu.xp is np)
+        with gpu.current():
+            bridges = StageBridges(stage, gpu)
+            arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
         for name in stage.access:
-            self._users[stage.side, name].append(_User(stage, bridges, arguments))
-        constants = {"xp": self._backend.xp, "stream": bridges.stream(self._backend.stream)}
+            self._users[stage.use.place, name].append(_User(stage, bridges, arguments))
+        constants = {
+            "xp": gpu.xp,
+            "stream": bridges.stream(gpu.stream),
+            "gpu": stage.stage.gpu,
+            "gpus": self._gpus,
+        }
         arguments.update({name: value for name, value in constants.items() if name in specials})
         names: dict[str, Any] = {"function$": bridges.around(function, takes_stream="stream" in specials)}
         given = self._given(stage, arguments, names)
@@ -347,10 +369,14 @@ class FrameLoop:
         if stage.side == "host":
             names |= {"clock": perf_counter, "spent": self.host_seconds, "stage$": stage.name}
             lines = (*before, "begin$ = clock()", call, "spent[stage$] += clock() - begin$")
+        elif stage.stage.gpu:
+            names |= {"enter$": gpu.enter, "leave$": gpu.leave}
+            lines = (*before, "enter$()", call, "leave$()")
         else:
             lines = (*before, call)
         label = f"{stage.side}:{stage.name}"
-        named = self._named(label, Lines(lines, names, label))
+        where = stage.stage.gpu if stage.side == "device" else None
+        named = self._named(label, Lines(lines, names, label), where)
         return replace(named, on_stream=stage.side == "device")
 
     def _given(self, stage: BoundStage, arguments: dict[str, Any], names: dict[str, Any]) -> list[str]:
@@ -364,7 +390,7 @@ class FrameLoop:
     def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
         """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""
         placed = self._placed[name]
-        array = placed.host if stage.side == "host" else placed.device
+        array = placed.host if stage.side == "host" else placed.on(stage.stage.gpu).device
         if name in bridges.forms:
             return bridges.shared(name, array)
         if stage.access[name] == "in" and isinstance(array, np.ndarray):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from time import perf_counter
 
+from advisor.errors import WorkloadError
 from advisor.measure.written import Lines
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import Loop, Measured, Result
@@ -12,6 +15,8 @@ from advisor.strategies.loops import Part, parts
 
 UNEVEN = 1.05
 """Times as many iterations, on average, from which times over different frames are not compared."""
+_LOOKS = 1024
+"""Iterations between two looks at the clock."""
 Counts = Mapping[str, Sequence[int]]
 """Of each loop, by the words of `named`: its iterations in frames 0, 1, 2 and so on."""
 
@@ -27,6 +32,8 @@ class LoopCount:
     ended: bool = False
     frames: list[int] = field(default_factory=list)
     """The iterations of each frame so far."""
+    end: float = inf
+    """By the clock, when the time of the whole run is over."""
 
     def begin(self) -> None:
         """The first iteration begins."""
@@ -37,10 +44,19 @@ class LoopCount:
         self.ended = self.flag()
 
     def again(self) -> bool:
-        """Whether one more iteration begins; else the frame's count is kept."""
+        """Whether one more iteration begins; else the frame's count is kept.
+
+        Raises `WorkloadError` where the run's time ends within one frame.
+        """
         if self.ended or self.now >= self.loop.at_most:
             self.frames.append(self.now)
             return False
+        if self.now % _LOOKS == 0 and perf_counter() > self.end:
+            raise WorkloadError(
+                f"{named(self.loop)} ran {self.now} iterations in frame {len(self.frames)} and did not end "
+                "within --max-seconds",
+                next_step="Set its buffer in a stage, lower at_most, or raise --max-seconds SECONDS.",
+            )
         self.now += 1
         return True
 
@@ -85,8 +101,11 @@ def counted(counts: Mapping[int, LoopCount]) -> Counts:
 
 def capped(counts: Mapping[int, LoopCount]) -> dict[str, int]:
     """The loops that their limit ended in every frame so far, and that limit."""
-    most = {named(count.loop): count.loop.at_most for count in counts.values()}
-    return {name: most[name] for name, ran in counted(counts).items() if ran and min(ran) == most[name]}
+    return {
+        named(count.loop): count.loop.at_most
+        for count in counts.values()
+        if count.frames and min(count.frames) == count.loop.at_most
+    }
 
 
 def unlike(counts: Counts, reference: Counts) -> dict[str, int]:

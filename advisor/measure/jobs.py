@@ -47,6 +47,14 @@ Detail = Annotated[str, BeforeValidator(partial(_told, most=_MOST_DETAIL))]
 Task = Literal["parameters", "describe", "reference", "imitate", "trace", "observe", "measure", "capture"]
 
 
+class Tree(Record):
+    """A version that is a clean checkout of the user's repository, apart from the user's own."""
+
+    user: str = Field(description="The top folder of the user's checkout")
+    checkout: str = Field(description="The top folder of the version's")
+    folder: str = Field(description="The working directory's place in it")
+
+
 class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
@@ -62,6 +70,7 @@ class Job(Record):
     assignments: dict[str, str]
     backend: BackendName
     gpu: int
+    gpus: tuple[int, ...] = Field(default=(), description="As --gpus names them; else the first there are")
     strategy: str
     mixes: dict[str, MixRecord] = Field(default_factory=dict, description="By short name")
     seconds: PositiveSeconds
@@ -75,6 +84,7 @@ class Job(Record):
     min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
     left_seconds: float | None = Field(default=None, description="Of the whole run's time, when it begins")
     frames: int = Field(default=5, gt=0, description="Steady frames to run for a tracing tool")
+    tree: Tree | None = Field(default=None, description="Of a version that is not the user's checkout")
 
 
 class Description(Record):
@@ -86,6 +96,7 @@ class Description(Record):
     packages: dict[str, str]
     workload: WorkloadRecord
     cautions: tuple[str, ...] = Field(default=(), description="What of it looks forgotten, in words")
+    compiled: tuple[str, ...] = Field(default=(), description="Compiled extensions beside the workload")
 
 
 class Checked(Record):

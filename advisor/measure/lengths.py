@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from advisor.errors import WorkloadError
 from advisor.strategies.backend import Array
-from advisor.workloads.binding import BoundWorkload
+from advisor.workloads.binding import BoundStage, BoundWorkload
 
-MostRows = Mapping[str, tuple[str, int]]
-"""By length, the smallest buffer whose length it is, and its first dimension."""
+
+@dataclass(frozen=True)
+class Most:
+    """The smallest buffer of a length, its first dimension, and the stages that write the length."""
+
+    buffer: str
+    rows: int
+    writers: str
+
+
+MostRows = Mapping[str, Most]
+"""By length."""
 
 
 def most_rows(bound: BoundWorkload) -> MostRows:
     """What each length of a workload may be at most."""
-    found: dict[str, tuple[str, int]] = {}
+    found: dict[str, Most] = {}
     for name, buffer in bound.workload.buffers.items():
-        rows = buffer.dimensions[0]
-        if buffer.valid is not None and rows < found.get(buffer.valid, ("", rows + 1))[1]:
-            found[buffer.valid] = name, rows
+        rows, length = buffer.dimensions[0], buffer.valid
+        if length is not None and (length not in found or rows < found[length].rows):
+            found[length] = Most(name, rows, _writers(bound, length))
     return found
 
 
-def valid_rows(length: str, held: Array, most: tuple[str, int], frame: int) -> int:
+def _writers(bound: BoundWorkload, length: str) -> str:
+    named = (
+        f"{stage.name!r} ({place})" if (place := _place(stage)) else repr(stage.name)
+        for stage in bound.stages
+        if length in stage.use.writes()
+    )
+    return " or ".join(named)
+
+
+def _place(stage: BoundStage) -> str:
+    """The file and line of a stage's function, of one that is Python."""
+    code = getattr(stage.stage.function, "__code__", None)
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
+
+
+def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:
     """The length that the array holds. Raises `WorkloadError` where the buffer has not so many rows."""
-    (buffer, dimension), rows = most, int(held.flat[0])
-    if not 0 <= rows <= dimension:
+    rows, limits = int(held.flat[0]), f"0 to {most.rows}"
+    if not 0 <= rows <= most.rows:
         raise WorkloadError(
-            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {buffer!r} it must be "
-            f"0 to {dimension}",
-            next_step=f"Set it to a value from 0 to {dimension} before the stage that needs {buffer!r}.",
+            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "
+            f"must be {limits}",
+            next_step=f"Set it to a value from {limits} where it is written, in stage {most.writers}.",
         )
     return rows

@@ -26,9 +26,10 @@ class Ranges:
         """A tool is attached; else ranges are made for nobody. Tools attach when a process starts."""
         return self._frame is not None
 
-    def attributes(self, message: str) -> Any:
+    def attributes(self, message: str, category: str | None = None) -> Any:
         """What `push` takes for a range of that name; None when no tool listens."""
-        return self._domain.get_event_attributes(message=message)
+        more = {} if category is None else {"category": category}
+        return self._domain.get_event_attributes(message=message, **more)
 
     def push_frame(self, index: int) -> None:
         """Opens the range of one frame, its index as payload."""

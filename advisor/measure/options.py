@@ -115,8 +115,22 @@ class Options:
         "DEVICE",
         script=False,
     )
+    target_os: Literal["linux", "windows", "wsl"] = _names(
+        "linux",
+        "Operating system of the cards to predict: linux, windows or wsl.",
+        "NAME",
+        script=False,
+    )
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
+    )
+    gpus: str = _gpu(
+        "",
+        "GPUs of a workload on several, in its order: 0,1 (default: the first there are).",
+        "NUMBERS",
+        give="Give the numbers of different GPUs with commas: 0,1.",
+        limits={"pattern": "^[0-9]{1,4}(,[0-9]{1,4})*$"},
+        script=False,
     )
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
     objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
@@ -197,11 +211,22 @@ class Options:
         False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
     )
 
+    @property
+    def chosen_gpus(self) -> tuple[int, ...]:
+        """Those that `gpus` names; none where it is empty."""
+        return tuple(map(int, self.gpus.split(","))) if self.gpus else ()
+
+    @property
+    def first_gpu(self) -> int | None:
+        """That which `gpus` or `gpu` names, if any."""
+        return self.chosen_gpus[0] if self.gpus else self.gpu
+
 
 _KEYS = {
     "parameters": "set",
     "strategies": "strategy",
     "targets": "target",
+    "target_os": "os",
     "rules": "rule",
     "formats": "format",
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _START: list[Path] = []
@@ -33,6 +34,19 @@ def start_here() -> None:
     """Remembers the working directory, to which the paths of a job are relative."""
     with suppress(OSError):
         _START[:] = [Path.cwd()]
+
+
+@contextmanager
+def beginning_in(folder: Path) -> Iterator[None]:
+    """That is the working directory within, and where `back_to_start` goes."""
+    start, here = list(_START), Path.cwd()
+    _START[:] = [folder]
+    back_to_start()
+    try:
+        yield
+    finally:
+        _START[:] = start
+        os.chdir(start[0] if start else here)
 
 
 def back_to_start() -> None:

@@ -51,7 +51,7 @@ def combine(
         median_seconds=stats.median(rounds),
         interval_seconds=stats.median_interval(rounds, confidence=confidence),
         stage_seconds=stages,
-        transfer_seconds=_median(frames, "to-device") + _median(frames, "to-host"),
+        transfer_seconds=sum(_median(frames, way) for way in ("to-device", "to-host", "to-peer")),
         transfer_bytes=samples[0].transfer_bytes,
         synchronize_seconds=0.0,
         device_path_seconds=0.0,
@@ -68,18 +68,21 @@ def combine(
         stopped=tuple(sample.stopped for sample in samples),
         timeline=samples[-1].timeline,
     )
-    return accounted(row, samples[0].host_seconds)
+    return accounted(row, samples[0].host_seconds, workload.gpus)
 
 
-def accounted(row: Measured, hosts: Collection[str]) -> Measured:
+def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:
     """With what its time leaves for launching, synchronising and waiting, and for all but host stages.
 
-    hosts: the names of the host stages. Where frames overlap, their parts do, and nothing is left.
+    hosts: the names of the host stages. Where frames overlap, their parts do, and nothing is left. The parts
+    of several GPUs overlap too: all that is not the host's is their path.
     """
     host = sum(row.stage_seconds[name] for name in hosts)
     device = sum(seconds for name, seconds in row.stage_seconds.items() if name not in hosts)
     path = device + row.transfer_seconds + (row.host_copy_seconds or 0.0)
     rest = 0.0 if row.latency_seconds else max(row.median_seconds - host - path, 0.0)
+    if gpus > 1:
+        path = max(row.median_seconds - host - rest, 0.0)
     return row.model_copy(update={"synchronize_seconds": rest, "device_path_seconds": path + rest})
 
 

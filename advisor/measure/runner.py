@@ -32,7 +32,7 @@ from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace, Wo
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.mixes import PREFIX, Mix, label, mix, noted
-from advisor.strategies.registry import BASELINE
+from advisor.strategies.registry import BASELINE, concerning
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.strategies.spaces import Placed
 
@@ -99,15 +99,19 @@ def run(
     accept(description)
     prepared = subject.prepare(runner.launch)
     runner.samples.update({name: [sample] for name, sample in prepared.samples.items()})
-    available = [s.name for s in settings.strategies if not subject.obstacle(s, description)]
+    available = [s.name for s in _concerning(settings, description) if not subject.obstacle(s, description)]
     begun = Run(description, prepared.trace, (), notes=prepared.notes, script=prepared.script)
-    if subject.has_final:
+    if subject.has_final or not settings.final:
         order: tuple[tuple[str, ...], ...] = (tuple(promising(begun, available)),)
     else:
         order = _shuffled(available, settings, subject.rounds)
     begun = replace(begun, order=order)
     looks = [observing(name) for name in available if subject.observed and name not in runner.samples]
     return runner.measure([*looks, *_timed(order)], begun, keep, hope)
+
+
+def _concerning(settings: Settings, description: Description) -> tuple[AnyStrategy, ...]:
+    return concerning(settings.strategies, description.workload)
 
 
 def _subject(settings: Settings, directory: Path) -> Subject:
@@ -124,6 +128,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         assignments=dict(settings.assignments),
         backend="cpu" if task in ("imitate", "trace") else settings.backend,
         gpu=settings.gpu,
+        gpus=settings.gpus,
         strategy=strategy,
         mixes={made.name: made.record() for made in settings.strategies if isinstance(made, Mix)},
         seconds=settings.max_seconds * SAMPLE_SHARE,
@@ -133,6 +138,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         numa=settings.numa,
         directory=str(directory / label),
         reference=str(directory / "results"),
+        tree=settings.tree,
     )
 
 
@@ -282,7 +288,14 @@ class _Runner:
         base = job_of(self.settings, "measure", BASELINE, self.directory, "final")
         period = frames_of_a_period(stage_uses(begun.description.workload, "frame"))
         contest = Contest(
-            self.settings, base, rows, self.directory, self.launcher.session, self.clock, period=period
+            self.settings,
+            base,
+            rows,
+            self.directory,
+            self.launcher.session,
+            self.clock,
+            period=period,
+            gpus=begun.description.workload.gpus,
         )
         if not contest.possible:
             return
@@ -308,7 +321,8 @@ class _Runner:
 
     def _so_far(self, begun: Run, *notes: str) -> Run:
         """Every strategy that was asked for, in the order of the table; none is left out."""
-        rows = [self._row(strategy, begun.description) for strategy in self.settings.strategies]
+        described = begun.description
+        rows = [self._row(strategy, described) for strategy in _concerning(self.settings, described)]
         ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
         taken = (sample for samples in self.samples.values() for sample in samples)
         results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))

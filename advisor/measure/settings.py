@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.devices.entries import CatalogueEntry
+from advisor.measure.jobs import Tree
 from advisor.profiles.blocks import SearchMode
 from advisor.profiles.preferences import Preferences
 from advisor.strategies.backend import BackendName
@@ -39,6 +40,8 @@ class Settings:
     """A script's own arguments; None where the file is a workload."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
+    gpus: tuple[int, ...] = ()
+    """Those of a workload on several GPUs, in its order; where empty, the first that there are."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
@@ -59,3 +62,7 @@ class Settings:
     """Where nsys is; searched for where None."""
     keep_reports: bool = False
     """Keep the reports of nsys."""
+    tree: Tree | None = None
+    """Of a version of the code that is not the user's checkout; `file` is in it."""
+    final: bool = True
+    """Hold a final after the screening, where the device has one."""

@@ -23,16 +23,20 @@ from advisor.measure.pipelined import PipelinedLoop
 from advisor.measure.process import back_to_start
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.mixes import known
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.planning import plan
+from advisor.strategies.registry import gpus_of
 from advisor.strategies.schedule import Plan, doubled
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import Loaded, prepare
+
+_LEAST_SECONDS = 10.0
+"""For one frame of a workload with a loop, however little time is left."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def stand(
     padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. before: what
     was in use until now, where the footprint is asked for.
     """
+    backend.open_gpus(loaded.record.gpus, job.gpus)
     bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
     placements = strategy.placements(loaded.record)
     frame = [stage.use for stage in bound.frame]
@@ -75,15 +80,22 @@ def stand(
     layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
     second = doubled(frame) if strategy.pipelined else []
     begin = clock()
-    with Arena(backend, node=_numa_node(job, backend)) as arena:
+    nodes = [_numa_node(job, gpu) for gpu in backend.gpus]
+    with Arena(backend, nodes[0], nodes) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
-        require_memory(backend, placements, needed, oversubscribe=job.oversubscribe)
+        gpus = {buffer.name: gpus_of(buffer, loaded.record) or (0,) for buffer in loaded.record.buffers}
+        for number, gpu in enumerate(backend.gpus):
+            there = {name: placement for name, placement in placements.items() if number in gpus[name]}
+            require_memory(gpu, there, needed, oversubscribe=job.oversubscribe)
         arena.pad(padding)
-        placed = {name: placement.place(arena, layouts[name]) for name, placement in placements.items()}
-        again = {name: placements[name].place(arena, layouts[name]) for name in second}
+        placed = {name: p.place(arena, layouts[name], gpus[name]) for name, p in placements.items()}
+        again = {name: placements[name].place(arena, layouts[name], gpus[name]) for name in second}
         sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
         given = {"seed": job.seed, "ranges": ranges, "clock": clock}
         serial, loop = _loops(bound, planned, sets, backend, given)
+        if job.task == "reference" and job.left_seconds is not None:
+            for count in serial.iterations.values():
+                count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
         yield Stand(
             bound=bound,
             loop=loop,
@@ -96,7 +108,7 @@ def stand(
             before=before,
             placing_seconds=clock() - begin,
         )
-        backend.synchronize()
+        wait_for_all(backend)
 
 
 def _loops(

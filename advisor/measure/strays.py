@@ -1,4 +1,4 @@
-"""What a stage touches of a buffer outside the part that its annotation names, and where."""
+"""What a stage touches of a buffer outside the region that its annotation names, and where."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.strategies.parts import Region
 
 @dataclass(frozen=True)
 class Stray:
-    """A stage that touches elements outside its part. `line`: file and line, where they are known."""
+    """A stage that touches elements outside its region. `line`: file and line, where they are known."""
 
     stage: str
     buffer: str
@@ -24,7 +24,7 @@ class Stray:
 
 
 class Strayed(WorkloadError):
-    """A stage touched elements outside the part that it annotates."""
+    """A stage touched elements outside the region that it annotates."""
 
     def __init__(self, found: Stray, part: Region) -> None:
         where = f" ({found.line})" if found.line else ""

@@ -15,7 +15,7 @@ from typing import Any
 from advisor.measure.frames import Action, FrameLoop
 from advisor.measure.sampling import Clock
 from advisor.profiles.traces import Span, Timeline, track
-from advisor.strategies.backend import Backend
+from advisor.strategies.backend import Backend, wait_for_all
 
 MOST_SPANS = 300
 WATCHED = 3
@@ -29,6 +29,7 @@ class _Seen:
     end: float
     marks: tuple[Any, Any] | None
     """Of work on a stream: the marks before and after it."""
+    gpu: int = 0
 
 
 class Recorder:
@@ -38,8 +39,8 @@ class Recorder:
         self._backend = backend
         self._clock = clock
         self._seen: list[_Seen] = []
-        backend.synchronize()
-        self._anchor = backend.timestamp()
+        wait_for_all(backend)
+        self._anchors = [gpu.timestamp() for gpu in backend.gpus]
         self._zero = clock()
 
     def timeline(self, loop: FrameLoop, index: int) -> Timeline | None:
@@ -50,7 +51,7 @@ class Recorder:
             loop.frame(index + 1)
             end = self._clock()
             loop.frame_alone(index + WATCHED - 1)
-        self._backend.synchronize()
+        wait_for_all(self._backend)
         if end <= begin:
             return None
         spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
@@ -75,24 +76,25 @@ class Recorder:
         return replace(action, run=run, move=moved if move else None)
 
     def _note(self, action: Action, call: Callable[[], object], stream: Any) -> None:
-        backend = self._backend
+        backend = self._backend.gpus[action.gpu]
         first = backend.timestamp(stream) if action.on_stream else None
         begin = self._clock()
         call()
         end = self._clock()
         marks = (first, backend.timestamp(stream)) if action.on_stream else None
-        self._seen.append(_Seen(action.label, begin, end, marks))
+        self._seen.append(_Seen(action.label, begin, end, marks, action.gpu))
 
     def _span(self, seen: _Seen, begin: float, end: float) -> Span | None:
         """Within the frame from `begin` to `end`; None outside of it."""
         first, last = seen.begin, seen.end
         if seen.marks is not None:
-            first, last = (
-                self._zero + self._backend.seconds_between(self._anchor, mark) for mark in seen.marks
-            )
+            gpu, anchor = self._backend.gpus[seen.gpu], self._anchors[seen.gpu]
+            first, last = (self._zero + gpu.seconds_between(anchor, mark) for mark in seen.marks)
         first, last = max(first, begin), min(last, end)
         if last <= first:
             return None
+        several = seen.marks is not None and len(self._anchors) > 1
+        label = f"{seen.label} (GPU {seen.gpu})" if several else seen.label
         return Span(
-            track=track(seen.label), label=seen.label, begin_seconds=first - begin, end_seconds=last - begin
+            track=track(seen.label), label=label, begin_seconds=first - begin, end_seconds=last - begin
         )

@@ -34,10 +34,11 @@ def traced(recorder: TrafficRecorder, run: Stand, backend: Backend, seed: int) -
     def wrap(name: str, array: Any) -> Any:
         return recorder.wrap(name, array) if isinstance(array, np.ndarray) else array
 
-    placed: dict[str, Placed] = {
-        name: replace(each, host=wrap(name, each.host), device=wrap(name, each.device))
-        for name, each in run.placed.items()
-    }
+    def wrapped(name: str, each: Placed) -> Placed:
+        others = {gpu: wrapped(name, other) for gpu, other in each.others.items()}
+        return replace(each, host=wrap(name, each.host), device=wrap(name, each.device), others=others)
+
+    placed = {name: wrapped(name, each) for name, each in run.placed.items()}
     return FrameLoop(run.bound, run.plan, placed, backend, seed=seed, ranges=Ranges())
 
 

@@ -20,11 +20,10 @@ from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.strays import Stray, Strayed
-from advisor.profiles.schema import Side
-from advisor.strategies.backend import Array, Backend
-from advisor.strategies.parts import Region
+from advisor.strategies.backend import Array, Backend, wait_for_all
+from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed
-from advisor.strategies.schedule import Plan
+from advisor.strategies.schedule import Place, Plan, gpu_of
 from advisor.workloads.binding import BoundStage, BoundWorkload
 
 LOOKS = 6
@@ -84,7 +83,8 @@ class Inspector:
         self._layouts = layouts
         self._backend = backend
         self._most_rows = most_rows(bound)
-        self._length_side = {n: s.side for s in bound.setup for n in s.use.writes() if n in self._most_rows}
+        lengths = self._most_rows
+        self._length_place = {n: s.use.place for s in bound.setup for n in s.use.writes() if n in lengths}
         """Where each length was written last, in the frames that are checked."""
 
     def check_annotations(
@@ -128,17 +128,17 @@ class Inspector:
             if stage is None:
                 loop.act(action, index)
                 continue
-            self._backend.synchronize()
+            wait_for_all(self._backend)
             poisons = {
                 name: poison(stage.name, name, index, self._layouts[name].nbytes)
                 for name in outputs_of(stage)
             }
             before = self._prepare(stage, poisons)
             loop.act(action, index)
-            self._backend.synchronize()
+            wait_for_all(self._backend)
             self._compare(stage, before)
             written = stage.use.writes()
-            self._length_side |= {name: stage.side for name in written if name in self._most_rows}
+            self._length_place |= {name: stage.use.place for name in written if name in self._most_rows}
             valid = {name: self._touched(stage, name, index) for name in written}
             for name, pattern in poisons.items():
                 stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
@@ -146,7 +146,7 @@ class Inspector:
                 untouched[stage.name, name] = _in_both(looked_at, untouched.get((stage.name, name)))
             if outputs is not None:
                 for name in written:
-                    contents = some(self._read(name, stage.side)[valid[name]]).copy()
+                    contents = some(self._read(name, stage.use.place)[valid[name]]).copy()
                     looked_at = untouched.get((stage.name, name), np.zeros(contents.size, bool))
                     outputs[index, stage.name, name] = Written(contents, some(looked_at))
         return untouched
@@ -156,7 +156,7 @@ class Inspector:
         part = stage.parts.get(name)
         if not isinstance(part, str):
             return part.index if part else ()
-        held = self._read(part, self._length_side[part])
+        held = self._read(part, self._length_place[part])
         return (slice(0, valid_rows(part, held, self._most_rows[part], frame)),)
 
     def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
@@ -202,14 +202,14 @@ class Inspector:
                 contents[region.index] = self._held(name, held[cell], index, alone=alone)[region.index]
         return contents
 
-    def _held(self, name: str, sides: frozenset[Side], index: int, *, alone: bool) -> Array:
-        """What one of these sides holds, in the set of the frame that wrote it last."""
-        side: Side = "host" if "host" in sides else "device"
-        if alone or side == "device":
-            self._backend.synchronize()
+    def _held(self, name: str, places: frozenset[Place], index: int, *, alone: bool) -> Array:
+        """What one of these places holds, in the set of the frame that wrote it last."""
+        place = "host" if "host" in places else min(places, default="device")
+        if alone or place != "host":
+            wait_for_all(self._backend)
         writers = [stage.stage.every for stage in self._bound.frame if name in stage.use.writes()]
         written = max((index - index % every for every in writers), default=index)
-        return self._read(name, side, written)
+        return self._read(name, place, written)
 
     def lengths(self) -> dict[str, float]:
         """For each buffer, how many elements go into one of its own at most: those its kernels read over its
@@ -240,6 +240,7 @@ class Inspector:
             return
         arguments: dict[str, Any] = {name: self.newest(name, index) for name in check.access}
         specials = {"xp": np, "frame": index, "stream": self._backend.stream, "rng": np.random.default_rng(0)}
+        specials["gpus"] = self._bound.workload.gpus
         arguments.update({name: specials[name] for name in check.specials})
         outcome = check.stage.function(**arguments)
         if isinstance(outcome, (bool, np.bool_)) and not outcome:
@@ -250,11 +251,11 @@ class Inspector:
         for name, pattern in poisons.items():
             self._fill(name, stage, pattern)
         kept = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
-        return {name: self._read(name, stage.side).copy() for name in kept}
+        return {name: self._read(name, stage.use.place).copy() for name in kept}
 
     def _compare(self, stage: BoundStage, before: Mapping[str, Array]) -> None:
         for name, contents in before.items():
-            found, part = self._read(name, stage.side), stage.parts.get(name)
+            found, part = self._read(name, stage.use.place), stage.parts.get(name)
             if found.tobytes() == contents.tobytes():
                 continue
             if isinstance(part, Region):
@@ -269,45 +270,48 @@ class Inspector:
                 )
 
     def _still_poisoned(self, stage: BoundStage, name: str, pattern: Array) -> Array:
-        raw, size = self._read(name, stage.side).tobytes(), self._layouts[name].dtype.itemsize
+        raw, size = self._read(name, stage.use.place).tobytes(), self._layouts[name].dtype.itemsize
         word = size if size in (1, 2, 4, 8) else 1  # compared word by word: eight times as fast as by bytes
         same = np.frombuffer(raw, f"u{word}") == pattern.view(f"u{word}")
         result: Array = same if word == size else same.reshape(-1, size).all(axis=1)
         return result
 
-    def _read(self, name: str, side: Side, index: int = 0) -> Array:
-        """The buffer as one side sees it, in the set of that frame; device memory comes as a copy."""
+    def _read(self, name: str, place: Place, index: int = 0) -> Array:
+        """The buffer as one place has it, in the set of that frame; device memory comes as a copy."""
         placed, layout = self._sets[index % len(self._sets)][name], self._layouts[name]
-        if self._on_host(placed, side):
+        if self._on_host(placed, place):
             assert placed.host is not None
             return placed.host
-        copy = np.empty(layout.shape, layout.dtype)
-        self._backend.copy_to_host(copy.ctypes.data, self._pointer(placed.device), layout.nbytes)
-        self._backend.synchronize()
+        copy, gpu = np.empty(layout.shape, layout.dtype), self._backend.gpus[gpu_of(place)]
+        gpu.copy_to_host(copy.ctypes.data, self._pointer(placed, place), layout.nbytes)
+        gpu.synchronize()
         return copy
 
     def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
         placed, layout, part = self._sets[0][name], self._layouts[name], stage.parts.get(name)
         shaped = pattern.view(layout.dtype).reshape(layout.shape)
         index = part.index if isinstance(part, Region) else ()
-        if self._on_host(placed, stage.side):
+        place = stage.use.place
+        if self._on_host(placed, place):
             assert placed.host is not None
             placed.host[index] = shaped[index]
             return
         if index:
-            contents = self._read(name, stage.side)
+            contents = self._read(name, place)
             contents[index] = shaped[index]
             shaped = contents
-        self._backend.copy_to_device(self._pointer(placed.device), shaped.ctypes.data, layout.nbytes)
-        self._backend.synchronize()
+        gpu = self._backend.gpus[gpu_of(place)]
+        gpu.copy_to_device(self._pointer(placed, place), shaped.ctypes.data, layout.nbytes)
+        gpu.synchronize()
 
     @staticmethod
-    def _on_host(placed: Placed, side: Side) -> bool:
-        """The host sees it: its own side, or one memory for both."""
-        return side == "host" or placed.is_one_memory
+    def _on_host(placed: Placed, place: Place) -> bool:
+        """The host sees it: its own side, or one memory for all."""
+        return place == "host" or placed.is_one_memory
 
     @staticmethod
-    def _pointer(array: Any) -> int:
+    def _pointer(placed: Placed, place: Place) -> int:
+        array = placed.on(gpu_of(place)).device
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
@@ -358,8 +362,7 @@ class _Untouched:
             f"{self.buffer!r} unwritten, which it annotates Out",
             next_step="Out means every element is overwritten. To keep the rest, annotate "
             f"{self.buffer}: InOut. If the stage always fills the same part, annotate that, as in "
-            f"{self.buffer}: Out[:16]. If the number of rows varies from frame to frame, name the "
-            'buffer that holds it: Buffer(..., valid="count").',
+            f"{self.buffer}: Out[:16]. {NAME_THE_LENGTH}",
         )
 
     def _told(self, elements: int, of: int, frames: int) -> bool:

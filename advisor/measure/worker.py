@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +28,7 @@ from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.imitation import names
 from advisor.measure.imitation.checking import imitate
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
+from advisor.measure.namespaces import Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import back_to_start, die_with_parent, start_here
 from advisor.measure.reference import reference
@@ -92,7 +93,10 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     start_here()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
-        return _run(job, path, opened) if job.arguments is None else _run_script(job)
+        if job.arguments is not None:
+            return _run_script(job)
+        with Namespace(job.tree).entered() if job.tree else nullcontext():
+            return _run(job, path, opened)
     except BaseException as error:  # sys.exit, and what test and async libraries derive from it
         for descriptor in spare:
             with suppress(OSError):  # the workload closed it
@@ -137,8 +141,9 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
         return _without_gpu(error, raised, message, detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
-    elif "read-only" in message:
-        next_step = _READ_ONLY
+    elif "read-only" in message and raised.locked:
+        buffers = " or ".join(map(repr, raised.locked))
+        message, next_step = f"stage {raised.stage!r} may not write {buffers}: {message}", _READ_ONLY
     return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
 
 
@@ -192,6 +197,7 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     if job.task == "reference":
         return _run_reference(job, backend)
     loaded = afresh(job)()
+    backend.open_gpus(loaded.record.gpus, job.gpus)
     if job.task in ("imitate", "trace"):
         loaded = replace(loaded, bound=loaded.bound.without_kernels())
     _require(loaded, backend)
@@ -216,8 +222,9 @@ def _require(loaded: Loaded, backend: Backend) -> None:
 def _run_reference(job: Job, backend: Backend) -> Outcome:
     """What is described is what runs first; one load at a time is held, since they may hold much."""
     waiting, ranges = [afresh(job)()], Ranges()
+    backend.open_gpus(waiting[0].record.gpus, job.gpus)
     described = tasks.described(backend, waiting[0].record)
-    described = described.model_copy(update={"cautions": waiting[0].cautions})
+    described = described.model_copy(update={"cautions": waiting[0].cautions, "compiled": compiled()})
     (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     _require(waiting[0], backend)
 

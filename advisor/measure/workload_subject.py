@@ -42,7 +42,7 @@ class WorkloadSubject:
     @property
     def has_final(self) -> bool:
         """The CPU device has no second memory to decide about."""
-        return self.settings.backend != "cpu"
+        return self.settings.final and self.settings.backend != "cpu"
 
     def describe(self, launch: Launch) -> Description:
         """What the workload is, and that its annotations hold."""
@@ -79,7 +79,7 @@ class WorkloadSubject:
         """What each stage reads and writes, from a run on the CPU; absent where that is not possible.
 
         Raises `WorkloadError` where no GPU is there to tell, and CuPy would surely refuse a device stage, and
-        where a stage touches a buffer outside the part that it annotates.
+        where a stage touches a buffer outside the region that it annotates.
         """
         imitated = launch(
             Step("imitate", "zero-copy", "imitation", "checking device stages against CuPy")

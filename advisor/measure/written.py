@@ -34,6 +34,8 @@ class Origin:
     stage: str = ""
     entered: bool = False
     """Python code ran in it: a call of compiled code that raises at once leaves no line of it."""
+    locked: tuple[str, ...] = ()
+    """Its arrays that may not be written."""
 
 
 def written(steps: Iterable[Lines]) -> Callable[[int], None]:
@@ -59,5 +61,8 @@ def origin(error: BaseException) -> Origin:
         if raised.f_code.co_filename == _FILE:
             label = dict(enumerate(raised.f_globals[_LABELS], 2)).get(line, "")
             side, _, stage = label.partition(":")
-            return Origin(side, stage, entered=number < len(frames))
+            inside = frames[number][0].f_locals if number < len(frames) else {}
+            flags = {name: getattr(value, "flags", None) for name, value in inside.items()}
+            locked = tuple(name for name, its in flags.items() if getattr(its, "writeable", True) is False)
+            return Origin(side, stage, number < len(frames), locked)
     return Origin()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
@@ -92,9 +93,34 @@ class Context:
 
     def migrates(self, buffer: str) -> bool:
         """Whether its pages move to the side that touches them."""
-        if self.machine.shares_memory or self.stays:
+        return not self.stays and self._migrates(buffer)
+
+    def _migrates(self, buffer: str) -> bool:
+        if self.machine.shares_memory:
             return False
         return self.own(buffer).movement(self.memory_class) in ("migrated", "prefetched")
+
+    @cached_property
+    def moves_whole(self) -> bool:
+        """Whether the driver moves managed memory whole to the GPU before a launch."""
+        return moves_whole(self.machine.entry.device().attributes)
+
+    def shares(self, traffic: Traffic, path: Path) -> float:
+        """How much of what a kernel touches of a buffer it reaches by that path.
+
+        Of pages that stay at the host (steady_frame.py) only those that host stages touch are there.
+        """
+        if not self.stays or not self._migrates(traffic.buffer):
+            return float(self.path(traffic.buffer) == path)
+        own = min(max(traffic.bytes_read, traffic.bytes_written), self.size(traffic.buffer))
+        at_host = min(self.touched_by_host(traffic.buffer) / own, 1.0) if own else 1.0
+        return {"link": at_host, "memory": 1 - at_host}.get(path, 0.0)
+
+    def touched_by_host(self, buffer: str) -> float:
+        """The most that a host stage of a frame touches of a buffer, in bytes."""
+        host = {stage.name for stage in self.workload.frame_stages("host")}
+        its = (t for t in self.trace.traffic if t.buffer == buffer and t.stage in host)
+        return max((min(max(t.bytes_read, t.bytes_written), self.size(buffer)) for t in its), default=0.0)
 
     def physical_bytes(self) -> int:
         """Memory of all buffers, every copy where there are several, managed memory beside a card's own on

@@ -58,7 +58,20 @@ def _arithmetic(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
 
 
 def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
-    return [t for t in traffic if at.path(t.buffer) == path]
+    """What goes that way, each by its share."""
+    shares = ((t, at.shares(t, path)) for t in traffic)
+    return [t if share == 1 else _part(t, share) for t, share in shares if share]
+
+
+def _part(traffic: Traffic, share: float) -> Traffic:
+    again = tuple(item.model_copy(update={"bytes": item.bytes * share}) for item in traffic.again)
+    return traffic.model_copy(
+        update={
+            "bytes_read": traffic.bytes_read * share,
+            "bytes_written": traffic.bytes_written * share,
+            "again": again,
+        }
+    )
 
 
 def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:

@@ -12,7 +12,8 @@ from typing import get_args
 from advisor import units
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry, Figure, Figures
-from advisor.devices.memory_class import EXPLAINED, FOLLOWS
+from advisor.devices.memory_class import FOLLOWS, WHOLE, explained, moves_whole
+from advisor.devices.systems import System, under
 from advisor.model.machines import Machine
 from advisor.profiles.schema import MemoryClass
 
@@ -44,18 +45,19 @@ def describe_all() -> str:
     )
 
 
-def describe_one(name_or_path: str) -> str:
+def describe_one(name_or_path: str, system: System = "linux") -> str:
     """One device as text of 80 columns: memory class and what follows, figures with sources, defaults taken.
 
     Raises `UsageError` for an unknown name, with the nearest, and `FileProblem` for a file that is wrong.
     """
-    entry = load(name_or_path)
-    kind = entry.memory_class
-    follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in FOLLOWS[kind].items())
+    entry = under(load(name_or_path), system)
+    kind, told = entry.memory_class, entry.device().attributes
+    of_each = FOLLOWS[kind] | ({"managed": WHOLE} if moves_whole(told) else {})
+    follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in of_each.items())
     attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
     parts = (
         f"{entry.name} ({entry.origin})",
-        "\n".join((_wrapped(f"Memory class {kind}: {EXPLAINED[kind]}"), *follows)),
+        "\n".join((_wrapped(f"Memory class {kind}: {explained(kind, told)}"), *follows)),
         _section("Attributes", attributes),
         _section("Figures", (_line(key, figure) for key, figure in _known(entry))),
         *_absent(entry),

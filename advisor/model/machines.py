@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, Text, nearest
+from advisor.devices.memory_class import moves_whole
 from advisor.errors import FileProblem
 from advisor.model import terms
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
@@ -63,6 +64,8 @@ class Layer(Record):
 
     memory_classes: Annotated[tuple[MemoryClass, ...], Field(strict=False)] = get_args(MemoryClass)
     integrated: bool | None = None
+    concurrent: bool | None = None
+    """Of managed memory: both sides may use it at once."""
     compute_capabilities: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     figures: dict[str, Default]
 
@@ -71,7 +74,9 @@ class Layer(Record):
         """Its conditions in words."""
         classes = "" if self.memory_classes == get_args(MemoryClass) else ", ".join(self.memory_classes)
         memory = {None: "", True: "one memory", False: "memory of its own"}[self.integrated]
-        return "; ".join(filter(None, (classes, memory, ", ".join(self.compute_capabilities or ())))) or "all"
+        managed = {None: "", True: "managed pages that fault", False: "managed memory that moves whole"}
+        conditions = (classes, memory, managed[self.concurrent], ", ".join(self.compute_capabilities or ()))
+        return "; ".join(filter(None, conditions)) or "all"
 
     def covers(self, entry: CatalogueEntry) -> bool:
         """Whether the device meets the conditions."""
@@ -79,6 +84,7 @@ class Layer(Record):
         return (
             entry.memory_class in self.memory_classes
             and self.integrated in (None, shares_memory(entry))
+            and self.concurrent in (None, not moves_whole(entry.device().attributes))
             and (self.compute_capabilities is None or capability in self.compute_capabilities)
         )
 

@@ -4,7 +4,7 @@ and how far the model is from it on its own device."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -83,9 +83,12 @@ def compare(profile: Profile) -> ModelAgainstRun:
 
 
 def learned(profile: Profile, target: Machine) -> Learned:
-    """What a measured profile knows better than the trace. Of a CPU's profile that is nothing."""
+    """What a measured profile knows better than the trace. Of a CPU's that is more frames of host
+    stages."""
     measured = profile.measured()
-    if profile.device.kind != "cuda" or not measured:
+    if profile.device.kind != "cuda":
+        return Learned(pooled(profile))
+    if not measured or profile.workload.gpus > 1:
         return Learned(profile.traffic)
     # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very
     # kind of device where all attributes agree that both have.
@@ -114,23 +117,36 @@ def learned(profile: Profile, target: Machine) -> Learned:
     )
 
 
+def pooled(profile: Profile) -> Trace | None:
+    """The trace with host stages as timed in all processes on this CPU: one alone differs from the next by a
+    tenth or two."""
+    return _timed(profile, [row.stage_seconds for row in profile.measured().values()], beside=True)
+
+
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
     """The median over strategies: one process's memory differs from the next one's by a tenth or two."""
     serial = [s for s in STRATEGIES if s.name in measured and not s.pipelined]
     cached = [s for s in serial if _stays_cached(s, profile)]
     faulting = [s for s in serial if s.placement.managed and not s.placement.prefetched]
-    rows = [measured[strategy.name] for strategy in cached or faulting]
+    rows = [measured[strategy.name].stage_seconds for strategy in cached or faulting]
+    told = bool(rows and profile.traffic and profile.workload.frame_stages("host"))
+    return _timed(profile, rows), told
+
+
+def _timed(profile: Profile, rows: Sequence[Mapping[str, float]], *, beside: bool = False) -> Trace | None:
+    """The trace with the median of these times of host stages; `beside` what the traced run took."""
     if not rows or profile.traffic is None:
-        return profile.traffic, False
-    often = profile.traffic.times
-    stages = {s.name: s.every / often(s.loop) for s in profile.workload.frame_stages("host")}
+        return profile.traffic
     work = {w.stage: w for w in profile.traffic.work}
-    for stage, every in stages.items():
-        seconds = [row.stage_seconds[stage] * every for row in rows if stage in row.stage_seconds]
-        if seconds:
-            before = work.get(stage, StageWork(stage=stage))
-            work[stage] = before.model_copy(update={"seconds": median(seconds)})
-    return profile.traffic.model_copy(update={"work": tuple(work.values())}), bool(stages)
+    for stage in profile.workload.frame_stages("host"):
+        share = stage.every / profile.traffic.times(stage.loop)
+        before = work.get(stage.name, StageWork(stage=stage.name))
+        seconds = [row[stage.name] * share for row in rows if stage.name in row]
+        if beside and before.seconds is not None:
+            seconds.append(before.seconds)
+        if seconds and (before.seconds is not None or not beside):
+            work[stage.name] = before.model_copy(update={"seconds": median(seconds)})
+    return profile.traffic.model_copy(update={"work": tuple(work.values())})
 
 
 def _stays_cached(strategy: Strategy, profile: Profile) -> bool:

@@ -30,7 +30,7 @@ from advisor.profiles.schema import (
     Trace,
 )
 from advisor.strategies.mixes import noted
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted
 
@@ -50,7 +50,7 @@ def predict(
 
     What cannot be predicted is a `Skipped` with the reason; all of them where nothing is known.
     """
-    machine = Machine(target)
+    machine, strategies = Machine(target), concerning(strategies, profile.workload)
     known = learned(profile, machine)
     wrong = _wrong(profile)
     found = {

@@ -61,7 +61,8 @@ def simulate(
     known = with_declared(workload, trace)
     found: dict[str, Simulated | str] = {}
     for strategy in strategies:
-        refused = strategy.unavailable(machine.entry.device()) or strategy.unsuited(workload)
+        device = machine.entry.device()
+        refused = _several(workload, machine) or strategy.unavailable(device) or strategy.unsuited(workload)
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue
@@ -71,6 +72,14 @@ def simulate(
         large = f"needs {units.size(needed)} of device memory; the device has {units.size(memory)}"
         found[strategy.name] = _simulated(at) if needed <= memory else large
     return found
+
+
+def _several(workload: WorkloadRecord, machine: Machine) -> str | None:
+    """Why frames on several GPUs are not predicted, or None."""
+    if workload.gpus == 1:
+        return None
+    known = f"nothing is known of several {machine.entry.name}"
+    return f"not predicted: the workload runs on {workload.gpus} GPUs, and {known}"
 
 
 def _simulated(at: Context) -> Simulated:

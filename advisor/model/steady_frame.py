@@ -30,7 +30,7 @@ from advisor.strategies.schedule import Action, Step
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize", "until": "synchronize"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
-_Places = tuple[tuple[tuple[str, Side], ...], float, frozenset[str]]
+_Places = tuple[tuple[tuple[str, "Pages"], ...], float, frozenset[str]]
 _PAGE = 4096
 """Bytes that come to the host with the element that ends a loop, of memory that migrates."""
 LAPSE = 500e-6
@@ -49,7 +49,7 @@ def timed_steps(at: Context) -> list[Timed]:
     moved = Frame(at).period()
     managed = [b.name for b in at.workload.buffers if at.own(b.name).managed and at.migrates(b.name)]
     # Whether pages change side by faults alone, frame after frame.
-    if at.first_frames or all(at.own(name).prefetched for name in managed):
+    if at.first_frames or at.moves_whole or all(at.own(name).prefetched for name in managed):
         return _of_one_frame(at, moved)
     # All of the frame within the lapse, so that every turn is, however unequal they are.
     frame = _of_one_frame(at, moved)
@@ -83,12 +83,22 @@ def _of_one_frame(at: Context, period: Sequence[tuple[Timed, ...]]) -> list[Time
     ]
 
 
+@dataclass(frozen=True)
+class Pages:
+    """Where the pages of a buffer are: bytes at the host, the side that touched it last, and how many bytes
+    that side has touched since the other did."""
+
+    at_host: float
+    side: Side
+    touched: float = 0.0
+
+
 @dataclass
 class Frame:
     """Follows where migrating memory is and what the caches hold of it, through the steps of a frame."""
 
     at: Context
-    _sides: dict[str, Side] = field(default_factory=dict)
+    _pages: dict[str, Pages] = field(default_factory=dict)
     _dirty: float = 0.0
     _read_only: set[str] = field(default_factory=set)
     """Buffers whose pages the CPU sees mapped for reading alone."""
@@ -111,10 +121,10 @@ class Frame:
     def _run(self, steps: tuple[Step, ...]) -> tuple[Timed, ...]:
         before = (id(steps), id(self._places))
         if before not in self._known:
-            sides, self._dirty, read_only = self._places
-            self._sides, self._read_only = dict(sides), set(read_only)
+            pages, self._dirty, read_only = self._places
+            self._pages, self._read_only = dict(pages), set(read_only)
             timed = tuple((step, self._seconds(step)) for step in steps)
-            after = (tuple(self._sides.items()), self._dirty, frozenset(self._read_only))
+            after = (tuple(self._pages.items()), self._dirty, frozenset(self._read_only))
             self._known[before] = timed, self._all_places.setdefault(after, after)
         timed, self._places = self._known[before]
         return timed
@@ -123,8 +133,8 @@ class Frame:
         if step.action == "host":
             return self._migrations(step.name, "host") + host_seconds(self.at, step.name)
         if step.action == "device":
-            moved = self._migrations(step.name, "device") + self._clean()
-            return moved + kernel_seconds(self.at, step.name)
+            moved = self._before_launch() if self.at.moves_whole else self._migrations(step.name, "device")
+            return moved + self._clean() + kernel_seconds(self.at, step.name)
         if step.action == "synchronize":
             return self._synchronize()
         if step.action in ("copy-in", "copy-out"):
@@ -135,7 +145,11 @@ class Frame:
             page = constant(min(self.at.size(step.name), _PAGE))
             return constant(0.0) if self.at.is_foreign(step.name) else self._arrive(step.name, page, "host")
         to: Side = "device" if step.action == "to-device" else "host"
-        self._sides[step.name] = to
+        if self.at.moves_whole and self.at.own(step.name).managed:
+            moved = self._arrive_whole(step.name) if to == "device" else constant(0.0)
+            return self.at.machine.get("prefetch_call_seconds") + moved
+        size = self.at.size(step.name)
+        self._pages[step.name] = Pages(size if to == "host" else 0.0, to, size)
         self._note_mapping(step.name, to, written=False)
         return transfer(self.at, step, to)
 
@@ -157,24 +171,48 @@ class Frame:
             if side == "host" and self.at.own(t.buffer).managed:
                 self._soil(t.bytes_written)
             read, written = bytes_of(self.at, t)
-            found = found + self._arrive(t.buffer, read + written, side, written=t.bytes_written > 0)
+            # What a stage reads and what it writes of a buffer are taken to be the same pages.
+            touched = np.maximum(read, written)
+            found = found + self._arrive(t.buffer, touched, side, written=t.bytes_written > 0)
             if side == "host" and t.bytes_written:
                 found = found + self._first_writes(t.buffer, written)
         return found
 
     def _arrive(self, buffer: str, count: Values, side: Side, *, written: bool = False) -> Values:
-        """Pages that the other side had last follow the one that touches them."""
+        """Pages that the other side has follow the one that touches them: no more than it has, and none of
+        what this side touched before the other did."""
         if not self.at.migrates(buffer):
             return constant(0.0)
-        before, self._sides[buffer] = self._sides.get(buffer, side), side
-        if before == side:
+        size = self.at.size(buffer)
+        all_here = Pages(size if side == "host" else 0.0, side, size)
+        before = self._pages.get(buffer, all_here)
+        known = before.touched if before.side == side else 0.0
+        there = before.at_host if side == "device" else size - before.at_host
+        wanted = np.minimum(count, size)
+        moved = np.minimum(np.maximum(wanted - known, 0.0), there)
+        change = float(moved[0]) * (1 if side == "host" else -1)
+        self._pages[buffer] = Pages(before.at_host + change, side, max(known, float(wanted[0])))
+        if not moved.any():
             return constant(0.0)
         self._note_mapping(buffer, side, written=written)
-        return migration(self.at, buffer, count, side)
+        return migration(self.at, buffer, moved, side)
+
+    def _before_launch(self) -> Values:
+        """Managed memory moves whole, also what the kernel does not use; not what is attached to the host."""
+        buffers = [b.name for b in self.at.workload.buffers if self.at.own(b.name).managed]
+        global_ones = (name for name in buffers if not self.at.own(name).prefetched)
+        return sum(map(self._arrive_whole, global_ones), constant(0.0))
+
+    def _arrive_whole(self, buffer: str) -> Values:
+        size, before = self.at.size(buffer), self._pages.get(buffer)
+        self._pages[buffer] = Pages(0.0, "device", size)
+        if before is None or not before.at_host:
+            return constant(0.0)
+        return migration(self.at, buffer, constant(size), "device")
 
     def _note_mapping(self, buffer: str, to: Side, *, written: bool) -> None:
         """Pages come back mapped for reading, unless a write fault fetched them (defaults.toml)."""
-        if to == "host" and not written and self.at.migrates(buffer):
+        if to == "host" and not written and self.at.migrates(buffer) and not self.at.moves_whole:
             self._read_only.add(buffer)
         else:
             self._read_only.discard(buffer)

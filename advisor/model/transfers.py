@@ -73,6 +73,8 @@ def migration(at: Context, buffer: str, count: Values, to: Side) -> Values:
     machine, touched = at.machine, np.minimum(count, at.size(buffer))
     if not touched.any():
         return constant(0.0)
+    if at.moves_whole:
+        return touched / machine.get(f"migration_to_{to}_bytes_per_second")
     by_rate = machine.find("fault_rate_bytes_per_second")
     first = machine.find("fault_batch_seconds") if to == "device" else None
     first = constant(0.0) if first is None else first

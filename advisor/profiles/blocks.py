@@ -5,6 +5,7 @@ A block is some frames of one contestant, timed on buffers placed for it alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -54,7 +55,7 @@ class Block(Record):
 
     @property
     def delays(self) -> tuple[float, ...]:
-        """Begin to end of frames one by one."""
+        """Latencies of frames one by one."""
         return tuple(seconds for seconds in self.frame_latencies or self.frame_seconds if seconds > 0)
 
     @property
@@ -102,6 +103,14 @@ class Method(Record):
     order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
     search: SearchMode = optional("Whether mixes of placements were searched for", "off")
     numa: str = optional("Node of host memory asked for: local, remote or a number", "local")
+
+
+def rounds(blocks: Iterable[Block]) -> list[list[float]]:
+    """Mean seconds from one finished frame to the next in each block, by process."""
+    found: dict[int, list[float]] = {}
+    for block in blocks:
+        found.setdefault(block.process, []).append(block.period_seconds)
+    return [found[process] for process in sorted(found)]
 
 
 class FinalRecord(Record):

@@ -11,6 +11,7 @@ from itertools import chain, groupby
 import numpy as np
 
 from advisor import stats
+from advisor.profiles.blocks import Block, rounds
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import (
     MOST_PERIOD,
@@ -270,12 +271,12 @@ def unlike_blocks(profile: Profile) -> Problem | None:
     A comparison takes its ratio from the blocks and shows the rows' medians beside it.
     """
     left = set(profile.final.left) if profile.final else set()
-    taken: dict[str, list[float]] = {}
+    taken: dict[str, list[Block]] = {}
     for block in profile.blocks:
-        taken.setdefault(block.contestant, []).append(block.period_seconds)
+        taken.setdefault(block.contestant, []).append(block)
     for number, row in enumerate(profile.results):
         if isinstance(row, Measured) and row.samples == "blocks" and row.strategy in taken.keys() - left:
-            middle = stats.median([taken[row.strategy]])
+            middle = stats.median(rounds(taken[row.strategy]))
             if abs(row.median_seconds / middle - 1) > _NEAR:
                 where = f"results.{number}.median_seconds"
                 return where, f"{row.median_seconds:g} is not {middle:g}, the median of its blocks"

@@ -7,6 +7,7 @@ The JSON Schema is published as docs/profile.schema.json.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -36,6 +37,8 @@ FORMAT = 2
 
 MOST_PERIOD = 1000
 """Frames of a period: blocks are whole periods."""
+MOST_GPUS = 16
+"""Of one workload: as many as one host of today has."""
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -43,6 +46,14 @@ MemoryKind = Literal["pageable", "pinned", "managed", "device"]
 AccessMode = Literal["in", "out", "inout"]
 Side = Literal["host", "device"]
 ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
+
+
+class Commit(Record):
+    """The version of the code, as git names it. No branch, no remote, no author: those name people."""
+
+    revision: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit's full hash")
+    committed: str = Field(description="The committer's time, ISO 8601, UTC")
+    changed: bool = Field(description="Whether a tracked file differed from the commit")
 
 
 class Tool(Record):
@@ -77,6 +88,11 @@ class Loop(Record):
     at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
 
 
+def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
+    """Each loop of stages in a row once, in order."""
+    return tuple(dict.fromkeys(loop for loop in loops if loop is not None))
+
+
 class StageRecord(Record):
     """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
 
@@ -91,6 +107,7 @@ class StageRecord(Record):
     )
     loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
+    gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Of the workload's GPUs, which it runs on")
 
 
 class WorkloadRecord(Record):
@@ -110,9 +127,14 @@ class WorkloadRecord(Record):
         return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
 
     @property
+    def gpus(self) -> int:
+        """How many GPUs its stages run on; 1 where none runs on any."""
+        return 1 + max((stage.gpu for stage in self.stages), default=0)
+
+    @property
     def loops(self) -> tuple[Loop, ...]:
         """The loops of a frame, in order."""
-        return tuple(dict.fromkeys(s.loop for s in self.frame_stages() if s.loop is not None))
+        return distinct(stage.loop for stage in self.frame_stages())
 
     def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
         """Frame stages of that side that touch the buffer, with what they do to it."""
@@ -267,6 +289,11 @@ class Predicted(Row):
         return tuple(map(int, self.draws.split())) if self.draws else ()
 
     @property
+    def host_seconds(self) -> float:
+        """Of the likely time, the host's stages: timed on the CPU at hand, unlike all else."""
+        return sum(seconds for name, seconds in self.terms.items() if name.startswith("host:"))
+
+    @property
     def dominant(self) -> str:
         """The largest term."""
         return max(self.terms, key=lambda name: self.terms[name])
@@ -354,6 +381,7 @@ class Profile(Record):
     tool: Tool
     created: str = Field(description="ISO 8601, UTC")
     command: str
+    commit: Commit | None = optional("Of the repository that holds the workload's file; None without one")
     environment: Environment
     method: Method
     preferences: Preferences = Preferences()

@@ -1,9 +1,10 @@
 """What looks like a secret: by the name it is given to, by its form, or as the value of such a name.
 
-Covered: values of options, parameters and environment variables whose names look secret, wherever they
-reappear; `name=value` and `name: value` in texts; credentials in URLs; Bearer and Basic headers; JSON web
-tokens; private keys in PEM; and the forms below. Not covered: a secret under a harmless name and without a
-form of its own, one that is cut, encoded or encrypted, and anything in pictures or binary files.
+Covered: values of options, parameters and environment variables whose names look secret, and passwords in
+the URLs of other variables, wherever they reappear; `name=value`, `name: value` and `("name", "value")` in
+texts; credentials in URLs; Bearer and Basic headers; JSON web tokens; private keys in PEM; and the forms
+below. Not covered: a secret under a harmless name and without a form of its own, one that is cut, encoded or
+encrypted, and anything in pictures or binary files.
 """
 
 from __future__ import annotations
@@ -43,9 +44,21 @@ _VALUE = re.compile(
     r""""{3}[\s\S]*?(?:"{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|"""
     r"""[(\[{<][^()\[\]{}]*[)\]}]?|[^\s"';&?<>()]+"""
 )
+_ADJACENT = re.compile(r"""\s*(?:[bBfFrRuU]{1,2})?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""")
+"""One more literal of the same value."""
+_PAIR = re.compile(
+    r"""(?<=[(\[])(?P<open>\s*(?:[bBfFrRuU]{1,2})?\\*["'])(?P<name>[\w-]+)"""
+    r"""(?P<between>\\*["'](?P<sign>,)\s*\\*(?:[bBfFrRuU]{1,2})?)(?=["'])"""
+)
+"""As in a list of headers: `("token", "value")`."""
 _OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
-_IN_URL = re.compile(r"(?<=://)(?:[^\s/:@]{1,200}:[^\s?#]{0,500}@|[^/\s@]{1,500}@)")
+_PASSWORD_IN_URL = re.compile(r"://[^\s/:@]{0,200}:([^\s/?#@]{1,500})@")
+_IN_URL = re.compile(r"(\w:/{1,2})[^\s/:@]{1,200}:[^\s?#]{0,500}@|(://)[^/\s@]{1,500}@")
+"""A path that was made of a URL has one slash."""
 _HEADER = re.compile(r"\b(bearer|basic|token)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
+_AUTHORIZATION = re.compile(
+    r"""\b(authorization\W{1,6}(?:bearer|basic|token|digest|negotiate)\s+)[^\s'",;]{4,}""", re.IGNORECASE
+)
 _FORMS = re.compile(
     "|".join((
         r"\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}",  # GitHub
@@ -65,7 +78,7 @@ _FORMS = re.compile(
 """The prefixes that those who give tokens document; gitleaks' rules have the same."""
 _HINTS = (
     "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
-    "key", "basic", "://",
+    "key", "basic", ":/",
 )  # fmt: skip
 _HINT_OF_FORM = re.compile(
     r"gh[pousr]_|github_pat_|gl[a-z]+-|A(?:KIA|SIA|BIA|CCA)|AIza|ya29|GOCSPX|_(?:live|test|prod)_|whsec_|xox|xapp|"
@@ -133,6 +146,7 @@ def of_process(
     variables = os.environ if variables is None else variables
     named = (value for name, value in variables.items() if _is_secret_variable(name))
     lines = [line.strip() for value in named for line in (value, *value.splitlines())]
+    lines += [found for value in variables.values() for found in _PASSWORD_IN_URL.findall(value)]
     long = [line for line in lines if len(line) >= _SHORTEST_OF_ENVIRONMENT]
     return [*given(sys.argv[1:] if arguments is None else arguments, {}), *long, *_KNOWN]
 
@@ -164,14 +178,17 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
         text = text.replace(value, MASK)
     if not may_hold_secrets(text):
         return text
-    text = _FORMS.sub(MASK, _HEADER.sub(rf"\1\2{MASK}", _IN_URL.sub(f"{MASK}@", text)))
-    return _OPTION_IN_TEXT.sub(_option, "".join(_assignments(text)))
+    text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", text))
+    text = _FORMS.sub(MASK, _HEADER.sub(rf"\1\2{MASK}", text))
+    for pattern in (_ASSIGNED, _PAIR):
+        text = "".join(_assignments(text, pattern))
+    return _OPTION_IN_TEXT.sub(_option, text)
 
 
-def _assignments(text: str) -> Iterator[str]:
+def _assignments(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
     """The text in parts, without the values of secret names; a value may have names in it in turn."""
     done = 0
-    for found in _ASSIGNED.finditer(text):
+    for found in pattern.finditer(text):
         begin = found.end("between")
         if begin <= done or not is_secret(found["name"]):
             continue
@@ -179,6 +196,8 @@ def _assignments(text: str) -> Iterator[str]:
             yield text[done:begin]
             yield _hidden(value[0], prose=found["sign"] in (":", "is"))
             done = value.end()
+            while value[0][0] in "\"'" and (more := _ADJACENT.match(text, done)):
+                done = more.end()
     yield text[done:]
 
 

@@ -179,7 +179,7 @@ class NsysTrace(Record):
 
 def track(step: str) -> Track:
     """Where a step of ours is drawn: on the host's line, the copies', or the kernels'."""
-    if step in ("to-device", "to-host"):
+    if step in ("to-device", "to-host", "to-peer"):
         return "copy"
     return "kernel" if step.startswith("device:") else "host"
 

@@ -98,6 +98,8 @@ class Answer:
     sure: Fact | None = None
     time: Fact | None = None
     memory: Fact | None = None
+    apart: Fact | None = None
+    """Of a prediction: the device path, and beside it the host's stages, which this CPU was timed for."""
     change: Change | None = None
     unchanged: str = ""
     advice: tuple[Finding, ...] = ()
@@ -115,9 +117,19 @@ class Answer:
         return self.verdict.basis == "predicted"
 
     @property
+    def likely(self) -> bool:
+        """Whether its strategy is no more than likely the best, as its own headline says."""
+        return self.verdict.tone == "inconclusive"
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """How much, how sure, how long, how much memory: those that are known."""
-        return tuple(fact for fact in (self.gain, self.sure, self.time, self.memory) if fact)
+        return tuple(fact for fact in (self.gain, self.sure, self.time, self.apart, self.memory) if fact)
+
+    @property
+    def apart_told(self) -> str:
+        """Device path and host stages in a line."""
+        return f"{self.apart.label} {self.apart.value}; {self.apart.note}" if self.apart else ""
 
     def leading(self, most: int) -> list[Bar]:
         """The recommended strategy, the baseline and the fastest of the others."""

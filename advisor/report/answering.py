@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Device, Prediction, Profile
+from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.advising import findings
@@ -20,6 +20,7 @@ from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
+from advisor.verdicts.comparing.rows import HOST_NOISE, HOST_NOISE_SECONDS
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
 from advisor.verdicts.speeds import baseline
@@ -42,13 +43,13 @@ def answers(profile: Profile) -> Answers:
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
-    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: a.chosen)
+    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: (a.chosen, a.likely))
     if not named:
         return ()
     parts = []
-    for name, where in named.items():
-        verb = "likely" if any(a.verdict.tone == "inconclusive" for a in where) else "use"
-        parts.append(f"{verb} {words.code(name)} on {words.listing(a.verdict.device for a in where)}")
+    for (name, likely), where in named.items():
+        devices = words.listing(answer.verdict.device for answer in where)
+        parts.append(f"{'likely' if likely else 'use'} {words.code(name)} on {devices}")
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
     return (Verdict("predicted", tone, "", f"Predicted: {'; '.join(parts)}"),)
@@ -97,8 +98,20 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     )
     if chosen is None:
         return drawn(found)
-    sure = _likely(chosen, made.confidence, profile.preferences.indifference)
+    sure = _likely(made.confidence, profile.preferences.indifference)
+    rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == chosen.strategy)
+    mine = next(rows, None) if profile.device.kind == "cpu" else None
+    found = replace(found, apart=_apart(mine) if mine and mine.latency_seconds is None else None)
     return drawn(_with_choice(found, profile, made.device, chosen, sure))
+
+
+def _apart(row: Predicted) -> Fact:
+    """The device path by itself, which no other day changes, and the host's stages with their noise."""
+    host = row.host_seconds
+    noise = min(HOST_NOISE + HOST_NOISE_SECONDS / host, 1.0) if host else 0.0
+    told = f"host stages {units.seconds(host)}, as timed on this CPU: ±{units.percent(noise)} between runs"
+    path = sum(row.terms.values()) - host
+    return Fact("Device path", units.seconds(path), told if host else "no host stages")
 
 
 def script_answer(profile: Profile, script: ScriptRun) -> Answer:
@@ -198,9 +211,9 @@ def _sure(chosen: Recommendation, evidence: str) -> Fact:
     return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
 
 
-def _likely(chosen: Recommendation, share: float | None, indifference: float) -> Fact:
+def _likely(share: float | None, indifference: float) -> Fact:
     if share is None:
-        return Fact("How sure", "predicted", chosen.verdict)
+        return Fact("How sure", "predicted", "share of simulated devices not known")
     return Fact(
         "How sure",
         units.percent(share),

@@ -111,15 +111,18 @@ def ratio_axis(ends: Sequence[tuple[float, float]]) -> RatioScale:
     return RatioScale(min(max(math.exp(furthest), _LEAST), _MOST))
 
 
-def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Tick, ...], str]:
+def value_axis(
+    values: Sequence[Value], *, ordered: bool = False
+) -> tuple[list[float], tuple[Tick, ...], str]:
     """Shares of the parameter's values, the labels, and what kind of axis it is.
 
-    Numbers that span a factor of eight lie on a logarithmic axis; other values than numbers side by side.
+    Numbers that span a factor of eight lie on a logarithmic axis; other values than numbers, and
+    those that are `ordered` otherwise than by size, side by side.
     """
     numbers = [float(value) for value in values if is_number(value)]
-    if len(numbers) < len(values):
+    if ordered or len(numbers) < len(values):
         shares = [i / max(1, len(values) - 1) for i in range(len(values))]
-        return shares, _value_labels(values, shares), ""
+        return shares, _value_labels(values, shares), "evenly spaced" * ordered
     logarithmic = min(numbers) > 0 and max(numbers) >= LOGARITHMIC_FROM * min(numbers)
     scale = Scale(min(numbers), max(numbers), logarithmic)
     shares = [scale.share(number) for number in numbers]

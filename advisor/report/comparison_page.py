@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.tables import merged
 from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
 from advisor.verdicts.comparing.conditions import Condition
+from advisor.verdicts.comparing.drift import Cause, Drift
 from advisor.verdicts.comparing.recommended import Recommended
 
 _LIMIT = 500
+_CHANGES, _SHORT = 4, 60
+"""So many differences stand in one line; with their values where these have no more characters."""
 _FEW = 3
 """So many strategies are named in a headline; more are counted, and the table has them."""
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
+_CAUSES: dict[Cause, str] = {
+    "machine": "the machine, not one strategy, since all parts of a frame changed alike",
+    "host": "the host stages ({by}), by the CPU or by code that they share",
+    "device": "the kernels ({by}), by the GPU's clocks, by the driver or by code that they share",
+    "copies": "the copies ({by}), by the link or by what is copied",
+    "unknown": "the machine or the code, which the parts of a frame do not tell apart",
+}
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
@@ -35,10 +46,11 @@ def comparison_page(
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
     told = tuple(blocks.Fact(label, side) for label, side in sides.items())
-    opening = blocks.Facts(told, forms="txt")
+    changed = blocks.Fact("Changed", _changed(found, apart))
+    opening = blocks.Facts((*told, changed) if changed.value else told, forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
-    gates = [_gates(rulings, opening)] if rulings else []
-    figures = [_figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
+    judged = [gates(rulings, opening)] if rulings else []
+    held = [figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
     return Page(
         kind="compare",
         brand="comparison",
@@ -47,28 +59,28 @@ def comparison_page(
         basis="predicted" if found.predicted else "measured",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
         sections=(
-            *(replace(section, forms="md txt") for section in gates),
+            *(replace(section, forms="md txt") for section in judged),
             lead(
                 None if rulings else opening,
-                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
-                blocks.Prose(_ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
+                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
                 else None,
-                panels(verdicts, figures),
-                blocks.Prose(_statement(apart), label="Comparable", forms="md"),
+                blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
+                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
+                panels(verdicts, held),
             ),
-            *(replace(section, forms="html") for section in gates),
+            *(replace(section, forms="html") for section in judged),
             _comparable(found, apart, told),
             *(
                 Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="md txt")
-                for i, ((name, device), parts) in enumerate(zip(devices, figures, strict=True), 1)
+                for i, ((name, device), parts) in enumerate(zip(devices, held, strict=True), 1)
             ),
-            _advice(found),
+            advice(found),
         ),
     )
 
 
-def _ruled(rulings: Sequence[Ruling]) -> str:
+def ruled(rulings: Sequence[Ruling]) -> str:
     """Which gates passed and which failed, in a sentence."""
     by_status = words.grouped(rulings, lambda ruling: ruling.status)
     told = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
@@ -92,7 +104,8 @@ def _clean(told: Condition) -> Condition:
     return replace(told, what=words.name(told.what), base=base, head=head)
 
 
-def _gates(rulings: Sequence[Ruling], opening: blocks.Facts) -> Section:
+def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
+    """What each gate says, and why."""
     items = tuple(
         blocks.Item(
             (words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons)
@@ -118,7 +131,7 @@ def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[bloc
         notes.append(f"Predicted in only one of the profiles: {names}.")
     parts = filled(
         blocks.Facts(sides, forms="md"),
-        blocks.Prose(_statement(apart), kind="", forms="html txt"),
+        blocks.Prose(_statement(apart), kind=""),
         blocks.Table(
             "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
         ),
@@ -138,6 +151,24 @@ def _same(found: Comparison) -> str:
     return " ".join(told)
 
 
+def _changed(found: Comparison, apart: Sequence[Condition]) -> str:
+    """What differs, with both values where these are short; of the parameters only those that differ."""
+    before, now = (side.workload.parameters for side in (found.base, found.head))
+    told = [
+        f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    ]
+    for one in (c for c in apart if c.what != "parameters"):
+        short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
+        told.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
+    return words.listing(told, limit=_CHANGES)
+
+
+def _value(parameters: Mapping[str, Value], name: str) -> str:
+    return words.value(parameters[name]) if name in parameters else "none"
+
+
 def _statement(apart: Sequence[Condition]) -> str:
     """What the ratios show the effect of."""
     subjects = words.listing(f"the {c.what}" for c in apart if c.kind == "subject")
@@ -151,24 +182,26 @@ def _statement(apart: Sequence[Condition]) -> str:
     return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
-def _figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
+def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
     gaps = []
     for gap in device.one_sided:
         status, why = f"{gap.status} in {gap.missing_in.upper()}", words.line(gap.reason, _LIMIT)
         gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
-    changed = [row for row in device.rows if row.base_bytes != row.head_bytes]
-    memory = tuple(blocks.Fact(words.name(row.strategy), f"memory {_bytes(row)}") for row in changed)
+    changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
+    memory = "; ".join(
+        f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
+    )
     return filled(
         _table(device, name, number, found) if device.rows else None,
         blocks.Items(merged(gaps), "Figures in only one profile"),
-        blocks.Facts(memory, forms="txt"),
+        blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
     predicted, unit = device.basis == "predicted", "run" if found.head.script else "frame"
-    word, interval = "", f"{units.percent(found.confidence)} interval"
+    word, interval = "", f"{found.confidence * 100:g} % interval"
     if predicted:
         word, interval = "predicted ", "range"
     axis = ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])
@@ -218,18 +251,18 @@ def _bytes(row: Compared) -> str:
     return now if row.base_bytes == row.head_bytes else f"{before} to {now}"
 
 
-def _advice(found: Comparison) -> Section:
+def advice(found: Comparison) -> Section:
     """What one of the two alone advises."""
     told = (
         ("New in HEAD", "New advice", found.new_advice),
         ("Gone since BASE", "Advice gone", found.gone_advice),
     )
     parts: list[blocks.Block] = []
-    for title, label, advice in told:
+    for title, label, fired in told:
         parts.append(
-            blocks.Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in advice), title, forms="html")
+            blocks.Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in fired), title, forms="html")
         )
-        parts.append(blocks.Items(tuple(_advised(a, "") for a in advice), label=label, forms="md txt"))
+        parts.append(blocks.Items(tuple(_advised(a, "") for a in fired), label=label, forms="md txt"))
     if not found.new_advice and not found.gone_advice:
         parts.append(blocks.Prose("Both profiles have the same advice.", forms="html"))
     return Section("advice", "Advice", filled(*parts), nav="Advice")
@@ -243,6 +276,7 @@ def _advised(told: Advice, detail: str) -> blocks.Item:
 def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
+    together = _together(device.drift)
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
     interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
     return blocks.Verdict(
@@ -251,9 +285,32 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
         certainty="" if predicted else interval,
-        reason=_recommended(device),
+        reason=" ".join(filter(None, (together, recommended(device)))),
         next_step=step if "cannot tell" in outcomes else "",
+        remark=together,
     )
+
+
+def _together(found: Drift | None) -> str:
+    """What moved all strategies, where in a frame it is, and which of them moved beyond that."""
+    if found is None:
+        return ""
+    told = []
+    if found.together:
+        count = found.strategies - len(found.alone)
+        who = f"{'The other' if found.alone else 'All'} {count} strategies of the final"
+        told.append(f"{who} are {words.slower(found.common)}: {_cause(found)}.")
+    for name, ratio in found.alone.items():
+        told.append(f"{words.code(name)} moved alone: {words.slower(ratio)} beside the others.")
+    return " ".join(told)
+
+
+def _cause(found: Drift) -> str:
+    """What the parts of a frame say of a common factor, and what they cannot exclude."""
+    by = f"{'+' if found.seconds > 0 else '-'}{units.seconds(abs(found.seconds))}"
+    if found.cause == "stage":
+        return f"stage {words.code(found.stage)} ({by}), which every strategy runs: likely its code"
+    return _CAUSES[found.cause].format(by=by)
 
 
 def _headline(rows: Sequence[Compared]) -> str:
@@ -275,7 +332,7 @@ def _headline(rows: Sequence[Compared]) -> str:
     return joined[:1].upper() + joined[1:]
 
 
-def _recommended(device: ComparedDevice) -> str:
+def recommended(device: ComparedDevice) -> str:
     """What both recommend, and how the one that BASE recommends does now."""
     told = device.recommended
     base, head = (words.code(name) if name else "no single strategy" for name in (told.base, told.head))

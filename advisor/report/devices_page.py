@@ -13,7 +13,7 @@ from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.failures import failures
 from advisor.report.methods import pairs
-from advisor.report.page import MARKED, Page, Section, filled, lead, legend
+from advisor.report.page import MARKED, Page, Section, around, filled, lead, legend
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
@@ -78,8 +78,11 @@ def devices_page(compared: DeviceComparison) -> Page:
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
             lead(
-                blocks.Failures(tuple(_failures(compared))),
-                Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
+                *around(
+                    blocks.Failures(tuple(_failures(compared))),
+                    Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
+                    drawn=any(place.answer.bars for place in found),
+                ),
                 blocks.Banners("note", notes, forms="html"),
             ),
             Section("times", "Side by side", _times(found), nav="Side by side", forms="html txt"),
@@ -169,14 +172,25 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
     """What all agree on; else each strategy with its devices."""
     every = {1: _where(places), 2: "both devices"}.get(len(places), f"all {len(places)} devices")
     whole = sum(map(len, told.groups.values())) == len(places)
-    if told.unanimous and whole:
-        return f"{'' if told.sure else 'likely '}{words.code(told.unanimous)} on {every}"
-    if told.everywhere and whole:
+    likely = {place.answer.likely for place in places}
+    if told.unanimous and whole and len(likely) == 1:
+        return f"{'likely ' * likely.pop()}{words.code(told.unanimous)} on {every}"
+    if told.everywhere and whole and not told.unanimous:
         verb = "is" if len(told.everywhere) == 1 else "are"
         may = f"{verb} among the best" if told.sure else "may be the best"
         return f"{words.listing(map(words.code, sorted(told.everywhere)))} {may} on {every}"
-    named = {words.code(s) if s else "no single strategy": where for s, where in told.groups.items()}
-    return "; ".join(f"{name} on {_where([places[i] for i in where])}" for name, where in named.items())
+    return "; ".join(_each(places, told))
+
+
+def _each(places: Sequence[Place], told: Agreement) -> Iterator[str]:
+    """Each strategy with its devices, the likely ones apart, as each device's own verdict says it."""
+    for strategy, indices in told.groups.items():
+        where = [places[i] for i in indices]
+        if strategy is None:
+            yield f"no single strategy on {_where(where)}"
+            continue
+        for likely, same in words.grouped(where, lambda place: place.answer.likely).items():
+            yield f"{'likely ' * likely}{words.code(strategy)} on {_where(same)}"
 
 
 def _reason(places: Sequence[Place], told: Agreement) -> str:
@@ -202,8 +216,9 @@ def _one_for_all(places: Sequence[Place]) -> str:
         return ""
     cost, told = found.cost, "the fastest on each"
     if cost.high > 1:
-        between = words.ratio_between(cost.low, cost.high)
-        told = f"at most {units.ratio(cost.value)} the best time ({between}, on {places[found.device].name})"
+        most, between = units.ratio(cost.value), words.ratio_between(cost.low, cost.high)
+        interval = f"{between}, " * (between != most)
+        told = f"at most {most} the best time ({interval}on {places[found.device].name})"
     return f"One strategy for all: {words.name(found.strategy)}, {told}"
 
 

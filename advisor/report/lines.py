@@ -126,13 +126,15 @@ def line_chart(
     note: str = "",
     others: Sequence[Curve] = (),
     changes: Sequence[tuple[int, int, str]] = (),
+    ordered: bool = False,
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
     `others` are drawn as one band; `changes` are pairs of values between which the best one changes, and how.
+    Values that are `ordered` stand in their order, whatever they are, and are joined.
     A chart is higher than `height` where the names at the lines' ends need it.
     """
-    shares, labels, kind = value_axis(values)
+    shares, labels, kind = value_axis(values, ordered=ordered)
     curves = [curve for curve in curves if any(curve.samples)]
     drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
     scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn))

@@ -181,20 +181,10 @@ def _known(value: _Value | None, write: Callable[[_Value], str]) -> str:
     return "" if value is None else write(value)
 
 
-def _hertz(value: float | None) -> str:
-    return _known(value, units.frequency)
-
-
-def _watts(value: float | None) -> str:
-    return _known(value, "{:.0f} W".format)
-
-
-def _celsius(value: float | None) -> str:
-    return _known(value, "{:.0f} °C".format)
-
-
-def _size(value: int | None) -> str:
-    return _known(value, units.size)
+_hertz = partial(_known, write=units.frequency)
+_watts = partial(_known, write="{:.0f} W".format)
+_celsius = partial(_known, write="{:.0f} °C".format)
+_size = partial(_known, write=units.size)
 
 
 def _limit(value: Limit | None) -> str:

@@ -61,7 +61,7 @@ def _written(page: Page, room: Room) -> str:
 def _title(page: Page) -> str:
     said = {"predicted": ", predicted: nothing was measured on a GPU", "nothing": ", without a GPU"}
     where = f" {escape(page.where, 120)}" if page.where else ""
-    return f"### {escape(page.name, 120)}{where}{said.get(page.basis, '')}"
+    return f"### {escape(page.name, 250)}{where}{said.get(page.basis, '')}"
 
 
 class _Writer:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from advisor import units
-from advisor.profiles.schema import Loop, Profile, StageRecord, Traffic
+from advisor.profiles.schema import Commit, Loop, Profile, StageRecord, Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
 from advisor.report.mixes import searched
@@ -114,6 +114,12 @@ def _counts(counts: Sequence[int]) -> str:
     return f" (first frames: {', '.join(map(str, counts[:8]))})" if counts else ""
 
 
+def _commit(at: Commit | None) -> Iterator[Fact]:
+    if at is not None:
+        differs = ", with changes that are not committed" * at.changed
+        yield Fact("Commit", f"{at.revision}{differs}")
+
+
 def workload(profile: Profile) -> tuple[Fact, ...]:
     """File, parameters, buffers, and the stages of a frame with what they get and move."""
     ran, buffers = profile.workload, []
@@ -130,6 +136,7 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
     return (
         Fact("File", words.line(ran.file, 300)),
         Fact("SHA-256", words.name(ran.sha256, 64)),
+        *_commit(profile.commit),
         Fact("Parameters", pairs(ran.parameters) or "none"),
         Fact("Buffers", "; ".join(buffers)),
         Fact("Frame", " → ".join(stages)),

@@ -10,7 +10,7 @@ from typing import TypeVar
 from advisor import units
 from advisor.errors import WorkloadError
 from advisor.profiles.row_figures import FrameEnergy
-from advisor.profiles.schema import BufferRecord, Measured, Profile
+from advisor.profiles.schema import Measured, Profile, Side
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
@@ -18,7 +18,7 @@ from advisor.report.charts import Part, Stack, chart, recommended
 from advisor.strategies.mixes import Mix, strategies_of
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import sides_of
+from advisor.strategies.registry import sides
 from advisor.strategies.schedule import stage_uses
 
 AnyRow = Measured | ScriptMeasured
@@ -63,7 +63,8 @@ def mix(profile: Profile) -> Iterator[Block]:
     for step in chain(*period):
         if step.action in ("to-device", "to-host"):
             total[step.name] += step.moved(buffers[step.name], valid)
-    told = {buffer.name: _lie(profile, buffer, placed[buffer.name]) for buffer in ran.buffers}
+    used = sides(ran)
+    told = {name: _lie(profile, used[name], placement) for name, placement in placed.items()}
     if len(set(told.values())) > 1:
         moved = {name: round(size / len(period)) for name, size in total.items()}
         rows = (
@@ -75,9 +76,9 @@ def mix(profile: Profile) -> Iterator[Block]:
         yield Table("mix", "buffer", columns, tuple(rows), caption=caption, identifier="mix", forms="html")
 
 
-def _lie(profile: Profile, buffer: BufferRecord, placement: Placement) -> str:
+def _lie(profile: Profile, sides: set[Side], placement: Placement) -> str:
     """The kinds of memory, and how the contents get from side to side."""
-    sides, own = sides_of(buffer, profile.workload), placement.own
+    own = placement.own
     if len(sides) < 2:
         return f"{next(iter(sides), 'host')} only"
     kinds = words.listing(dict.fromkeys((own.host_kind, own.device_kind)))

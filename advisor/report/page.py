@@ -7,7 +7,7 @@ is plain; a name between backticks is set as code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor.profiles.schema import Profile
@@ -16,6 +16,7 @@ from advisor.report.blocks import (
     Block,
     Fact,
     Facts,
+    Failures,
     Fold,
     Form,
     Forms,
@@ -109,6 +110,13 @@ MARKED = "→ marks the recommended strategy, ≈ those that cannot be distingui
 def lead(*blocks: Block | None) -> Section:
     """The first section: what came of it, and what to do."""
     return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
+
+
+def around(failed: Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:
+    """What failed goes before all that is told; on a page beneath it, where a verdict has its chart."""
+    if not drawn:
+        return failed, *told
+    return replace(failed, forms="md txt"), *told, replace(failed, forms="html")
 
 
 def panels(told: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:

@@ -15,11 +15,13 @@ from advisor.report import html, markdown, terminal
 from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
 from advisor.report.devices_page import devices_page
+from advisor.report.history_page import history_page
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page
 from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
+from advisor.report.versions_page import versions_page
 from advisor.verdicts.device_comparison import DeviceComparison
 
 __all__ = [
@@ -28,9 +30,11 @@ __all__ = [
     "append_step_summary",
     "comparison_page",
     "doctor_page",
+    "history_page",
     "page_of",
     "render",
     "trace_page",
+    "versions_page",
     "write",
 ]
 

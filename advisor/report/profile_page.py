@@ -12,7 +12,7 @@ from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
 from advisor.report.mixes import buffers, legend
-from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
@@ -71,13 +71,17 @@ def _lead(profile: Profile) -> Section:
     steps = [verdict.next_step for verdict in verdicts(profile)]
     next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
+    told = answers(profile)
     none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     return lead(
         none if cpu else None,
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html txt"),
-        blocks.Failures(failures(profile)),
-        blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
-        answers(profile),
+        *around(
+            blocks.Failures(failures(profile)),
+            blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
+            told,
+            drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
+        ),
         legend(profile),
         blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution", forms="html md"),
         blocks.Banners("warning", warnings, forms="txt"),

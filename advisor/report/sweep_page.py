@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
@@ -12,7 +13,7 @@ from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, method, pairs, workload
-from advisor.report.page import MARKED, Page, Section, circumstances, filled, lead, legend, panels
+from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
@@ -26,6 +27,8 @@ _ON_CHART = {
     "cpu": "Vertical lines show the intervals.",
 }
 _CHANGES = " The best strategy changes between the dotted lines."
+_LESS = 0.01
+"""From so much less time on, a difference is seen in the three digits of a table."""
 _FEW = 2
 """So many strategies more need no band."""
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
@@ -55,6 +58,7 @@ def sweep_page(sweep: SweepResults) -> Page:
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     made = words.created(first.created) if first else ""
     tool = f"advisor {words.name(first.tool.version) if first else __version__}"
+    limits = (*(words.line(note, 500) for note in sweep.notes), *_faster_when_larger(sweep, found, parameter))
     notes = tuple(_notes(sweep, parameter))
     return Page(
         kind="sweep",
@@ -65,9 +69,9 @@ def sweep_page(sweep: SweepResults) -> Page:
         summary=words.line(first.workload.summary, 300) if first else "",
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
         sections=(
-            _lead(sweep, found, parameter, looks, notes),
+            _lead(sweep, found, parameter, looks, limits, notes),
             *(_device(track, sweep, parameter, looks, i) for i, track in enumerate(found, 1)),
-            _circumstances(sweep, first, fixed, notes, ", ".join(filter(None, (tool, made)))),
+            _circumstances(sweep, first, fixed, limits + notes, ", ".join(filter(None, (tool, made)))),
         ),
         tool=tool,
         created=made,
@@ -79,6 +83,7 @@ def _lead(
     found: Sequence[Track],
     parameter: str,
     looks: dict[str, Style],
+    limits: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> Section:
     predicted, drawn = any(track.basis == "cpu" for track in found), [t for t in found if t.basis != "cpu"]
@@ -94,12 +99,15 @@ def _lead(
         if track.basis != "cpu"
     ]
     return lead(
-        blocks.Failures(sweep_failures(sweep, parameter)),
-        blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
-        panels(told or (none,), [filled(chart) for chart in charts] or [()]),
+        *around(
+            blocks.Failures(sweep_failures(sweep, parameter)),
+            blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
+            panels(told or (none,), [filled(chart) for chart in charts] or [()]),
+            drawn=any(charts),
+        ),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
-        blocks.Banners("note", notes[: len(sweep.notes)], forms="html txt"),
-        blocks.Banners("note", notes[len(sweep.notes) :], forms="html"),
+        blocks.Banners("note", limits, forms="html txt"),
+        blocks.Banners("note", notes, forms="html"),
         blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
     )
 
@@ -219,11 +227,11 @@ def _chart(
     predicted = track.basis == "predicted"
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
-    leading = _leading(stops, track.with_figures)
+    shown = leading(stops, track.with_figures)
     curves = [
-        Curve(name, looks[name], tuple(_sample(stop, name) for stop in stops)) for name in track.with_figures
+        Curve(name, looks[name], tuple(sample(stop, name) for stop in stops)) for name in track.with_figures
     ]
-    others = words.count(len(curves) - len(leading), "other strategy") if len(leading) < len(curves) else ""
+    others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
     note = f"The band contains {others}, listed in the table. " if others else ""
     changed = [(stops.index(low), stops.index(high), told) for low, high, told in crossings(track, parameter)]
     return line_chart(
@@ -231,16 +239,16 @@ def _chart(
         f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
         parameter,
         [stop.value for stop in stops],
-        [curve for curve in curves if curve.strategy in leading],
+        [curve for curve in curves if curve.strategy in shown],
         height=height,
         predicted=predicted,
         note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed),
-        others=[curve for curve in curves if curve.strategy not in leading],
+        others=[curve for curve in curves if curve.strategy not in shown],
         changes=changed,
     )
 
 
-def _leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
+def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     """Those recommended or the two fastest at a value, and the baseline; all where few others are left."""
     found = {BASELINE} & set(strategies)
     for stop in stops:
@@ -250,7 +258,8 @@ def _leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     return found if len(strategies) - len(found) > _FEW else set(strategies)
 
 
-def _sample(stop: Stop, strategy: str) -> Sample | None:
+def sample(stop: Stop, strategy: str) -> Sample | None:
+    """A strategy's point on a chart; None without figures."""
     figures = stop.seconds(strategy)
     return Sample(*figures, chosen=stop.standing.chosen == strategy) if figures else None
 
@@ -271,9 +280,28 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
         yield blocks.Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
 
 
+def _faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
+    """The first two neighbours of which the larger is predicted faster: host stages are timed, each anew."""
+    for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile):
+        before, now = sweep.points[low].profile, sweep.points[high].profile
+        if not before or not now or not now.workload.frame_stages("host"):
+            continue
+        larger = sum(b.bytes for b in now.workload.buffers) > sum(b.bytes for b in before.workload.buffers)
+        ends = [(track.stops[low], track.stops[high]) for track in found if track.basis == "predicted"]
+        if larger and any(_falls(*pair) for pair in ends):
+            here, there = (words.value(sweep.points[i].value) for i in (high, low))
+            yield f"Predicted faster at {parameter} = {here} than at {there}: noise of timed host stages."
+            return
+
+
+def _falls(before: Stop, now: Stop) -> bool:
+    """Whether a strategy is seen to take less time at the second of two values."""
+    pairs = [(before.seconds(name), now.seconds(name)) for name in now.results]
+    return any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in pairs)
+
+
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
-    """Notes of the sweep, then those of all values; what differs in its figures only is told once."""
-    yield from (words.line(note, 500) for note in sweep.notes)
+    """Those of all values; what differs in its figures only is told once."""
     said = [
         (words.value(point.value), note)
         for point in sweep.points

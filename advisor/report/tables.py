@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import stats, units
-from advisor.devices.memory_class import EXPLAINED
+from advisor.devices.memory_class import explained
 from advisor.profiles.preferences import counts_latency
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
@@ -21,7 +21,8 @@ def apart(device: Device) -> bool:
 
 def memory_told(device: Device) -> str:
     """What its memory class means, as a sentence; nothing where that is not known."""
-    return f"Memory: {EXPLAINED[device.memory_class]}." if device.memory_class else ""
+    kind = device.memory_class
+    return f"Memory: {explained(kind, device.attributes)}." if kind else ""
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:

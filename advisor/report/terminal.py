@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -34,6 +34,11 @@ class Room:
     lines: int = 3
     devices: int = 4
     brief: bool = True
+
+    @property
+    def tight(self) -> bool:
+        """Whether a row of a table is worth more than a next step or a reason."""
+        return self.lines == 1
 
 
 EVERYTHING = Room(_ALL, _ALL, _ALL, _ALL, brief=False)
@@ -67,7 +72,7 @@ def verdict(page: Page) -> str:
         if isinstance(block, Answers):
             told += block.over or [answer.verdict for answer in block.items]
         told += block.items if isinstance(block, blocks.Verdicts) else ()
-    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told)
+    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told) or _title(page)
 
 
 def _decided(told: blocks.Verdict) -> str:
@@ -131,7 +136,8 @@ class _Writer:
         if alone or not self.room.brief:
             for answer, chart in told:
                 yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
-                yield [*chart, *(missing(answer.missing) if self.room.brief else [])]
+                apart = self.wrap(answer.apart_told, self.indent) if answer.apart else []
+                yield [*chart, *(missing(answer.missing) if self.room.brief else []), *apart]
         else:
             devices = [
                 [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)
@@ -147,8 +153,12 @@ class _Writer:
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
         reasons = self.room.lines >= ROOMS[0].lines
-        for told in self.first(block.items, "verdict", self.room.devices):
-            yield self._device(told, named=block.named, reasons=reasons)
+        kept = self.first(block.items, "verdict", self.room.devices)
+        close = self.room.tight and len(kept) > 1
+        if close:
+            kept = [replace(told, next_step="") for told in kept]
+        each = [self._device(told, named=block.named, reasons=reasons) for told in kept]
+        yield from [list(chain.from_iterable(each))] if close else each
 
     def _device(self, told: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
         inner = self.indent + "  " * named
@@ -261,7 +271,8 @@ class _Writer:
 
     def items(self, block: blocks.Items) -> Iterator[list[str]]:
         if self.room.brief and not block.label:
-            yield missing(block.items)
+            self.leave(len(block.items) * self.room.tight, "reason")
+            yield [] if self.room.tight else missing(block.items)
         else:
             yield [line for item in block.items for line in self._item(item, block.label)]
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.sweeps import Value
+from advisor.stats import Ratio
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -113,6 +114,22 @@ def seconds_between(low: float, high: float) -> str:
 def ratio_between(low: float, high: float) -> str:
     """1.98× to 2.02×."""
     return _between(low, high, lambda value, digits: f"{units.digits(value, digits)}×")
+
+
+def slower(ratio: Ratio) -> str:
+    """slower by 7.0 % (5.1 to 8.9), faster by 20 % (18 to 22), or slower by a factor of 2.4 (2.2 to 2.6)."""
+    word, ends = ("slower" if ratio.value >= 1 else "faster"), (ratio.value, ratio.low, ratio.high)
+    if 0.5 < ratio.value < 2:
+        sign = 1 if ratio.value >= 1 else -1
+        shares = [100 * sign * (end - 1) for end in ends]
+        by, unit = "", " %"
+    else:
+        shares = [end if ratio.value >= 1 else 1 / end for end in ends]
+        by, unit = "a factor of ", ""
+    written = ([units.digits(share, digits) for share in shares] for digits in (2, 3, 4, 5))
+    share, *others = next((t for t in written if len(set(t)) == 3), [f"{s:.3g}" for s in shares])
+    low, high = others if ratio.value >= 1 else reversed(others)
+    return f"{word} by {by}{share}{unit} ({low} to {high})"
 
 
 def _between(low: float, high: float, write: Callable[[float, int], str]) -> str:

@@ -29,6 +29,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
         _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
         for case in cases(profile)
         for rule in rules
+        if profile.workload.gpus > 1 or not rule.several_gpus
     )
     return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
 

@@ -167,6 +167,11 @@ class Case:
         """The row of what the user is taken to use, for rules that require it."""
         return self.rows[BASELINE]
 
+    def slowdown(self, row: Row, other: Row) -> float:
+        """Kernel time over the other row's with the copies that spare a card the link; 0 without kernels."""
+        path = other.device_seconds + (0.0 if self.one_dram else other.transfer_seconds)
+        return row.device_seconds / path if path > 0 else 0.0
+
     def of(self, kind: Kind) -> list[Row]:
         """The rows of that kind, in the order of the strategies."""
         return [row for row in self.rows.values() if kind.has(row)]
@@ -277,6 +282,8 @@ class Rule:
     memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
     one_dram: bool | None = None
     """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
+    several_gpus: bool = False
+    """Of workloads on several GPUs alone; of others nothing is told of it."""
     elsewhere: str = "The device's memory class is not known."
     """Why it does not apply to other memory."""
 

@@ -85,12 +85,13 @@ def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, 
 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
-    stages = [stage.name for stage in workload.frame_stages("device")]
+    kernels = [(s.gpu, result.stage_seconds.get(s.name, 0.0)) for s in workload.frame_stages("device")]
     return Row(
         strategy=result.strategy,
         seconds=result.median_seconds,
         interval=result.interval_seconds,
-        device_seconds=sum(result.stage_seconds.get(name, 0.0) for name in stages),
+        device_seconds=sum(seconds for _, seconds in kernels),
+        gpu_seconds={n: sum(s for gpu, s in kernels if gpu == n) for n in range(workload.gpus)},
         transfer_seconds=result.transfer_seconds,
         transfer_bytes=sum(result.transfer_bytes.values()) if result.transfer_bytes else None,
         physical_bytes=result.footprint.physical_bytes,

@@ -64,6 +64,8 @@ class Row:
     placements: Mapping[str, Placement] = field(default_factory=dict)
     """How it places each buffer that both sides use; empty for a strategy that this version does not know."""
     memory_class: MemoryClass | None = None
+    gpu_seconds: Mapping[int, float] = field(default_factory=dict)
+    """Kernels of each GPU of the workload."""
 
     def places(self, fact: Callable[[Placement], bool]) -> bool:
         """Whether that holds of some buffer's placement."""
@@ -87,7 +89,15 @@ class Row:
     def alike(self) -> tuple[object, ...]:
         """How frames follow one another and how each buffer is placed, write-combining apart."""
         facts = (
-            (name, p.host_kind, p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
+            (
+                name,
+                p.host_kind,
+                p.own.host_kind,
+                p.own.device_kind,
+                p.own.registered,
+                p.own.hints,
+                p.between_gpus,
+            )
             for name, p in self.placements.items()
         )
         return self.overlaps, *facts
@@ -268,7 +278,7 @@ def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ..
     placed = known.placements(workload)
     traits = {buffer: placement.traits(device) for buffer, placement in placed.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
-    return tuple(step for step in steps if step.action in ("to-device", "to-host"))
+    return tuple(step for step in steps if step.action in ("to-device", "to-host", "to-peer"))
 
 
 def in_order(workload: WorkloadRecord) -> list[StageRecord]:

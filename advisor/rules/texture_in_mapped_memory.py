@@ -20,8 +20,6 @@ def judge(case: Case, limits: Limits) -> Finding:
     what = f"{who} {buffers} through a texture."
     if zero_copy.predicted:
         return _unknown(case, zero_copy, what)
-    spared = 0.0 if case.one_dram else copied.transfer_seconds
-    path = copied.device_seconds + spared
     shown = (zero_copy.kernels(), copied.kernels(), copied.copies())
     kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"
     against = f"{units.seconds(copied.device_seconds)} with {copied.strategy}"
@@ -29,7 +27,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         f", whose copies take {units.seconds(copied.transfer_seconds)}" if copied.transfer_seconds else ""
     )
     cause = f"{what} {kernels} {against}."
-    if path <= 0 or zero_copy.device_seconds < limits["slowdown"] * path:
+    if case.slowdown(zero_copy, copied) < limits["slowdown"]:
         return passed(cause, *shown)
     better = case.proposal((row for row in case.rows.values() if not row.in_place), zero_copy)
     if better is None:

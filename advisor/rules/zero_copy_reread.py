@@ -22,7 +22,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
         said = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
         return passed(said, _passes(most, zero_copy))
-    quicker = [r for r in case.rows.values() if _slowdown(zero_copy, r, case) >= limits["slowdown"]]
+    quicker = [r for r in case.rows.values() if case.slowdown(zero_copy, r) >= limits["slowdown"]]
     better = case.proposal((row for row in quicker if not _same_path(row)), zero_copy)
     if better is None:
         return _nothing_better(again, case, zero_copy, limits)
@@ -43,12 +43,6 @@ def judge(case: Case, limits: Limits) -> Finding:
 def _same_path(row: Row) -> bool:
     """Page-locked memory in place that no cache of the GPU serves: zero-copy by another name."""
     return row.in_place and not row.gpu_caches and row.places_all(lambda placed: placed.locks)
-
-
-def _slowdown(zero_copy: Row, other: Row, case: Case) -> float:
-    """The kernels' time over the other strategy's, with the copies that spare the card the link."""
-    path = other.device_seconds + (0.0 if case.one_dram else other.transfer_seconds)
-    return zero_copy.device_seconds / path if path > 0 else 0.0
 
 
 def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: Limits) -> Finding:

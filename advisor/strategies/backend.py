@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -54,6 +55,29 @@ class Backend(Protocol):
 
     def device(self) -> Device:
         """The device with its attributes."""
+
+    @property
+    def gpus(self) -> Sequence[Backend]:
+        """The workload's GPUs: this one, and those that were opened beside it."""
+
+    def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
+        """Opens further GPUs until there are so many: those that are chosen (the first is this one), else
+        the first that there are. Raises `NothingMeasured` where they are too few."""
+
+    def current(self) -> AbstractContextManager[object]:
+        """Kernels launched within it run here; outside, on the first of the GPUs."""
+
+    def enter(self) -> None:
+        """What `current` does first, for where nothing may be wasted."""
+
+    def leave(self) -> None:
+        """What it does at last."""
+
+    def reach_peers(self, gpus: Sequence[int]) -> None:
+        """Lets this GPU reach the memory of those of the workload that it can reach."""
+
+    def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
+        """From the memory of that GPU of the workload to this one's, laid out alike, on this one's stream."""
 
     def environment(self) -> dict[str, str | int | float]:
         """Versions of driver and runtime; empty where there are none."""
@@ -163,6 +187,12 @@ class Backend(Protocol):
 
     def pool_reserved(self) -> int | None:
         """Bytes the array library's own pools hold for temporaries; None where there is no pool."""
+
+
+def wait_for_all(backend: Backend) -> None:
+    """Waits until the streams of all GPUs of the workload have done everything."""
+    for gpu in backend.gpus:
+        gpu.synchronize()
 
 
 def ordinary_memory(nbytes: int) -> tuple[int, Array]:

@@ -15,11 +15,11 @@ from advisor.profiles.base import Record, cleaned, optional
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, shared, sides_of
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, shared, sides
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 PREFIX = "hybrid-"
-PLACEMENTS = {strategy.name: strategy.placement for strategy in STRATEGIES if not strategy.pipelined}
+PLACEMENTS = {s.name: s.placement for s in STRATEGIES if not (s.pipelined or s.several_gpus)}
 """By name, in the order of the strategies."""
 _OVERLAPPING = next(strategy for strategy in STRATEGIES if strategy.pipelined)
 
@@ -179,15 +179,15 @@ def require_fits(strategies: Iterable[object], workload: WorkloadRecord, device:
 def _require_fits(made: Mix, workload: WorkloadRecord, device: Device) -> None:
     placed = [buffer.name for buffer in shared(workload)]
     listed = f"Buffers that CPU and GPU share: {', '.join(placed) or 'none'}."
-    sides = {buffer.name: sides_of(buffer, workload) for buffer in workload.buffers}
+    used = sides(workload)
     for buffer, placement in made.chosen:
         told = f"--placement {buffer}={placement}"
-        if buffer not in sides:
+        if buffer not in used:
             raise UsageError(
                 f"{told}: there is no buffer {buffer!r}{nearest(buffer, placed)}", next_step=listed
             )
         if buffer not in placed:
-            only = {"host": "the CPU", "device": "the GPU"}[next(iter(sides[buffer]), "host")]
+            only = {"host": "the CPU", "device": "the GPU"}[next(iter(used[buffer]), "host")]
             raise UsageError(
                 f"{told}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
             )

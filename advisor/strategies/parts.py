@@ -17,6 +17,11 @@ import numpy as np
 Bounds: TypeAlias = tuple[tuple[int, int], ...]
 """Where a part starts and stops in each dimension; those that it leaves out are whole."""
 WHOLE: Bounds = ()
+NAME_THE_LENGTH = (
+    "If the number of rows varies from frame to frame, name the buffer that holds it: "
+    'Buffer(..., valid="count").'
+)
+"""A way out of errors about outputs that are written in part."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,11 @@ def _joined_along(axis: int, row: list[Region]) -> Iterator[Region]:
 def index_of(bounds: Bounds) -> tuple[slice, ...]:
     """What an array is indexed with."""
     return tuple(slice(start, stop) for start, stop in bounds)
+
+
+def overlapping(one: Bounds, other: Bounds) -> bool:
+    """Whether the two parts of a buffer have elements in common."""
+    return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=False))
 
 
 @lru_cache(maxsize=1024)

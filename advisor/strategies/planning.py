@@ -18,12 +18,22 @@ from typing import TypeAlias
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
 from advisor.strategies.cells import Cells, buffer_of
-from advisor.strategies.loops import Places, State, merged, strayed
-from advisor.strategies.parts import Part, Region
-from advisor.strategies.schedule import Plan, StageUse, Step, Traits, frames_of_a_period
+from advisor.strategies.loops import Pending, Places, State, add, merged, migration, strayed
+from advisor.strategies.parts import NAME_THE_LENGTH, Part, Region
+from advisor.strategies.schedule import (
+    Place,
+    Plan,
+    StageUse,
+    Step,
+    Traits,
+    frames_of_a_period,
+    gpu_of,
+    place_of,
+)
+from advisor.strategies.streams import Memory, Streams
 
 _Fields: TypeAlias = tuple[
-    str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None, tuple[tuple[str, Part], ...]
+    str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None, tuple[tuple[str, Part], ...], int
 ]
 """A stage's fields, that have a hash."""
 
@@ -44,7 +54,8 @@ def _fields(stage: StageUse, traits: Mapping[str, Traits]) -> _Fields:
         (name, part.contiguous if isinstance(part, Region) and name in pages else part)
         for name, part in stage.parts.items()
     )
-    return stage.name, stage.side, tuple(stage.access.items()), stage.every, stage.loop, tuple(parts)
+    access = tuple(stage.access.items())
+    return stage.name, stage.side, access, stage.every, stage.loop, tuple(parts), stage.gpu
 
 
 @lru_cache(maxsize=256)
@@ -54,7 +65,9 @@ def _planned(
     """Kept, since a report asks for the same plan of many sizes of the buffers."""
     cells = Cells.among(dict(fields[5]) for fields in (*setup, *frame))
     first_stages, stages = ([_stage(fields, cells) for fields in part] for part in (setup, frame))
-    tracker, length = _Tracker(cells.each(dict(placed))), frames_of_a_period(stages)
+    several = any(stage.gpu for stage in (*first_stages, *stages))
+    tracker = _Tracker(cells.each(dict(placed)), Streams() if several else None)
+    length = frames_of_a_period(stages)
     tracker.lengths = dict(chain(*(stage.parts.items() for stage in (*first_stages, *stages))))
     before = tracker.run(first_stages)
     frames, holders = [], []
@@ -80,7 +93,7 @@ def _settling(steps: Iterable[Step], lengths: Container[Part]) -> list[Step]:
         reads = step.action == "length" or (step.action == "to-host" and step.name in lengths)
         if step.action == "length":
             found[Step("synchronize", step.name)] = None
-        if reads or step.action == "to-device":
+        if reads or step.action in ("to-device", "to-peer"):
             found[replace(step, loop=None, again=False)] = None
     return [Step("synchronize") if step.action == "synchronize" else step for step in found]
 
@@ -97,9 +110,9 @@ def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
 
 def _stage(fields: _Fields, cells: Cells) -> StageUse:
     """The stage as it touches cells, with the lengths that it goes by."""
-    name, side, access, every, loop, parts = fields
+    name, side, access, every, loop, parts, gpu = fields
     lengths = {buffer: part for buffer, part in parts if isinstance(part, str)}
-    return StageUse(name, side, cells.touched(dict(access), dict(parts)), every, loop, lengths)
+    return StageUse(name, side, cells.touched(dict(access), dict(parts)), every, loop, lengths, gpu)
 
 
 @dataclass
@@ -107,18 +120,21 @@ class _Tracker:
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
+    streams: Streams | None = None
+    """Of several GPUs; with one there is nothing to keep in order."""
     lengths: Mapping[str, Part] = field(default_factory=dict)
     """Of buffers that have one, the buffer that holds their length."""
     current: Places = field(default_factory=dict)
     foreign: Places = field(default_factory=dict)
     """Of buffers in foreign memory: host where that memory is current, device where our own is."""
     writer: Places = field(default_factory=dict)
-    """The side that wrote it last, which holds more than what was valid when it moved."""
+    """The place where it was written last, which holds more than what was valid when it moved."""
     told: Places = field(default_factory=dict)
     """Lengths that the host has read since they were written."""
-    being_read: set[str] = field(default_factory=set)
-    being_written: set[str] = field(default_factory=set)
-    in_flight: bool = False
+    being_read: Pending = field(default_factory=dict)
+    being_written: Pending = field(default_factory=dict)
+    in_flight: set[int] = field(default_factory=set)
+    """GPUs that the host has not waited for since it gave them a kernel."""
     steps: list[Step] = field(default_factory=list)
     known: dict[Hashable, tuple[tuple[Step, ...], tuple[Places, ...]]] = field(default_factory=dict)
 
@@ -146,9 +162,12 @@ class _Tracker:
                 self._in_a_row(body)
             else:
                 self._repeated(loop, list(body))
-        if self.in_flight:
-            self._synchronize()
-        return tuple(self.steps)
+        self._synchronize(self.in_flight)
+        return tuple(self._in_order())
+
+    def _in_order(self) -> list[Step]:
+        """The steps, with marks where the stream of another GPU waits."""
+        return self.streams.marked(self.steps) if self.streams else self.steps
 
     def _in_a_row(self, stages: Iterable[StageUse]) -> None:
         for stage in stages:
@@ -164,7 +183,9 @@ class _Tracker:
     def _repeated(self, loop: Loop, body: Sequence[StageUse]) -> None:
         """The first iteration, and one that may follow any other: what is where, and under way, before it
         holds after the first iteration as well as after a later one, and so does what is left behind."""
-        before = self.steps
+        if self.streams:
+            self._synchronize(self.in_flight)
+        before = self._in_order()
         first = self._iteration(loop, body)
         began = after = self._state()
         while True:
@@ -174,7 +195,7 @@ class _Tracker:
             if both == after:
                 break
             after = both
-        first += (Step("to-device" if to == {"device"} else "to-host", n) for n, to in strayed(began, after))
+        first += (migration(name, to) for name, to in strayed(began, after))
         marked = [replace(step, loop=loop) for step in first]
         marked += [replace(step, loop=loop, again=True) for step in again]
         self.steps = [*before, *marked]
@@ -185,22 +206,28 @@ class _Tracker:
         self._in_a_row(body)
         look = self._own(StageUse("", "host", {loop.until: "in"}))
         self._host(look, Step("until", loop.until))
-        return self.steps
+        if self.streams:
+            self._synchronize(self.in_flight)
+        return self._in_order()
 
     def _state(self) -> State:
         current, foreign, writer, told = map(dict, self.places)
-        pending = set(self.being_read), set(self.being_written), self.in_flight
+        pending = dict(self.being_read), dict(self.being_written), set(self.in_flight)
         return current, foreign, *pending, writer, told
 
     def _resume(self, state: State) -> None:
-        current, foreign, being_read, being_written, self.in_flight, writer, told = state
+        current, foreign, being_read, being_written, in_flight, writer, told = state
         self.current, self.foreign, self.writer, self.told = map(dict, (current, foreign, writer, told))
-        self.being_read, self.being_written = set(being_read), set(being_written)
+        self.being_read, self.being_written = dict(being_read), dict(being_written)
+        self.in_flight = set(in_flight)
 
-    def newest(self, name: str) -> set[Side]:
-        """The sides whose stages would find the newest contents."""
-        places = self.foreign if self.traits[name].foreign else self.current
-        return places.get(name, set())
+    def newest(self, name: str) -> set[Place]:
+        """The places whose stages would find the newest contents."""
+        own = self.current.get(name, set())
+        if not self.traits[name].foreign:
+            return own
+        sides = self.foreign.get(name, set())
+        return (sides & {"host"}) | ((own - {"host"} or {"device"}) if "device" in sides else set())
 
     def _own(self, stage: StageUse) -> StageUse:
         """The stage with the host copies made that it needs, and as it touches the program's own memory."""
@@ -227,42 +254,80 @@ class _Tracker:
                 raise WorkloadError(
                     f"stage {stage.name!r} reads buffer {name!r} before any stage has written it",
                     next_step=f"Fill {name!r} in an earlier stage or in setup=[...], or annotate it Out "
-                    "where the stage overwrites all of it. If the number of rows varies from frame to frame, "
-                    'name the buffer that holds it: Buffer(..., valid="count").',
+                    f"where the stage overwrites all of it. {NAME_THE_LENGTH}",
                 )
 
     def _host(self, stage: StageUse, step: Step) -> None:
         for name in self._to_move(stage):
-            self.steps.append(Step("to-host", name, stage.access[name] == "out", self._part(name, stage)))
-            if self.traits[name].blocking:
-                self._settle()
-            else:
-                self.being_written.add(name)
-        if any(self._must_wait(name, mode) for name, mode in stage.access.items()):
-            self._synchronize()
+            self._to_host(name, stage)
+        self._synchronize(set().union(*(self._awaited(name, mode) for name, mode in stage.access.items())))
         self.steps.append(step)
         self._record(stage)
 
     def _device(self, stage: StageUse) -> None:
-        for name in self._to_move(stage):
-            self.steps.append(Step("to-device", name, stage.access[name] == "out", self._part(name, stage)))
-            if self.traits[name].staged_uploads:
-                continue
-            if self.traits[name].blocking:
-                self._settle()
-            else:
-                self.being_read.add(name)
-        self.steps.append(Step("device", stage.name))
-        self.in_flight = True
+        moving = self._to_move(stage)
+        for name in moving:
+            if self._goes_through_the_host(name):
+                self.in_flight.add(self._to_host(name, stage))
+                self.current[name] = self.current[name] | {"host"}
+        for name in moving:
+            self._to_device(name, stage)
+        used = ([self._memory(n, stage.place) for n in names] for names in (stage.reads(), stage.writes()))
+        self._give(Step("device", stage.name, gpu=stage.gpu), *used)
+        self.in_flight.add(stage.gpu)
         for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
-            pending.update(name for name in names if self.traits[name].kernels_reach_host_memory)
+            for name in names:
+                if self.traits[name].kernels_reach_host_memory:
+                    add(pending, name, stage.gpu)
         self._record(stage)
 
+    def _goes_through_the_host(self, name: str) -> bool:
+        """One GPU holds it alone, another needs it, and nothing crosses between them."""
+        traits = self.traits[name]
+        return traits.moves == "copies" and "host" not in self.current[name] and not traits.peer
+
+    def _to_host(self, name: str, stage: StageUse) -> int:
+        """Moves it from a GPU that holds it, which is given back."""
+        traits, gpu = self.traits[name], min(gpu_of(at) for at in self.current[name] if at != "host")
+        step = Step("to-host", name, stage.access[name] == "out", self._part(name, stage), gpu=gpu)
+        self._give(step, [self._memory(name, place_of("device", gpu))], [self._memory(name, "host")])
+        if traits.blocking:
+            self._settle(gpu)
+        else:
+            add(self.being_written, name, gpu)
+        return gpu
+
+    def _to_device(self, name: str, stage: StageUse) -> None:
+        """Moves it to the stage's GPU."""
+        traits, held = self.traits[name], self.current[name]
+        step = Step("to-device", name, stage.access[name] == "out", self._part(name, stage), gpu=stage.gpu)
+        crosses = traits.peer and "host" not in held
+        if crosses:
+            step = replace(step, action="to-peer", source=min(map(gpu_of, held)))
+        origin = place_of("device", step.source) if crosses else "host"
+        self._give(step, [self._memory(name, origin)], [self._memory(name, stage.place)])
+        if crosses or traits.staged_uploads:
+            return
+        if traits.blocking:
+            self._settle(stage.gpu)
+        else:
+            add(self.being_read, name, stage.gpu)
+
+    def _give(self, step: Step, reads: Sequence[Memory], writes: Sequence[Memory]) -> None:
+        """Gives a GPU something to do, which reads and writes those memories."""
+        if self.streams:
+            self.streams.add(self.steps, step, reads, writes)
+        else:
+            self.steps.append(step)
+
+    def _memory(self, name: str, place: Place) -> Memory:
+        return name, place if self.traits[name].moves == "copies" else ""
+
     def _to_move(self, stage: StageUse) -> list[str]:
-        """Buffers that must come to the stage's side first."""
+        """Buffers that must come to the stage's place first."""
         copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
         migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
-        return [n for n in (*copied, *migrated) if self.current.get(n) and stage.side not in self.current[n]]
+        return [n for n in (*copied, *migrated) if self.current.get(n) and stage.place not in self.current[n]]
 
     def _part(self, name: str, stage: StageUse) -> Part | None:
         """What of it must come. Of what is overwritten all comes where its length would cost a copy."""
@@ -287,35 +352,42 @@ class _Tracker:
         """Of a buffer whose length changes without it, no more has moved than was valid before."""
         written = stage.writes()
         for name in written:
-            self.writer[name] = {stage.side}
+            self.writer[name] = {stage.place}
             self.told.pop(name, None)
         for name, length in self.lengths.items():
             if length not in written or name in written or name not in self.writer:
                 continue
             traits, alone = self.traits[name], self.writer[name]
             if traits.foreign:
-                self.foreign[name] = alone
-            if traits.moves == "copies" and ("device" in alone or not traits.foreign):
+                self.foreign[name] = alone & {"host"} or {"device"}
+            if traits.moves == "copies" and ("host" not in alone or not traits.foreign):
                 self.current[name] = alone
 
     def _record(self, stage: StageUse) -> None:
         written = set(stage.writes())
         for name in stage.access:
             alone = name in written or self.traits[name].moves == "prefetches"
-            self.current[name] = {stage.side} if alone else self.current[name] | {stage.side}
+            self.current[name] = {stage.place} if alone else self.current[name] | {stage.place}
 
-    def _must_wait(self, name: str, mode: AccessMode) -> bool:
-        return (
-            name in self.being_written
-            or (mode != "in" and name in self.being_read)
-            or (self.traits[name].exclusive and self.in_flight)
-        )
+    def _awaited(self, name: str, mode: AccessMode) -> set[int]:
+        """The GPUs that the host waits for before it touches the buffer."""
+        writing, reading = self.being_written.get(name, set()), self.being_read.get(name, set())
+        kernels = self.in_flight if self.traits[name].exclusive else set()
+        return writing | kernels | (reading if mode != "in" else set())
 
-    def _synchronize(self) -> None:
-        self.steps.append(Step("synchronize"))
-        self._settle()
+    def _synchronize(self, gpus: Iterable[int]) -> None:
+        for gpu in sorted(gpus):
+            self.steps.append(Step("synchronize", gpu=gpu))
+            self._settle(gpu)
 
-    def _settle(self) -> None:
-        self.being_read.clear()
-        self.being_written.clear()
-        self.in_flight = False
+    def _settle(self, gpu: int) -> None:
+        """The host has waited for that GPU."""
+        self.in_flight.discard(gpu)
+        if self.streams is None:
+            self.being_read.clear()
+            self.being_written.clear()
+            return
+        self.streams.settle(gpu)
+        for pending in (self.being_read, self.being_written):
+            for name, gpus in [*pending.items()]:
+                pending[name] = gpus - {gpu}

@@ -5,10 +5,10 @@ To add one: write its placement in `placements/`, and list it here (CONTRIBUTING
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from advisor.errors import UsageError, nearest
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
@@ -30,7 +30,10 @@ from advisor.strategies.placements.kinds import (
     ZeroCopyRegistered,
     ZeroCopyWriteCombined,
 )
+from advisor.strategies.placements.peers import Peer
 from advisor.strategies.schedule import obstacle, stage_uses
+
+AnyStrategy = TypeVar("AnyStrategy")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Strategy:
     """What it is good and bad for, and where that is written; `advisor strategies` prints it."""
     pipelined: bool = False
     """Two sets of buffers, so that frames overlap."""
+    several_gpus: bool = False
+    """Only for workloads on several GPUs; of others nothing is told of it."""
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot be used on that device, or None."""
@@ -53,19 +58,23 @@ class Strategy:
 
     def unsuited(self, workload: WorkloadRecord) -> str | None:
         """Why the workload cannot be run under it, or None."""
+        if self.several_gpus and workload.gpus == 1:
+            return "the workload runs on one GPU"
         return obstacle(stage_uses(workload, "frame")) if self.pipelined else None
 
     def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:
         """Where each buffer goes; one that a single side uses stays on that side."""
-        return {buffer.name: self._place(buffer, workload) for buffer in workload.buffers}
+        used = sides(workload)
+        return {b.name: self._place(b, workload, used[b.name]) for b in workload.buffers}
 
-    def _place(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        sides = sides_of(buffer, workload)
-        if sides == {"device"}:
+    def _place(self, buffer: BufferRecord, workload: WorkloadRecord, sides: set[Side]) -> Placement:
+        if sides == {"device"} and len(gpus_of(buffer, workload)) == 1:
             return DeviceOnly()
         if sides <= {"host"}:
             return HostOnly()
         placement = self._chosen(buffer).adapted(buffer, workload)
+        if sides == {"device"}:
+            return placement.among_gpus()
         if buffer.external and not placement.takes_foreign_memory:
             return External(placement)
         return placement
@@ -76,24 +85,26 @@ class Strategy:
         return self.placement
 
 
-def sides_of(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    """The sides that use the buffer, in set-up or in a frame: the host looks at one that ends a loop, and at
-    the length of one that both sides use."""
-    sides = _touched_on(buffer, workload)
-    single = math.prod(buffer.shape) == 1  # as every length is: most buffers need no search
-    measured = (b for b in workload.buffers if b.valid == buffer.name) if single else ()
-    looks = any(loop.until == buffer.name for loop in workload.loops)
-    looks = looks or any(len(_touched_on(b, workload)) == 2 for b in measured)
-    return sides | {"host"} if looks else sides
+def sides(workload: WorkloadRecord) -> dict[str, set[Side]]:
+    """By buffer the sides that use it, in set-up or in a frame: the host looks at one that ends a loop, and
+    at the length of one that both sides use."""
+    side = {stage.name: stage.side for stage in workload.stages}
+    found = {b.name: {side[name] for name in b.access if name in side} for b in workload.buffers}
+    lengths = {b.valid for b in workload.buffers if len(found[b.name]) == 2}
+    for name in found.keys() & (lengths | {loop.until for loop in workload.loops}):
+        found[name].add("host")
+    return found
 
 
-def _touched_on(buffer: BufferRecord, workload: WorkloadRecord) -> set[Side]:
-    return {stage.side for stage in workload.stages if stage.name in buffer.access}
+def gpus_of(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[int, ...]:
+    """The workload's GPUs whose stages use the buffer, in set-up or in a frame."""
+    return tuple(sorted({s.gpu for s in workload.stages if s.side == "device" and s.name in buffer.access}))
 
 
 def shared(workload: WorkloadRecord) -> list[BufferRecord]:
     """Buffers that both sides use."""
-    return [buffer for buffer in workload.buffers if len(sides_of(buffer, workload)) == 2]
+    used = sides(workload)
+    return [buffer for buffer in workload.buffers if len(used[buffer.name]) == 2]
 
 
 BASELINE = "pageable"
@@ -157,6 +168,19 @@ STRATEGIES: tuple[Strategy, ...] = (
         registering costs more than one copy (register once and keep it). Unsupported on Jetsons before
         compute capability 7.2. Sources: CUDA C++ Programming Guide, "Page-Locked Host Memory"; CUDA for
         Tegra, "Memory Types".""",
+    ),
+    Strategy(
+        "peer",
+        "pinned, copied from GPU to GPU without the host",
+        Peer(),
+        code_change=3,
+        several_gpus=True,
+        description="""
+        Only for workloads on several GPUs. What one GPU made and another reads is copied between them by
+        cudaMemcpyPeerAsync, with peer access enabled where the GPUs have it; everything else is as pinned.
+        Good for pipelines of GPUs, above all over NVLink: two H200s copy 387 GB/s that way, and 38 GB/s
+        until peer access is enabled. Bad for GPUs without a path between them: the driver then stages these
+        copies in host memory. Source: CUDA C++ Programming Guide, "Peer-to-Peer Memory Access".""",
     ),
     Strategy(
         "pinned-pipelined",
@@ -274,6 +298,13 @@ def choose(names: Iterable[str]) -> tuple[Strategy, ...]:
     """The named strategies in the order of the table; all of them when none is named."""
     wanted = {by_name(name).name for name in names}
     return tuple(s for s in STRATEGIES if not wanted or s.name in wanted)
+
+
+def concerning(strategies: Sequence[AnyStrategy], workload: WorkloadRecord) -> tuple[AnyStrategy, ...]:
+    """Those of which a profile of the workload has rows: where nobody chose, none that it cannot mean."""
+    if workload.gpus > 1 or len(strategies) < len(STRATEGIES):
+        return tuple(strategies)
+    return tuple(s for s in strategies if not getattr(s, "several_gpus", False))
 
 
 def describe() -> str:

@@ -10,15 +10,38 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from advisor.profiles.schema import AccessMode, BufferRecord, Loop, Side, WorkloadRecord
 from advisor.strategies.cells import Cells
 from advisor.strategies.parts import Part, Region
 
 Action = Literal[
-    "host", "device", "copy-in", "copy-out", "to-device", "to-host", "length", "synchronize", "until"
+    "host",
+    "device",
+    "copy-in",
+    "copy-out",
+    "to-device",
+    "to-host",
+    "to-peer",
+    "length",
+    "synchronize",
+    "until",
+    "mark",
+    "order",
 ]
+Place: TypeAlias = str
+"""Where a buffer is current: `host`, `device` (the first GPU), `device1` (the second) and so on."""
+
+
+def place_of(side: Side, gpu: int) -> Place:
+    """The place of what runs there."""
+    return side if side == "host" or not gpu else f"{side}{gpu}"
+
+
+def gpu_of(place: Place) -> int:
+    """The GPU of a place that is not the host."""
+    return int(place.removeprefix("device") or 0)
 
 
 @dataclass(frozen=True)
@@ -37,11 +60,13 @@ class Traits:
     """A copy to the device leaves the host memory free at once, although the stream is still at work."""
     foreign: bool = False
     """Host stages use memory that is not the program's own: the host copies in and out of it."""
+    peer: bool = False
+    """What one GPU holds and another needs crosses between them; else it goes through the host."""
 
 
 @dataclass(frozen=True)
 class StageUse:
-    """A stage as the schedule sees it: its side, and what it does to each buffer."""
+    """A stage as the schedule sees it: where it runs, and what it does to each buffer."""
 
     name: str
     side: Side
@@ -52,6 +77,13 @@ class StageUse:
     """Stages in a row with the same loop are its body."""
     parts: Mapping[str, Part] = field(default_factory=dict)
     """Of buffers of which it touches a part: which."""
+    gpu: int = 0
+    """Of a device stage: the workload's GPU that it runs on."""
+
+    @property
+    def place(self) -> Place:
+        """Where it finds its buffers."""
+        return place_of(self.side, self.gpu)
 
     def reads(self) -> list[str]:
         """Buffers whose contents it needs, in order."""
@@ -72,7 +104,8 @@ class Step:
 
     copy-in and copy-out are the host's copies between foreign memory and the program's own. length: the host
     reads how much is valid of the buffers whose length this is. until: the host looks at the buffer that ends
-    a loop.
+    a loop. mark and order: the stream of one GPU waits for what that of another has done up to the mark; the
+    name is the mark's number.
     """
 
     action: Action
@@ -85,6 +118,11 @@ class Step:
     """It is done in the first iteration of that loop or, `again`, in each later one. Of both the steps stand
     in a row, with an `until` among them."""
     again: bool = False
+    gpu: int = 0
+    """The GPU whose stream it is on, or waits for: of a transfer that from which or to which, of `to-peer` to
+    which."""
+    source: int = 0
+    """Of `to-peer`: the GPU from which."""
 
     def times(self, iterations: Sequence[float]) -> float:
         """How often it is done in its frame, given how often each loop runs."""
@@ -107,8 +145,8 @@ class Plan:
     setup: tuple[Step, ...]
     first: tuple[Step, ...]
     period: tuple[tuple[Step, ...], ...]
-    holders: tuple[Mapping[str, frozenset[Side]], ...]
-    """After each of these frames: the sides that hold the newest contents of each buffer, or of each of its
+    holders: tuple[Mapping[str, frozenset[Place]], ...]
+    """After each of these frames: the places that hold the newest contents of each buffer, or of each of its
     cells; empty where nothing wrote it."""
     cells: Cells
 
@@ -122,8 +160,8 @@ class Plan:
         """The steps of a frame in which all stages run."""
         return self.period[0]
 
-    def current(self, index: int = 0) -> Mapping[str, frozenset[Side]]:
-        """The sides that hold each buffer's newest contents after that frame."""
+    def current(self, index: int = 0) -> Mapping[str, frozenset[Place]]:
+        """The places that hold each buffer's newest contents after that frame."""
         return self.holders[index % len(self.holders)]
 
 
@@ -142,6 +180,7 @@ def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> li
             s.every,
             s.loop,
             {b.name: part for b in workload.buffers if (part := _part_of(b, s.name))},
+            s.gpu,
         )
         for s in workload.stages
         if s.phase == phase
@@ -165,6 +204,8 @@ def obstacle(frame: Sequence[StageUse]) -> str | None:
     """Why a frame cannot begin before the last one has ended, or None."""
     if not any(stage.side == "device" for stage in frame):
         return "no stage runs on the device"
+    if any(stage.gpu for stage in frame):
+        return "stages run on several GPUs, and frames overlap on one only"
     if all(stage.every > 1 for stage in frame if stage.side == "device"):
         return "no device stage runs in every frame"
     if ended := next((stage.loop for stage in frame if stage.loop), None):

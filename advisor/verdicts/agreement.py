@@ -55,19 +55,24 @@ def agreement(standings: Sequence[Standing]) -> Agreement | None:
 
 
 def one_for_all(devices: Sequence[Rows], confidence: float) -> OneForAll | None:
+    """As `least_cost`, with the intervals of what was measured on each device."""
+    shared = [s for s in devices[0] if all(s in rows for rows in devices)] if len(devices) > 1 else []
+    return least_cost([{s: _cost(s, rows, confidence) for s in shared} for rows in devices])
+
+
+def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None:
     """The strategy whose largest cost over all devices is the least, by the ratio of medians to the fastest.
 
     None where fewer than two devices, or no strategy on all of them, were measured.
     """
-    shared = [s for s in devices[0] if all(s in rows for rows in devices)] if len(devices) > 1 else []
-    worst = [_worst(strategy, devices, confidence) for strategy in shared]
+    shared = [s for s in devices[0] if all(s in costs for costs in devices)] if len(devices) > 1 else []
+    worst = [_worst(strategy, devices) for strategy in shared]
     return min(worst, key=lambda found: found.cost.value, default=None)
 
 
-def _worst(strategy: str, devices: Sequence[Rows], confidence: float) -> OneForAll:
-    costs = [_cost(strategy, rows, confidence) for rows in devices]
-    index = max(range(len(costs)), key=lambda i: costs[i].value)
-    return OneForAll(strategy, costs[index], index)
+def _worst(strategy: str, devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll:
+    index = max(range(len(devices)), key=lambda i: devices[i][strategy].value)
+    return OneForAll(strategy, devices[index][strategy], index)
 
 
 def _cost(strategy: str, rows: Rows, confidence: float) -> stats.Ratio:

@@ -61,7 +61,7 @@ class Change:
 
     @property
     def likely(self) -> bool:
-        """Whether it rests on a bet."""
+        """Whether one of the two is no more than likely the best."""
         return self.before.likely or self.after.likely
 
 

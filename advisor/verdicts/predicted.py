@@ -1,4 +1,4 @@
-"""The verdict over predicted rows: a bet, and it says how often it would be won.
+"""The verdict over predicted rows, and on how many simulated devices it holds.
 
 The rows of one device share its uncertain figures. They are compared draw by draw, so that what two
 strategies have in common cancels out.
@@ -33,7 +33,7 @@ PERCENTILES = (5, 95)
 
 
 @dataclass(frozen=True)
-class _Bet:
+class _Candidate:
     """All predicted rows, those to choose from, the draws of all, and the strategy chosen."""
 
     every: Sequence[Predicted]
@@ -59,7 +59,7 @@ def recommend_predicted(
     code_change: CodeChange = code_change,
     preferences: Preferences | None = None,
 ) -> Recommendation | None:
-    """The bet on predicted rows; None when there are none. Memory rules out before time is looked at.
+    """The choice among predicted rows; None when there are none. Memory rules out before time is looked at.
 
     Strategies within the indifference of the likely best are a tie, broken as a measured one; else the likely
     best is named. It is "near" where it is within the margin of the fastest in 95 % of the simulated devices
@@ -72,7 +72,7 @@ def recommend_predicted(
     if not rows:
         return nothing_fits(every, wanted, ruled)
     best = min(rows, key=lambda row: row.likely_seconds)
-    chosen = _chosen(_Bet(every, rows, draws, best, wanted.indifference), code_change)
+    chosen = _chosen(_Candidate(every, rows, draws, best, wanted.indifference), code_change)
     unpredicted = by_time(wanted.objective)
     steps = (*filter(None, (unpredicted,)), *ruled.steps, *chosen.steps)
     return chosen.model_copy(
@@ -91,7 +91,7 @@ def by_time(objective: Objective) -> str:
     return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
 
-def _chosen(best: _Bet, code_change: CodeChange) -> Recommendation:
+def _chosen(best: _Candidate, code_change: CodeChange) -> Recommendation:
     """The choice among its rows; the baseline that gains are told against may be another of `every`."""
     near = best.chosen.likely_seconds * (1 + best.margin)
     equals = [row for row in best.rows if row.likely_seconds <= near]
@@ -100,59 +100,62 @@ def _chosen(best: _Bet, code_change: CodeChange) -> Recommendation:
 
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
     """Share of simulated devices on which the strategy is within `margin` (0.05: 5 %) of the fastest."""
-    best = np.min(np.stack(list(draws.values())), axis=0)
-    return float(np.mean(draws[strategy] <= best * (1 + margin)))
+    return float(np.mean(draws[strategy] <= _fastest(draws) * (1 + margin)))
 
 
-def _bound(bet: _Bet) -> float:
+def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
+    """Seconds of the fastest strategy in each draw."""
+    return np.asarray(np.min(list(draws.values()), axis=0))
+
+
+def _bound(made: _Candidate) -> float:
     """How much slower than the fastest the choice is on 95 % of simulated devices, at most: a share."""
-    fastest = np.min(np.stack(list(bet.draws.values())), axis=0)
-    over = bet.draws[bet.chosen.strategy] / fastest
+    over = made.draws[made.chosen.strategy] / _fastest(made.draws)
     return float(np.percentile(over, CLEAR * 100, method="lower")) - 1
 
 
-def _single(bet: _Bet) -> Recommendation:
-    takes = f"{bet.chosen.strategy} is predicted to take {_span(bet.chosen)} a frame"
-    if len(bet.rows) == 1:
-        left = "no other strategy is predicted" if len(bet.every) == 1 else "it is the only candidate"
-        return _recommendation(bet, "near", [f"{takes}; {left}."], ())
-    share = _share(bet)
-    if bet.confidence >= CLEAR:
-        return _recommendation(bet, "near", [f"{takes}; {share}."], ())
-    rivals = _rivals(bet)
+def _single(made: _Candidate) -> Recommendation:
+    takes = f"{made.chosen.strategy} is predicted to take {_span(made.chosen)} a frame"
+    if len(made.rows) == 1:
+        left = "no other strategy is predicted" if len(made.every) == 1 else "it is the only candidate"
+        return _recommendation(made, "near", [f"{takes}; {left}."], ())
+    share = _share(made)
+    if made.confidence >= CLEAR:
+        return _recommendation(made, "near", [f"{takes}; {share}."], ())
+    rivals = _rivals(made)
     others = listing([row.strategy for row in rivals])
     reason = f"{takes} and is likely the best: {share}; in the others the fastest is {others}."
-    return _recommendation(bet, "open", [reason], rivals)
+    return _recommendation(made, "open", [reason], rivals)
 
 
-def _share(bet: _Bet) -> str:
-    margin = f"within {bet.margin * 100:g} % of the fastest"
-    return f"it is {margin} in {units.percent(bet.confidence)} of simulated devices"
+def _share(made: _Candidate) -> str:
+    margin = f"within {made.margin * 100:g} % of the fastest"
+    return f"it is {margin} in {units.percent(made.confidence)} of simulated devices"
 
 
-def _rivals(bet: _Bet) -> list[Predicted]:
+def _rivals(made: _Candidate) -> list[Predicted]:
     """Those that are the best where the chosen one is not near it, the most frequent first."""
-    names = list(bet.draws)
-    seconds = np.stack([bet.draws[name] for name in names])
-    lost = bet.draws[bet.chosen.strategy] > seconds.min(axis=0) * (1 + bet.margin)
+    names = list(made.draws)
+    seconds = np.stack([made.draws[name] for name in names])
+    lost = made.draws[made.chosen.strategy] > seconds.min(axis=0) * (1 + made.margin)
     wins = np.bincount(seconds.argmin(axis=0)[lost], minlength=len(names))
-    by_name = {row.strategy: row for row in bet.rows}
+    by_name = {row.strategy: row for row in made.rows}
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
-def _tie(among: _Bet, equals: Sequence[Predicted], code_change: CodeChange) -> Recommendation:
+def _tie(among: _Candidate, equals: Sequence[Predicted], code_change: CodeChange) -> Recommendation:
     winner, why = break_tie(
         [Equal(r.strategy, r.likely_seconds, r.physical_bytes, code_change(r)) for r in equals]
     )
-    bet = replace(among, chosen=next(row for row in equals if row.strategy == winner))
+    made = replace(among, chosen=next(row for row in equals if row.strategy == winner))
     steps = [
         f"{listing([row.strategy for row in equals])} are predicted within {_apart(equals)} % of one another "
-        f"({winner}: {_span(bet.chosen)} a frame; {bet.margin * 100:g} % counts as equal).",
+        f"({winner}: {_span(made.chosen)} a frame; {made.margin * 100:g} % counts as equal).",
         sentence(why),
-        f"Of {winner}: {_share(bet)}.",
+        f"Of {winner}: {_share(made)}.",
     ]
-    verdict: Verdict = "near" if bet.confidence >= CLEAR else "open"
-    return _recommendation(bet, verdict, steps, [row for row in equals if row is not bet.chosen])
+    verdict: Verdict = "near" if made.confidence >= CLEAR else "open"
+    return _recommendation(made, verdict, steps, [row for row in equals if row is not made.chosen])
 
 
 def _apart(equals: Sequence[Predicted]) -> int:
@@ -162,15 +165,15 @@ def _apart(equals: Sequence[Predicted]) -> int:
 
 
 def _recommendation(
-    bet: _Bet, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
+    made: _Candidate, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
 ) -> Recommendation:
-    speedup = _speedup(bet)
-    if bet.chosen.strategy == BASELINE:
-        steps = (*steps, f"By the likely times no other strategy gains more than {bet.margin * 100:g} %.")
+    speedup = _speedup(made)
+    if made.chosen.strategy == BASELINE:
+        steps = (*steps, f"By the likely times no other strategy gains more than {made.margin * 100:g} %.")
     return Recommendation(
-        strategy=bet.chosen.strategy,
-        verdict="keep" if verdict == "near" and bet.chosen.strategy == BASELINE else verdict,
-        bound=min(_bound(bet), bet.margin) if verdict == "near" else None,
+        strategy=made.chosen.strategy,
+        verdict="keep" if verdict == "near" and made.chosen.strategy == BASELINE else verdict,
+        bound=min(_bound(made), made.margin) if verdict == "near" else None,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
@@ -181,15 +184,15 @@ def _recommendation(
     )
 
 
-def _speedup(bet: _Bet) -> stats.Ratio | None:
+def _speedup(made: _Candidate) -> stats.Ratio | None:
     """The baseline's time over the chosen one's: likely, and the 5th and 95th percentile of the ratio."""
-    baseline = next((row for row in bet.every if row.strategy == BASELINE), None)
+    baseline = next((row for row in made.every if row.strategy == BASELINE), None)
     if baseline is None:
         return None
-    if baseline is bet.chosen:
+    if baseline is made.chosen:
         return stats.Ratio(1.0, 1.0, 1.0)
-    likely = baseline.likely_seconds / bet.chosen.likely_seconds
-    ratios = bet.all_draws[BASELINE] / bet.all_draws[bet.chosen.strategy]
+    likely = baseline.likely_seconds / made.chosen.likely_seconds
+    ratios = made.all_draws[BASELINE] / made.all_draws[made.chosen.strategy]
     low, high = (float(x) for x in np.percentile(ratios, PERCENTILES))
     return stats.Ratio(likely, min(low, likely), max(high, likely))
 

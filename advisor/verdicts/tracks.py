@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
 from advisor.verdicts.counting import counted
 from advisor.verdicts.crossings import Standing, standing
 from advisor.verdicts.doubts import Doubt, asked_for_one, doubt
+from advisor.verdicts.predicted import PERCENTILES
 
 Basis = Literal["measured", "predicted", "cpu"]
 _UNKNOWN = Standing()
@@ -104,8 +107,17 @@ def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
 
 
 def _overlapping(made: Prediction) -> list[str]:
-    """The strategies whose range meets that of the likely fastest, but for the recommended one."""
+    """The strategies that may be as fast as the likely fastest, but for the recommended one."""
     rows = [row for row in made.results if isinstance(row, Predicted)]
     best = min(rows, key=lambda row: row.likely_seconds, default=None)
     chosen = made.recommendation.strategy if made.recommendation else None
-    return [r.strategy for r in rows if best and r.low_seconds <= best.high_seconds and r.strategy != chosen]
+    return [r.strategy for r in rows if best and r.strategy != chosen and _may_be_as_fast(r, best)]
+
+
+def _may_be_as_fast(row: Predicted, best: Predicted) -> bool:
+    """In one of twenty simulated devices, where both rows hold them: what two strategies share cancels. Else
+    by their ranges."""
+    if not row.draws or len(row.drawn) != len(best.drawn):
+        return row.low_seconds <= best.high_seconds
+    ratios = row.likely_seconds / best.likely_seconds * np.divide(row.drawn, best.drawn)
+    return float(np.percentile(ratios, PERCENTILES[0])) <= 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord
+from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, Side, StageRecord, distinct
 from advisor.strategies.parts import Part, Region
 from advisor.strategies.schedule import StageUse
 from advisor.workloads.annotations import annotated, form_of, part_of
@@ -32,7 +32,7 @@ _DEFERRED: Mapping[str, Callable[[object], object]] = {
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A stage whose parameters are known. `specials` are those of xp, rng, frame, stream that it takes."""
+    """A stage whose parameters are known. `specials` are those of `RESERVED` that it takes."""
 
     stage: Stage
     name: str
@@ -66,7 +66,9 @@ class BoundStage:
     @property
     def use(self) -> StageUse:
         """What the schedule needs of it."""
-        return StageUse(self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts)
+        return StageUse(
+            self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts, self.stage.gpu
+        )
 
     def without_kernel(self) -> BoundStage:
         """With nothing in the place of a kernel that has no twin and declares its passes."""
@@ -86,6 +88,7 @@ class BoundStage:
             every=self.stage.every,
             loop=self.stage.loop,
             textures=self.side == "device" and samples_textures(self.stage.function),
+            gpu=self.stage.gpu,
         )
 
 
@@ -106,8 +109,7 @@ class BoundWorkload:
     @property
     def loops(self) -> tuple[Loop, ...]:
         """The loops of the frame, in order."""
-        loops = dict.fromkeys(stage.stage.loop for stage in self.frame)
-        return tuple(loop for loop in loops if loop is not None)
+        return distinct(stage.stage.loop for stage in self.frame)
 
     def without_kernels(self) -> BoundWorkload:
         """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
@@ -145,6 +147,7 @@ def bind(workload: Workload) -> BoundWorkload:
     frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame_stages)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
     _require_written_lengths(workload, (*setup, *frame))
+    _require_scratch_on_one_gpu(workload, (*setup, *frame))
     bound = BoundWorkload(workload, setup, frame, check)
     _require_flags(bound)
     return bound
@@ -159,7 +162,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
             f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once",
             next_step="Omit every=, or list the stage in frame=[...].",
         )
-    own = _parameters(stage.function, name, workload.buffers, None, stage.arrays)
+    own = _parameters(stage.function, name, workload.buffers, None, stage.arrays, stage.side)
     access = own.access
     for buffer in access:
         if workload.buffers[buffer].scratch and stage.side == "host":
@@ -175,7 +178,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
             )
     twin = _Taken()
     if stage.cpu is not None:
-        twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own)
+        twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own, side=stage.side)
         if (twin.access, twin.parts) != (own.access, own.parts):
             raise WorkloadError(
                 f"the CPU twin of stage {name!r} takes {twin}, the stage itself {own}",
@@ -192,6 +195,17 @@ def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...])
             raise WorkloadError(
                 f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid",
                 next_step=f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out.",
+            )
+
+
+def _require_scratch_on_one_gpu(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
+    for name, buffer in workload.buffers.items():
+        gpus = {stage.stage.gpu for stage in stages if name in stage.access}
+        if buffer.scratch and len(gpus) > 1:
+            raise WorkloadError(
+                f"buffer {name!r} is scratch, which never leaves its device, but stages on GPU "
+                f"{' and '.join(map(str, sorted(gpus)))} use it",
+                next_step="Remove scratch=True, or declare a buffer for each GPU.",
             )
 
 
@@ -267,6 +281,7 @@ def _parameters(
     buffers: Mapping[str, Buffer],
     default: _Taken | None,
     arrays: ArrayForm | None = None,
+    side: Side = "host",
 ) -> _Taken:
     """What the function takes; of what is not annotated, what `default` takes."""
     _require_plain(function, stage)
@@ -293,6 +308,11 @@ def _parameters(
             if chosen := form or arrays:
                 taken.wanted[name] = chosen
         elif name in RESERVED:
+            if name == "gpu" and side == "host":
+                raise WorkloadError(
+                    f"host stage {stage!r} takes 'gpu', but it runs on no GPU",
+                    next_step="Remove the parameter; `gpus` is the number of GPUs, in every stage.",
+                )
             taken.specials.add(name)
         elif parameter.default is parameter.empty:
             raise WorkloadError(

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
+from advisor.profiles.schema import MOST_GPUS, MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
 from advisor.workloads.access import Access as Access
 from advisor.workloads.access import In as In
@@ -97,6 +97,8 @@ class Stage:
     every: int = 1
     loop: Loop | None = None
     """The loop it is in; the workload knows it."""
+    gpu: int = 0
+    """Of a device stage: which of the workload's GPUs it runs on."""
 
     @property
     def name(self) -> str:
@@ -123,14 +125,16 @@ def device(
     flops: float | None = None,
     arrays: str | None = None,
     every: int = 1,
+    gpu: int = 0,
 ) -> Stage:
     """A stage that runs on the GPU and gets CuPy arrays; without a GPU it gets NumPy arrays.
 
     cpu: what to run without a GPU, where `function` cannot. passes: how many times the kernel reads each
     buffer, and flops: how much arithmetic it does, where tracing cannot see it (raw kernels).
     arrays: the form of its buffers, as `host` has it; the CPU twin gets NumPy arrays unless its annotations
-    say otherwise. every: it runs only in frames 0, every, 2 * every, ... Raises `WorkloadError` on
-    negative or non-finite figures.
+    say otherwise. every: it runs only in frames 0, every, 2 * every, ... gpu: which of the workload's GPUs
+    it runs on, from 0; `--gpus` says which devices these are. Raises `WorkloadError` on negative or
+    non-finite figures.
     """
     if passes is not None and not isinstance(passes, Mapping):
         raise WorkloadError(
@@ -147,7 +151,10 @@ def device(
     twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
     form = _form(arrays, _name(function))
     often = _every(every, _name(function))
-    return Stage(_callable(function, "device"), "device", twin, dict(passes or {}), flops, form, often)
+    where = _gpu(gpu, _name(function))
+    return Stage(
+        _callable(function, "device"), "device", twin, dict(passes or {}), flops, form, often, gpu=where
+    )
 
 
 @dataclass(frozen=True)
@@ -198,8 +205,14 @@ class Workload:
                 "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
             )
         _require_frames(self.frame_stages)
+        _require_gpus({s.gpu for s in (*self.setup, *self.frame_stages) if s.side == "device"})
         if self.check is not None:
             _callable(self.check, "check=")
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its stages run on; 1 where none runs on any."""
+        return 1 + max(stage.gpu for stage in (*self.setup, *self.frame_stages))
 
     @property
     def frame_stages(self) -> tuple[Stage, ...]:
@@ -249,6 +262,25 @@ def _every(every: object, stage: str) -> int:
             next_step="every=10 runs it in frames 0, 10, 20 and so on.",
         )
     return int(every)
+
+
+def _gpu(gpu: object, stage: str) -> int:
+    """The number itself. Raises `WorkloadError` for what is no GPU's."""
+    if isinstance(gpu, bool) or not isinstance(gpu, (int, np.integer)) or not 0 <= gpu < MOST_GPUS:
+        raise WorkloadError(
+            f"stage {stage!r}: gpu is {gpu!r}; it must be an integer from 0 to {MOST_GPUS - 1}",
+            next_step="gpu=1 is the workload's second GPU; --gpus says which device that is.",
+        )
+    return int(gpu)
+
+
+def _require_gpus(used: set[int]) -> None:
+    """The GPUs that stages name are all from 0 on."""
+    if missing := sorted(set(range(max(used, default=-1) + 1)) - used):
+        raise WorkloadError(
+            f"device stages run on GPU {', '.join(map(str, sorted(used)))}, but none on GPU {missing[0]}",
+            next_step="Number the GPUs from 0 without gaps; --gpus chooses the devices.",
+        )
 
 
 def _require_frames(frame: Sequence[Stage]) -> None:
@@ -376,7 +408,8 @@ def _name(thing: object) -> str:
     return str(getattr(thing, "__name__", repr(thing)))
 
 
-RESERVED = ("xp", "rng", "frame", "stream")
-"""Parameters that stages get by name: the array module, a generator, the frame's index, the stream."""
+RESERVED = ("xp", "rng", "frame", "stream", "gpu", "gpus")
+"""Parameters that stages get by name: the array module, a generator, the frame's index, the stream, the GPU
+that a device stage runs on, and how many there are."""
 _LENGTH = 'Write {"count": Buffer(1, np.int32), "data": Buffer((4096, 4), np.float32, valid="count")}.'
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."

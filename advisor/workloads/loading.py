@@ -16,6 +16,7 @@ from types import ModuleType
 
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.schema import WorkloadRecord
+from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import bounded
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.cautions import cautions, unused_parameters
@@ -145,7 +146,7 @@ def after_error(error: BaseException, path: Path) -> str:
 
 def _source(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path, LARGEST)
     except FileNotFoundError:
         names = [p.name for p in path.parent.glob("*.py") if p.exists()]
         near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.workloads.parameters import Value
 
 _SIMPLE = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -16,7 +17,7 @@ _MOST_DIGITS = 40
 def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
     """Defaults by parameter, by the names of functions under @workload; nothing where it is not Python."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(read_bytes(path, LARGEST))
     except (OSError, ValueError, SyntaxError):
         return {}
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from advisor.profiles.text_files import LARGEST, read_bytes
+
 _API = {"workload", "Workload"}
 
 
@@ -26,7 +28,7 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
     if name is not None:
         return False
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = ast.parse(read_bytes(file, LARGEST))
     except (OSError, SyntaxError, ValueError):
         return False
     # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's that is

@@ -66,7 +66,9 @@ def large(name: BackendName) -> None:
 
 def _available(name: BackendName) -> Iterator[tuple[Strategy, Backend]]:
     backend = open_backend(name)
-    return ((one, backend) for one in STRATEGIES if not one.unavailable(backend.device()))
+    return (
+        (one, backend) for one in STRATEGIES if not (one.several_gpus or one.unavailable(backend.device()))
+    )
 
 
 def compare(strategy: Strategy, backend: Backend, n: int, repeats: int) -> Times:

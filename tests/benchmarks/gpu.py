@@ -15,10 +15,11 @@ from pathlib import Path
 
 import advisor
 from advisor.errors import UsageError
+from advisor.measure.backends import gpu_count
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from tests.benchmarks import frame_loop, mixes, slowed
+from tests.benchmarks import frame_loop, mixes, slowed, two_gpus
 from tests.benchmarks.timing import command, kept_in, show
 
 CASES: dict[str, tuple[str, ...]] = {
@@ -51,6 +52,7 @@ def run(reports: Path, only: Sequence[str]) -> None:
         # from here on this process is on the GPU too
         "frame-loop-small": lambda: frame_loop.small("cuda"),
         "frame-loop-large": lambda: frame_loop.large("cuda"),
+        **({"two-gpus": two_gpus.run} if "two-gpus" in only or gpu_count() > 1 else {}),
     }
     only = [part for name in only for part in (parts if name == "mixes" else [name]) if fits(part, name)]
     if unknown := set(only) - set(parts):

@@ -15,7 +15,7 @@ from builders import (
     recommendation,
     vector_add_workload,
 )
-from test_report_sweep import at_n, cpu_sweep, hostile_sweep
+from test_report_sweep import at_n, cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.pages import page_of, render
@@ -56,7 +56,7 @@ def three_devices() -> SweepResults:
 
 
 @pytest.mark.parametrize("size", [(390, 800), (1280, 800)])
-@pytest.mark.parametrize(("made", "charts"), [(cpu_sweep, 1), (three_devices, 3)])
+@pytest.mark.parametrize(("made", "charts"), [(cpu_sweep, 1), (gpu_sweep, 1), (three_devices, 3)])
 def test_verdicts_and_charts_are_on_the_first_screen(
     made: Callable[[], SweepResults], charts: int, size: tuple[int, int], browser: Browser, tmp_path: Path
 ) -> None:

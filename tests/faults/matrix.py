@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from tests.faults.cases import ROOT, Case, all_cases
+from tests.faults.more_cases import more_cases
 
 LONGEST = 90.0
 """Seconds that a command may take."""
@@ -123,7 +124,8 @@ def _left(folder: Path) -> list[str]:
 
 def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
-    cases = [case for case in all_cases() if not wanted or any(text in case.name for text in wanted)]
+    every = [*all_cases(), *more_cases()]
+    cases = [case for case in every if not wanted or any(text in case.name for text in wanted)]
     begin = time.monotonic()
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
         ended = list(pool.map(_in_a_folder, cases))

@@ -9,6 +9,7 @@ from field import EXAMPLES, SMALL, InProcess, missing
 from running import asked
 
 from advisor import pipeline
+from advisor.measure.backends import gpu_count
 from advisor.measure.progress import Silent
 from advisor.profiles.schema import Failed, Measured, Profile
 
@@ -24,6 +25,8 @@ def profiled(directory: Path, name: str, *assignments: str, **options: object) -
 def test_every_strategy_is_right(name: str, tmp_path: Path) -> None:
     if missing(name):
         pytest.skip(missing(name) or "")
+    if name.startswith("two_gpus") and gpu_count() < 2:
+        pytest.skip("it takes two GPUs")
     profile = profiled(tmp_path, name, *SMALL[name])
     assert [row for row in profile.results if isinstance(row, Failed)] == []
     rows = profile.measured().values()

@@ -32,19 +32,20 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
     if foreign and strategy.placement.takes_foreign_memory:
         pytest.skip("it works on foreign memory without a copy")
     expected = np.arange(1000 * 1001, dtype=np.float32).reshape(LAYOUT.shape)
+    whole = tuple((0, n) for n in LAYOUT.shape)
     with Arena(cuda) as arena:
         placed = placement.place(arena, LAYOUT)
         assert placed.host is not None
         placed.host[...] = expected
         if placed.copy_in:
-            placed.copy_in(None)
+            placed.copy_in(whole)
         made = placed.to_device(None) if placed.to_device else None
         sent = placed.device if made is None else made
         cuda.xp.multiply(sent, 2, out=sent)
         back = placed.to_host(None) if placed.to_host else None
         cuda.synchronize()
         if placed.copy_out:
-            placed.copy_out(None)
+            placed.copy_out(whole)
         np.testing.assert_array_equal(placed.host if back is None else back, expected * 2)
         del placed
 

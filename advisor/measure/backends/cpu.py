@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any
@@ -32,11 +33,36 @@ class CpuBackend:
     def __init__(self) -> None:
         self.xp: Any = np
         self.stream: Any = NullStream()
+        self.gpus: tuple[CpuBackend, ...] = (self,)
         self._owned: dict[int, Array] = {}
+        self.clock: Callable[[], float] = perf_counter
+        """Of timestamps."""
 
     def device(self) -> Device:
         """The CPU device; it has no memory class, since it has no second memory."""
         return Device(name="CPU", kind="cpu")
+
+    def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
+        """As many as are asked for: each is this CPU once more, with memory of its own."""
+        del chosen
+        self.gpus += tuple(CpuBackend() for _ in range(len(self.gpus), count))
+
+    def current(self) -> AbstractContextManager[object]:
+        """There is nothing to choose."""
+        return nullcontext()
+
+    def enter(self) -> None:
+        """There is nothing to choose."""
+
+    leave = enter
+
+    def reach_peers(self, gpus: Sequence[int]) -> None:
+        """All memory is within reach."""
+
+    def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
+        """As any other copy."""
+        del source_gpu
+        self.copy_span(span, "device", source, target)
 
     def environment(self) -> dict[str, str | int | float]:
         """No GPU, nothing to tell."""
@@ -134,7 +160,7 @@ class CpuBackend:
     def timestamp(self, stream: Any = None) -> float:
         """The host's clock, in seconds."""
         del stream
-        return perf_counter()
+        return self.clock()
 
     def mark(self, stream: Any = None, again: Any = None) -> None:
         """Everything is in order already."""

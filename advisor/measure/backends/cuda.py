@@ -8,35 +8,22 @@ One non-blocking stream is current for the life of the backend.
 from __future__ import annotations
 
 import contextlib
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from advisor.devices.links import by_number
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
+from advisor.measure.backends.attributes import ATTRIBUTES
 from advisor.measure.backends.managed_calls import ManagedCalls
 from advisor.measure.backends.page_locks import watching
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span
-
-_ATTRIBUTES = {
-    "integrated": "Integrated",
-    "can_map_host_memory": "CanMapHostMemory",
-    "managed_memory": "ManagedMemory",
-    "concurrent_managed_access": "ConcurrentManagedAccess",
-    "pageable_memory_access": "PageableMemoryAccess",
-    "pageable_memory_access_uses_host_page_tables": "PageableMemoryAccessUsesHostPageTables",
-    "direct_managed_mem_access_from_host": "DirectManagedMemAccessFromHost",
-    "host_register_supported": "HostRegisterSupported",
-    "host_native_atomic_supported": "HostNativeAtomicSupported",
-    "multiprocessor_count": "MultiProcessorCount",
-    "l2_cache_size": "L2CacheSize",
-    "async_engine_count": "AsyncEngineCount",
-    "memory_pools_supported": "MemoryPoolsSupported",
-}
 
 _HOLD = """
 extern "C" __global__ void advisor_hold(long long cycles)
@@ -62,13 +49,17 @@ def import_cupy() -> Any:
 class CudaBackend:
     """See `advisor.strategies.backend.Backend`. Creates the context of one GPU."""
 
-    def __init__(self, gpu: int) -> None:
+    def __init__(self, gpu: int, first: CudaBackend | None = None) -> None:
+        """`first`: the workload's first GPU, which is current again afterwards; else this one is."""
         cupy = import_cupy()
         self.xp = cupy
         self._runtime = cupy.cuda.runtime
         self._gpu = gpu
+        self._first = gpu if first is None else first._gpu
+        self.gpus: tuple[CudaBackend, ...] = (self,)
         self._portable = self._require_gpu() > 1
         self._device = cupy.cuda.Device(gpu)
+        self._reached: set[int] = set()
         self._device.use()
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.__enter__()  # not use(): a workload's own `with stream:` must end on this one again
@@ -92,6 +83,74 @@ class CudaBackend:
             )
         return int(count)
 
+    def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
+        """A context on each; the first stays current."""
+        if len(self.gpus) >= count:
+            return
+        there = range(self._require_gpu())
+        wanted = [*chosen] or [self._gpu, *(gpu for gpu in there if gpu != self._gpu)]
+        if len(wanted) < count:
+            have = f"--gpus names {len(chosen)}" if chosen else f"CUDA sees {len(there)}"
+            raise NothingMeasured(
+                f"the workload runs on {count} GPUs; {have}",
+                next_step="Name as many with --gpus, run where there are as many, or predict with --no-gpu.",
+            )
+        others = [CudaBackend(gpu, self) for gpu in wanted[len(self.gpus) : count]]
+        self._runtime.setDevice(self._gpu)
+        self.gpus = (*self.gpus, *others)
+        self.__dict__.pop("_joined", None)
+        for gpu in others:
+            gpu.gpus = self.gpus
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """cudaSetDevice, and back to what was current before."""
+        before = self._runtime.getDevice()
+        if before == self._gpu:
+            yield
+            return
+        self._runtime.setDevice(self._gpu)
+        try:
+            yield
+        finally:
+            self._runtime.setDevice(before)
+
+    def enter(self) -> None:
+        """cudaSetDevice."""
+        self._runtime.setDevice(self._gpu)
+
+    def leave(self) -> None:
+        """cudaSetDevice of the first GPU."""
+        self._runtime.setDevice(self._first)
+
+    def reach_peers(self, gpus: Sequence[int]) -> None:
+        """cudaDeviceEnablePeerAccess, once for each."""
+        with self.current():
+            for gpu in gpus:
+                peer = self.gpus[gpu].index
+                if peer in (self._gpu, *self._reached) or not self._can_reach(peer):
+                    continue
+                self._reached.add(peer)
+                try:
+                    self._runtime.deviceEnablePeerAccess(peer)
+                except self._runtime.CUDARuntimeError as problem:
+                    if "AlreadyEnabled" not in str(problem):  # the workload, or CuPy, has done it
+                        raise
+
+    def _can_reach(self, peer: int) -> bool:
+        return bool(self._runtime.deviceCanAccessPeer(self._gpu, peer))
+
+    @property
+    def index(self) -> int:
+        """CUDA's number of the GPU."""
+        return self._gpu
+
+    def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
+        """cudaMemcpyPeerAsync, row by row: a copy of rows between GPUs needs peer access, this does not."""
+        peer, copy = self.gpus[source_gpu].index, self._runtime.memcpyPeerAsync
+        for start in range(span.offset, span.end, span.pitch):
+            copy(target + start, self._gpu, source + start, peer, span.width, self.stream.ptr)
+
     def device(self) -> Device:
         """The GPU with the attributes that everything keys on."""
         return self._described
@@ -101,7 +160,7 @@ class CudaBackend:
         """Asked once: CuPy asks the runtime for each of more than a hundred attributes."""
         known = self._device.attributes
         attributes: dict[str, int | float | str | bool] = {
-            ours: int(known[theirs]) for ours, theirs in _ATTRIBUTES.items() if theirs in known
+            ours: int(known[theirs]) for ours, theirs in ATTRIBUTES.items() if theirs in known
         }
         capability = str(self._device.compute_capability)
         attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
@@ -120,6 +179,17 @@ class CudaBackend:
             name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
         }
         told["pci_bus_id"] = str(self._device.pci_bus_id)
+        return told | self._joined
+
+    @cached_property
+    def _joined(self) -> dict[str, str | int | float]:
+        """Of several GPUs, by number: which each is, which others it can reach, and how it is joined."""
+        if len(self.gpus) == 1:
+            return {}
+        told = by_number([str(gpu._device.pci_bus_id) for gpu in self.gpus])
+        for number, gpu in enumerate(self.gpus):
+            others = (n for n, other in enumerate(self.gpus) if n != number and gpu._can_reach(other.index))
+            told[f"gpu{number}_peers"] = " ".join(map(str, others))
         return told
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
@@ -128,7 +198,8 @@ class CudaBackend:
 
     def malloc(self, nbytes: int) -> int:
         """cudaMalloc."""
-        return int(self._runtime.malloc(nbytes))
+        with self.current():
+            return int(self._runtime.malloc(nbytes))
 
     def free(self, pointer: int) -> None:
         """cudaFree."""
@@ -162,15 +233,18 @@ class CudaBackend:
 
     def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """cupy.empty."""
-        return self.xp.empty(shape, dtype)
+        with self.current():
+            return self.xp.empty(shape, dtype)
 
     def upload(self, array: Any) -> Any:
         """cupy.asarray: through CuPy's pinned pool, then an asynchronous copy (cupy issues 6360, 8090)."""
-        return self.xp.asarray(array)
+        with self.current():
+            return self.xp.asarray(array)
 
     def download(self, array: Any) -> Any:
         """cupy.asnumpy: into a new array, whose pages are first touched by the copy."""
-        return self.xp.asnumpy(array)
+        with self.current():
+            return self.xp.asnumpy(array)
 
     def malloc_managed(self, nbytes: int) -> int:
         """cudaMallocManaged with cudaMemAttachGlobal, CuPy's default."""
@@ -203,7 +277,8 @@ class CudaBackend:
 
     def host_device_pointer(self, pointer: int) -> int:
         """CuPy has no cudaHostGetDevicePointer; cudaPointerGetAttributes tells the same."""
-        return int(self._runtime.pointerGetAttributes(pointer).devicePointer)
+        with self.current():
+            return int(self._runtime.pointerGetAttributes(pointer).devicePointer)
 
     def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """cudaMemcpyAsync."""
@@ -244,23 +319,29 @@ class CudaBackend:
 
     def new_stream(self) -> Any:
         """Another non-blocking stream."""
-        return self.xp.cuda.Stream(non_blocking=True)
+        with self.current():
+            return self.xp.cuda.Stream(non_blocking=True)
 
     def timestamp(self, stream: Any = None) -> Any:
         """A CUDA event recorded on the stream."""
-        event = self.xp.cuda.Event()
+        with self.current():
+            event = self.xp.cuda.Event()
         event.record(stream or self.stream)
         return event
 
     def mark(self, stream: Any = None, again: Any = None) -> Any:
         """A CUDA event with cudaEventDisableTiming."""
-        event = again or self.xp.cuda.Event(disable_timing=True)
+        event = again or self._untimed()
         event.record(stream or self.stream)
         return event
 
+    def _untimed(self) -> Any:
+        with self.current():
+            return self.xp.cuda.Event(disable_timing=True)
+
     def hold(self, seconds: float) -> None:
         """A kernel of one thread that counts clock cycles; none where kernels cannot be compiled."""
-        with contextlib.suppress(Exception):  # where no kernel compiles, the workload says so
+        with contextlib.suppress(Exception), self.current():  # where no kernel compiles, the workload says so
             self._holder((1,), (1,), (np.int64(seconds * self._clock_rate),))
 
     @cached_property
@@ -283,10 +364,12 @@ class CudaBackend:
     def disturbed(self) -> str | None:
         """Compares the current device, stream and allocator with those of the start."""
         cuda = self.xp.cuda
-        if self._runtime.getDevice() != self._gpu:
-            return f"it left device {self._runtime.getDevice()} current instead of {self._gpu}"
-        if cuda.get_current_stream().ptr != self.stream.ptr:
-            return "it left another stream current"
+        if self._runtime.getDevice() != self._first:
+            return f"it left device {self._runtime.getDevice()} current instead of {self._first}"
+        for gpu in self.gpus:
+            with gpu.current():
+                if cuda.get_current_stream().ptr != gpu.stream.ptr:
+                    return "it left another stream current"
         if cuda.get_allocator() != self._allocator:
             return "it left another CuPy allocator in use"
         return None
@@ -301,10 +384,11 @@ class CudaBackend:
 
     def free_memory(self) -> int | None:
         """cudaMemGetInfo; on Tegra it ignores swap."""
-        with contextlib.suppress(self._runtime.CUDARuntimeError):
+        with contextlib.suppress(self._runtime.CUDARuntimeError), self.current():
             return int(self._runtime.memGetInfo()[0])
         return None
 
     def pool_reserved(self) -> int | None:
-        """What CuPy's default device pool holds."""
-        return int(self.xp.get_default_memory_pool().total_bytes())
+        """What CuPy's default pool holds of this device's memory."""
+        with self.current():
+            return int(self.xp.get_default_memory_pool().total_bytes())

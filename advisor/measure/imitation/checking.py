@@ -87,6 +87,7 @@ class _Frames:
         arrays = {name: DeviceArray(self.watch.buffers[name], self.watch) for name in stage.access}
         seeds = (self.seed, index, number)
         specials = {"xp": self.xp, "frame": index, "stream": self.run.arena.backend.stream}
+        specials |= {"gpu": stage.stage.gpu, "gpus": self.bound.workload.gpus}
         if "rng" in stage.specials:
             specials["rng"] = np.random.default_rng(seeds)
         given: dict[str, Any] = {name: specials[name] for name in stage.specials}

@@ -28,9 +28,10 @@ _MOVES = ("to-device", "to-host", "length")
 def snippet(
     strategy: str, workload: WorkloadRecord, device: Device, mixes: Mapping[str, Strategy] = NO_MIXES
 ) -> str | None:
-    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change."""
+    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change, and
+    for several GPUs."""
     known = _known(strategy, device, mixes)
-    if known is None or known.unsuited(workload):
+    if known is None or known.unsuited(workload) or workload.gpus > 1:
         return None
     written = code(CUPY, known, workload, device)
     if written is None:
@@ -43,7 +44,7 @@ def variants(
 ) -> dict[str, str]:
     """The same for other libraries that have a way of their own to it, by the library's name."""
     known = _known(strategy, device, mixes)
-    if known is None or known.pipelined:
+    if known is None or known.pipelined or workload.gpus > 1:
         return {}
     libraries = {"PyTorch": TORCH, "Numba": NUMBA}
     found = {name: code(library, known, workload, device) for name, library in libraries.items()}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
+from copy import copy
 from types import TracebackType
 from typing import Any
 
@@ -28,10 +29,12 @@ class AllocationFailed(Exception):
 class Arena:
     """Allocates through one backend and frees on exit."""
 
-    def __init__(self, backend: Backend, node: int | None = None) -> None:
-        """`node`: the NUMA node that host memory shall come from; None leaves it to the system."""
+    def __init__(self, backend: Backend, node: int | None = None, nodes: Sequence[int | None] = ()) -> None:
+        """`node`: the NUMA node that host memory shall come from; None leaves it to the system. `nodes`:
+        those for buffers of each GPU of the workload, where it has several."""
         self.backend = backend
         self._node = node
+        self._nodes = nodes
         self.requested: Counter[MemoryKind] = Counter()
         self.pooled: Counter[MemoryKind] = Counter()
         """What pools took beyond what they were asked for."""
@@ -46,6 +49,13 @@ class Arena:
     ) -> None:
         with suppress(Exception) if error else nullcontext():  # the first error says what happened
             self._cleanup.close()
+
+    def on(self, gpu: int) -> Arena:
+        """The same books, for memory of that GPU of the workload."""
+        other = copy(self)
+        other.backend = self.backend.gpus[gpu]
+        other._node = self._nodes[gpu] if self._nodes else self._node
+        return other
 
     def pad(self, nbytes: int) -> None:
         """Takes that much on both sides, unbooked, so that what comes after lies elsewhere; 0 takes none."""

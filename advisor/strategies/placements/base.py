@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -69,7 +69,17 @@ class Placed:
     copy_in: Callable[[Bounds], None] | None = None
     copy_out: Callable[[Bounds], None] | None = None
     move_part: PartMover | None = None
+    device_pointer: int = 0
+    """Where the device finds a memory of its own."""
+    to_peer: Callable[[int, Bounds], None] | None = None
+    """Brings it, or a part of it, from that GPU of the workload to this one."""
+    others: dict[int, Placed] = field(default_factory=dict)
+    """On other GPUs of the workload that use it; this is on the first of them, and has the host's side."""
     length: Length = field(default_factory=Length)
+
+    def on(self, gpu: int) -> Placed:
+        """It on that GPU of the workload."""
+        return self.others.get(gpu, self)
 
     @property
     def is_one_memory(self) -> bool:
@@ -131,6 +141,8 @@ class Placement:
     """The CPU copies it into CuPy's pinned pool on its way to the device."""
     prefetched: bool = False
     """Pages are moved on request at each change of side, where the device can do that."""
+    between_gpus: bool = False
+    """What one GPU of a workload holds and another needs crosses between them."""
     hints: tuple[Hint, ...] = ()
     """What the driver is told of the memory."""
     not_on_cpu: str | None = "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
@@ -195,11 +207,16 @@ class Placement:
             kernels_reach_host_memory=not self._is_copied,
             exclusive=self.managed and flag_is_off(device, "concurrent_managed_access"),
             staged_uploads=self.staged,
+            peer=self.between_gpus,
         )
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
         """The placement for this very buffer; most are the same for all."""
         del buffer, workload
+        return self
+
+    def among_gpus(self) -> Placement:
+        """The placement of a buffer that several GPUs use and no host stage: through the host too."""
         return self
 
     def unavailable(self, device: Device) -> str | None:
@@ -215,9 +232,14 @@ class Placement:
             return f"{device.name} cannot register host memory (hostRegisterSupported is 0)"
         return None
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
-        """Allocates the buffer. Raises `AllocationFailed`."""
-        backend, host = arena.backend, self._host_memory(arena, layout.nbytes)
+    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
+        """Allocates the buffer, for the host and those GPUs of the workload. Raises `AllocationFailed`."""
+        host = self._host_memory(arena.on(gpus[0]), layout.nbytes)
+        return on_each(gpus, lambda gpu: self._reached(arena.on(gpu), host, layout))
+
+    def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
+        """How the GPU of the arena gets at a buffer with that host memory."""
+        backend = arena.backend
         if self._is_copied:
             return _two_memories(arena, host, layout, blocking=not self.locks)
         return layout.at(backend, host, backend.host_device_pointer(host) if self.locks else host)
@@ -232,6 +254,12 @@ class Placement:
         if self.locks:
             return arena.pinned(nbytes, *self.host_flags)
         return arena.managed(nbytes) if self.managed else arena.pageable(nbytes)
+
+
+def on_each(gpus: Sequence[int], place: Callable[[int], Placed]) -> Placed:
+    """The buffer placed on each of the GPUs."""
+    first, *others = gpus
+    return replace(place(first), others={gpu: place(gpu) for gpu in others})
 
 
 def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) -> Placed:
@@ -257,7 +285,14 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
     if blocking:
         to_device, to_host = waiting(to_device), waiting(to_host)
     arrays = layout.at(backend, host, device)
-    return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part, by_host=blocking)
+    return replace(
+        arrays,
+        to_device=to_device,
+        to_host=to_host,
+        move_part=move_part,
+        by_host=blocking,
+        device_pointer=device,
+    )
 
 
 def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:

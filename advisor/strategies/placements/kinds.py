@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,16 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
-from advisor.strategies.parts import Bounds, index_of, spans
+from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping, spans
 from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, host_only_writes
+from advisor.strategies.placements.base import (
+    Layout,
+    Placed,
+    Placement,
+    flag_is_off,
+    host_only_writes,
+    on_each,
+)
 from advisor.strategies.schedule import Traits
 
 
@@ -34,33 +42,40 @@ class Staged(Placement):
     takes_foreign_memory = True
     staged = True
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
-        """A host array and a device array of CuPy's pool; every move makes a new one, as the calls do."""
-        backend = arena.backend
+    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
+        """A host array and device arrays of CuPy's pool; every move makes a new one, as the calls do."""
         arena.staging(layout.nbytes)
-        begun = layout.at(backend, arena.pageable(layout.nbytes), None)
-        arrays = {"host": begun.host, "device": arena.pool_array(layout.shape, layout.dtype)}
+        begun = layout.at(arena.backend, arena.pageable(layout.nbytes), None)
+        on_host = {"host": begun.host}
+        return on_each(gpus, lambda gpu: self._staged(arena.on(gpu), begun, on_host, layout))
+
+    @staticmethod
+    def _staged(arena: Arena, begun: Placed, on_host: dict[str, Any], layout: Layout) -> Placed:
+        """On the GPU of the arena; all GPUs share what the host has."""
+        backend = arena.backend
+        arrays = {"device": arena.pool_array(layout.shape, layout.dtype)}
 
         def to_device(stream: Any) -> Any:
             del stream
-            arrays["device"] = backend.upload(arrays["host"])
+            arrays["device"] = backend.upload(on_host["host"])
             return arrays["device"]
 
         def to_host(stream: Any) -> Any:
             del stream
-            arrays["host"] = backend.download(arrays["device"])
-            return arrays["host"]
+            on_host["host"] = backend.download(arrays["device"])
+            return on_host["host"]
 
         def move_part(side: Side, part: Bounds, stream: Any) -> None:
             """As `device[:n] = cupy.asarray(host[:n])` and the other way round."""
             del stream
             index = index_of(part)
-            if not arrays["host"][index].size:
+            if not on_host["host"][index].size:
                 backend.synchronize()
             elif side == "device":
-                arrays["device"][index] = backend.upload(arrays["host"][index])
+                with backend.current():
+                    arrays["device"][index] = backend.upload(on_host["host"][index])
             else:
-                arrays["host"][index] = backend.download(arrays["device"][index])
+                on_host["host"][index] = backend.download(arrays["device"][index])
 
         moved = replace(
             begun, to_device=to_device, to_host=to_host, move_part=move_part, by_host=True, remade=True
@@ -156,11 +171,11 @@ class ManagedPrefetch(Managed):
 
     prefetched = True
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
+    def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
         """One memory, moved on request."""
         backend, nbytes = arena.backend, layout.nbytes
-        placed = super().place(arena, layout)
-        pointer = placed.host_pointer
+        placed = super()._reached(arena, host, layout)
+        pointer = host
         attaching = flag_is_off(backend.device(), "concurrent_managed_access")
 
         def move(side: Side) -> None:
@@ -193,15 +208,21 @@ class ManagedPrefetch(Managed):
 
 class ManagedAdvised(ManagedPrefetch):
     """As managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
-    in set-up only; else preferred location on the GPU, accessed by the host where host stages use it.
+    in set-up only; else preferred location on the GPU, accessed by the host where host stages use it. On
+    several GPUs each prefers the regions that it alone touches, and the first that uses it the rest.
     """
 
-    def __init__(self, hints: tuple[Hint, ...] = ()) -> None:
+    def __init__(self, hints: tuple[Hint, ...] = (), regions: tuple[tuple[int, Bounds], ...] = ()) -> None:
         self.hints = hints
+        self.regions = regions
+        """What stages on several GPUs touch: the GPU, and what of the buffer."""
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> ManagedAdvised:
         """With the hints that fit the buffer."""
-        return ManagedAdvised(hints_for(buffer, workload))
+        on_gpus = [s for s in workload.stages if s.side == "device" and s.name in buffer.access]
+        touched = dict.fromkeys((stage.gpu, buffer.regions.get(stage.name, WHOLE)) for stage in on_gpus)
+        several = len({gpu for gpu, _ in touched}) > 1
+        return ManagedAdvised(hints_for(buffer, workload), tuple(touched) if several else ())
 
     def unavailable(self, device: Device) -> str | None:
         """Needs concurrentManagedAccess."""
@@ -209,12 +230,23 @@ class ManagedAdvised(ManagedPrefetch):
             return f"{device.name} does not support hints on managed memory (concurrentManagedAccess is 0)"
         return super().unavailable(device)
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
+    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """One memory, with its hints given before it is first touched."""
-        placed = super().place(arena, layout)
+        placed = super().place(arena, layout, gpus)
         for hint in self.hints:
-            arena.backend.advise(placed.host_pointer, layout.nbytes, hint)
+            arena.on(gpus[0]).backend.advise(placed.host_pointer, layout.nbytes, hint)
+        if "prefer-device" in self.hints:
+            for gpu, part in self.regions:
+                self._advise_part(arena.on(gpu), placed.host_pointer, layout, gpu, part)
         return placed
+
+    def _advise_part(self, arena: Arena, pointer: int, layout: Layout, gpu: int, part: Bounds) -> None:
+        """The GPU prefers what no other one touches, and has the rest mapped."""
+        alone = not any(other != gpu and overlapping(part, bounds) for other, bounds in self.regions)
+        hint: Hint = "prefer-device" if alone else "accessed-by-device"
+        if found := spans(part, layout.shape, layout.dtype.itemsize):
+            first, last = found[0].offset, found[-1].end
+            arena.backend.advise(pointer + first, last - first, hint)
 
 
 def hints_for(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[Hint, ...]:
@@ -242,8 +274,9 @@ class HostOnly(_OneSided):
     host_kind = "pageable"
     device_kind = "pageable"
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
+    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """Host memory alone."""
+        del gpus
         return layout.at(arena.backend, arena.pageable(layout.nbytes), None)
 
 
@@ -253,9 +286,15 @@ class DeviceOnly(_OneSided):
     host_kind = "device"
     device_kind = "device"
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
-        """Device memory alone."""
-        return layout.at(arena.backend, None, arena.device(layout.nbytes))
+    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
+        """Device memory alone, of the GPU that uses it."""
+
+        def on(gpu: int) -> Placed:
+            at = arena.on(gpu)
+            pointer = at.device(layout.nbytes)
+            return replace(layout.at(at.backend, None, pointer), device_pointer=pointer)
+
+        return on_each(gpus, on)
 
 
 class External(Placement):
@@ -285,10 +324,10 @@ class External(Placement):
         """As the inner placement."""
         return self.inner.unavailable(device)
 
-    def place(self, arena: Arena, layout: Layout) -> Placed:
+    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """Foreign memory beside the inner placement's."""
         foreign = layout.at(arena.backend, arena.pageable(layout.nbytes), None).host
-        inner = self.inner.place(arena, layout)
+        inner = self.inner.place(arena, layout, gpus)
         own = inner.host
         assert own is not None
         assert foreign is not None

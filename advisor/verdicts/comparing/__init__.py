@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, compare, require_gateable
 from advisor.verdicts.comparing.gates import Gate, Ruling, judge, parse_gates
-from advisor.verdicts.comparing.rows import Compared, OneSided
+from advisor.verdicts.comparing.rows import Compared, OneSided, Paired
+from advisor.verdicts.comparing.versions import (
+    VersionComparison,
+    VersionRun,
+    compare_versions,
+    differences,
+    require_same_frames,
+)
 
 __all__ = [
     "Compared",
@@ -15,9 +22,15 @@ __all__ = [
     "ComparedDevice",
     "Gate",
     "OneSided",
+    "Paired",
     "Ruling",
+    "VersionComparison",
+    "VersionRun",
     "compare",
+    "compare_versions",
+    "differences",
     "judge",
     "parse_gates",
     "require_gateable",
+    "require_same_frames",
 ]

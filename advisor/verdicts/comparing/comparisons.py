@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.reading import load, require_plausible
-from advisor.profiles.schema import Device, Predicted, Profile
+from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
+from advisor.verdicts.comparing.drift import Drift, drift
 from advisor.verdicts.comparing.recommended import Recommended, recommended
 from advisor.verdicts.comparing.rows import (
     AnyRow,
@@ -42,6 +43,8 @@ class ComparedDevice:
     rows: tuple[Compared, ...]
     one_sided: tuple[OneSided, ...]
     recommended: Recommended
+    drift: Drift | None = None
+    """What moved all strategies together; None of predictions, and where too few ran side by side."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,23 @@ def compare(
     )
 
 
+def around(base: Profile, head: Profile) -> Comparison:
+    """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
+    confidence = max(base.method.confidence, head.method.confidence)
+    shown = (counted(base, head.preferences.objective), counted(head))
+    devices = (_device(pair, confidence, (), head.method.seed) for pair in _predicted_pairs(*shown))
+    return Comparison(
+        base,
+        head,
+        conditions(base, head),
+        tuple(replace(device, rows=(), one_sided=()) for device in devices),
+        _fired_only_in(head, base),
+        _fired_only_in(base, head),
+        confidence,
+        tuple(_notes(base, head)),
+    )
+
+
 def on_cpu(profile: Profile) -> bool:
     """Whether it was made without a GPU, so that its predictions are what counts."""
     return profile.device.kind == "cpu"
@@ -147,6 +167,7 @@ class _Pair:
     head: Sequence[AnyRow]
     chosen: tuple[Recommendation | None, Recommendation | None]
     whole: bool = True
+    workload: WorkloadRecord | None = None
 
 
 def _loaded(given: Profile | Path | str) -> Profile:
@@ -211,7 +232,7 @@ def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
 def _measured_pair(base: Profile, head: Profile) -> _Pair:
     whole = not (was_interrupted(base) or was_interrupted(head))
     chosen = (base.recommendation, head.recommendation)
-    return _Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole)
+    return _Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole, head.workload)
 
 
 def _predicted_pairs(base: Profile, head: Profile) -> list[_Pair]:
@@ -249,6 +270,7 @@ def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> C
         rows,
         one_sided(base, head),
         recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole),
+        drift(rows, pair.workload, confidence) if pair.workload else None,
     )
 
 

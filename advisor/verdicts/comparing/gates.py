@@ -19,7 +19,7 @@ from advisor import stats, units
 from advisor.errors import UsageError
 from advisor.profiles.schema import Predicted
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison
-from advisor.verdicts.comparing.rows import Compared, OneSided, ratio_of
+from advisor.verdicts.comparing.rows import Compared, OneSided, Paired, ratio_of
 
 Status = Literal["passed", "failed", "inconclusive"]
 Kind = Literal["slower", "footprint", "recommendation-changes"]
@@ -116,11 +116,13 @@ def _lost(gap: OneSided) -> _Finding:
 
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> _Finding:
     most = 1 + gate.limit
+    if isinstance(row, Paired) and not row.trusted:
+        return _Finding("inconclusive", "A second copy of HEAD differs from HEAD, so the run tells nothing.")
     if row.ratio.high <= most:
         return _Finding("passed", "")
     takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)}"
     if row.ratio.low > most:
-        level = 1 - (1 - confidence) / judged
+        level = confidence if isinstance(row, Paired) else 1 - (1 - confidence) / judged
         strict = _ratio_at(row, level)
         if strict.low > most:
             return _Finding(
@@ -131,7 +133,12 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
 
 
 def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
-    """The interval at another confidence, with resamples enough for its ends; never within the plain one."""
+    """The interval at another confidence, with resamples enough for its ends; never within the plain one.
+
+    That of a run with both versions holds for all strategies together as it is.
+    """
+    if isinstance(row, Paired):
+        return row.ratio
     draws = math.ceil(2 * _DRAWS_BEYOND / (1 - confidence))
     wide = ratio_of(row.base, row.head, confidence, resamples=max(stats.RESAMPLES, draws))
     return stats.Ratio(wide.value, min(wide.low, row.ratio.low), max(wide.high, row.ratio.high))

@@ -60,6 +60,14 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Paired(Compared):
+    """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
+    its strategies together; `trusted` unless a second copy of HEAD surely differs from HEAD."""
+
+    trusted: bool = True
+
+
+@dataclass(frozen=True)
 class OneSided:
     """A strategy with figures in one profile alone, and why the other has none."""
 
@@ -112,7 +120,7 @@ def _paired(base: Predicted, head: Predicted) -> stats.Ratio:
 
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
     """By how much the noise of its host stages changes the row's time, in each draw."""
-    host = sum(seconds for name, seconds in row.terms.items() if name.startswith("host:"))
+    host = row.host_seconds
     ends = (HOST_NOISE * host + HOST_NOISE_SECONDS * bool(host)) / sum(row.terms.values())
     noise = np.random.default_rng(stream).triangular(-1.0, 0.0, 1.0, len(row.drawn))
     return np.asarray(1 + min(ends, 0.5) * noise)

@@ -1,0 +1,198 @@
+"""`advisor fleet`: one workload on every distinct device of a Dask cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from advisor.cli import options
+from advisor.cli.console import make_room, say, say_written, summarize, text
+from advisor.errors import INTERRUPTED, UsageError
+from advisor.measure.options import OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from advisor.fleet.cluster import Cluster
+    from advisor.fleet.fleet import Outcome, Request
+    from advisor.measure.options import Options
+    from advisor.profiles.schema import Profile
+
+_CLUSTER = "Cluster"
+_LEFT_OUT = ("arguments", "gpu", "trace", "nsys", "keep_nsys", "out")
+"""Of the options of `advisor profile`: what concerns one machine, or its files."""
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler: tcp://host:8786.", rich_help_panel=_CLUSTER),
+]
+SchedulerFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Its address, from `dask scheduler --scheduler-file`.", rich_help_panel=_CLUSTER
+    ),
+]
+Local = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NUMBER",
+        min=1,
+        max=256,
+        help="So many workers on this machine instead.",
+        rich_help_panel=_CLUSTER,
+    ),
+]
+Each = Annotated[
+    bool,
+    typer.Option("--each", help="Profile every GPU, not one of each model.", rich_help_panel=_CLUSTER),
+]
+Alone = Annotated[
+    bool,
+    typer.Option("--one-per-host", help="Run one profile at a time on a host.", rich_help_panel=_CLUSTER),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Only devices with this memory_class, kind, name, host or cpu. Repeatable.",
+        rich_help_panel=_CLUSTER,
+    ),
+]
+Send = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Also send this file or folder to the workers. Repeatable.",
+        rich_help_panel=_CLUSTER,
+    ),
+]
+TaskSeconds = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=1,
+        help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
+        rich_help_panel=_CLUSTER,
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Keep what an earlier run in --out profiled.", rich_help_panel=_CLUSTER),
+]
+Emit = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"),
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option("--tls-ca-file", metavar="FILE", help="TLS: who is trusted.", rich_help_panel=_CLUSTER),
+]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", metavar="FILE", help="TLS: own certificate.", rich_help_panel=_CLUSTER),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option("--tls-key", metavar="FILE", help="TLS: own private key.", rich_help_panel=_CLUSTER),
+]
+
+
+@options.takes(*(name for name in OPTIONS if name not in _LEFT_OUT))
+def fleet(
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
+    local: Local = None,
+    each: Each = False,
+    one_per_host: Alone = False,
+    where: Where = None,
+    send: Send = None,
+    task_seconds: TaskSeconds = None,
+    resume: Resume = False,
+    tls_ca_file: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    out: options.Out = Path("advisor-fleet"),
+    emit: Emit = None,
+    **given: Any,
+) -> None:
+    """Profile a workload on every distinct device of a Dask cluster.
+
+    The workload's file and what it imports from its folder are sent to the workers. Needs the extra fleet.
+    """
+    from advisor import configuration
+    from advisor.fleet import asking
+    from advisor.fleet.running import Limits, Wanted
+
+    said = configuration.command_line(**given)
+    asked = configuration.merged(found := configuration.places(said))
+    formats = configuration.parse_formats(asked.formats)
+    if str(out) == "-":
+        raise UsageError(
+            "fleet writes a folder and cannot print to stdout", next_step="Give a directory: --out DIR."
+        )
+    limit = task_seconds or 3 * asked.max_seconds + 120
+    wanted = Wanted(each, asking.where(where or ()), asked.no_gpu, one_per_host)
+    request = asking.request(found, wanted, Limits(limit), send or (), sys.argv[1:])
+    reach = asking.reach(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
+    if not asked.quiet:
+        say(f"to the workers: {request.parcel.contents}")
+    _run(request, reach, out, asked, formats, emit, resume=resume)
+
+
+def _run(
+    request: Request,
+    reach: AbstractContextManager[Cluster],
+    out: Path,
+    asked: Options,
+    formats: Sequence[str],
+    emit: Path | None,
+    *,
+    resume: bool,
+) -> None:
+    from advisor import configuration
+    from advisor.fleet import fleet as fleets
+    from advisor.fleet import pages as fleet_pages
+    from advisor.fleet import placements
+    from advisor.measure.progress import make_progress
+    from advisor.report import pages
+
+    def write(made: Profile, folder: Path) -> None:
+        make_room(folder, quiet=True)
+        pages.write(pages.page_of(made), folder, tuple(dict.fromkeys((*formats, "json"))))
+
+    def tell(message: str) -> None:
+        if not asked.quiet:
+            say(message)
+
+    with configuration.output_directory(out) as directory:
+        fleets.require_resumable(request, directory, resume=resume)
+        with make_progress(quiet=asked.quiet) as progress, reach as cluster:
+            outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
+        page, paths = fleet_pages.write(outcome.record, directory, formats)
+        if emit is not None:
+            placements.write(emit, outcome.record.workload, outcome.rows)
+    print(text(page, quiet=asked.quiet, details=asked.details))
+    say_written(paths, quiet=asked.quiet)
+    if emit is not None and not asked.quiet:
+        say(f"wrote {emit}")
+    summarize(page)
+    _end(outcome, out)
+
+
+def _end(outcome: Outcome, out: Path) -> None:
+    """130 after Ctrl-C; the error of a scheduler that was lost; that of the first device where all failed."""
+    from advisor.errors import AdvisorError, NothingMeasured
+
+    if isinstance(outcome.stopped, KeyboardInterrupt):
+        say(f"interrupted: what was profiled is in {out}; go on with --resume")
+        sys.exit(INTERRUPTED)
+    if isinstance(outcome.stopped, AdvisorError):
+        raise outcome.stopped
+    if not outcome.profiled:
+        unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
+        if outcome.problems or unfit is None:
+            raise next(iter(outcome.problems), NothingMeasured("no device could be profiled"))
+        raise NothingMeasured(f"no worker can take part: {unfit.reason}", next_step=unfit.next_step)

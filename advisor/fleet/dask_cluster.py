@@ -1,0 +1,254 @@
+"""A Dask cluster: one that runs already, or workers on this machine. The only module here that imports Dask
+at its top; it is imported once a fleet is asked for.
+
+Calls travel as text, which `eval` runs on the worker: the scheduler, and a worker that is to say that advisor
+is missing, need not have it. What comes back is text too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import queue
+import signal
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed import Client, Future, LocalCluster, Security
+from distributed.comm import connect
+
+from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
+from advisor.profiles.text_files import LARGEST, read_bytes
+from advisor.texts import printable, shortened
+
+_CALL = "__import__('advisor.fleet.remote', fromlist=['remote']).{call}({text!r})"
+_LOOK = "__import__('advisor.fleet.remote', fromlist=['remote']).look()"
+_CONNECT_SECONDS = 15.0
+_ROLES = ("client", "scheduler", "worker")
+"""Of Dask; with `--local` all three are this command's."""
+_LOCALHOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files of Dask's TLS, in PEM."""
+
+    ca_file: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+    def security(self) -> Security | None:
+        """What Dask takes; None where no file was given. Raises `UsageError` or `FileProblem`."""
+        given = {"--tls-ca-file": self.ca_file, "--tls-cert": self.cert, "--tls-key": self.key}
+        if not any(given.values()):
+            return None
+        if lacking := [option for option, path in given.items() if path is None]:
+            raise UsageError(
+                f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
+                next_step="TLS needs all of --tls-ca-file, --tls-cert and --tls-key.",
+            )
+        for option, path in given.items():
+            if path is not None and not path.is_file():
+                raise FileProblem(f"{option} {path} does not exist", next_step="Give a file in PEM format.")
+        own = {f"tls_{role}_cert": str(self.cert) for role in _ROLES}
+        own |= {f"tls_{role}_key": str(self.key) for role in _ROLES}
+        return Security(tls_ca_file=str(self.ca_file), require_encryption=True, **own)
+
+
+class DaskCluster:
+    """See `advisor.fleet.cluster.Cluster`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._numbers = itertools.count(1)
+        self._futures: dict[Given, Future] = {}
+        self._done: queue.SimpleQueue[Given] = queue.SimpleQueue()
+
+    def workers(self) -> Collection[str]:
+        """See `Cluster`."""
+        self._require_scheduler()
+        try:
+            return set(self._client.nthreads())
+        except Exception as problem:  # whatever a connection that breaks raises
+            raise _lost(problem) from None
+
+    def give(self, worker: str, call: Call, text: str = "") -> Given:
+        """See `Cluster`."""
+        self._require_scheduler()
+        given = Given(next(self._numbers), worker)
+        expression = _LOOK if call == "look" else _CALL.format(call=call, text=text)
+        with _quiet():
+            future = self._client.submit(
+                eval, expression, workers=[worker], allow_other_workers=False, pure=False, retries=0
+            )
+        self._futures[given] = future
+        future.add_done_callback(lambda _: self._done.put(given))
+        return given
+
+    def ended(self, seconds: float) -> Sequence[Ended]:
+        """See `Cluster`."""
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._done.get(timeout=seconds))
+            while True:
+                found.append(self._done.get_nowait())
+        self._require_scheduler()
+        return [self._ended(given) for given in found if given in self._futures]
+
+    def drop(self, given: Given) -> None:
+        """See `Cluster`."""
+        future = self._futures.pop(given, None)
+        if future is not None:
+            with suppress(Exception):  # it may have ended, or the scheduler be gone
+                future.cancel()
+
+    def _ended(self, given: Given) -> Ended:
+        future = self._futures.pop(given)
+        if future.status == "finished":
+            try:
+                result = future.result(timeout=_CONNECT_SECONDS)
+            except Exception as problem:
+                return Ended(given, reason=f"its result cannot be fetched: {_told(problem)}")
+            if isinstance(result, str) and len(result) <= 2 * LARGEST:
+                return Ended(given, result)
+            return Ended(given, reason="it sent something other than the text of a result")
+        if future.status == "error":
+            raised = future.exception(timeout=_CONNECT_SECONDS)
+            missing = isinstance(raised, ImportError) and "advisor" in (raised.name or "")
+            return Ended(given, reason=_told(raised), no_package=missing)
+        return Ended(given, reason="the worker was lost")
+
+    def _require_scheduler(self) -> None:
+        if self._client.status not in ("running", "connecting"):
+            raise _lost(self._client.status)
+        if self._client.status == "connecting":
+            raise _lost("the connection broke")
+
+
+def _lost(problem: object) -> SchedulerLost:
+    return SchedulerLost(
+        f"the scheduler was lost: {_told(problem)}",
+        next_step="Start it again, then run the same command with --resume.",
+    )
+
+
+def _told(problem: object) -> str:
+    """What a worker's exception says, in a line fit to print: a worker can have written anything."""
+    kind = f"{type(problem).__name__}: " if isinstance(problem, BaseException) else ""
+    return printable(shortened(f"{kind}{problem}".strip().partition("\n")[0], 300))
+
+
+@contextmanager
+def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[DaskCluster]:
+    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, or `FileProblem`."""
+    address = address or _address(file or Path())
+    security = tls.security() or Security()  # what Dask's own configuration says
+    try:
+        # Before there is a client, which would take half a minute to give up.
+        asyncio.run(_reach(address, security.get_connection_args("client")))
+    except Exception as problem:  # whatever a wrong address, port, certificate or program there raises
+        raise NothingMeasured(
+            f"the scheduler {address} cannot be reached: {_told(problem)}",
+            next_step="Check the address, that the scheduler runs, and that both sides use TLS or neither.",
+        ) from None
+    with _opened(lambda: Client(address, security=security, **_CLIENT)) as client:
+        yield DaskCluster(client)
+
+
+async def _reach(address: str, arguments: dict[str, Any]) -> None:
+    comm = await connect(address, timeout=_CONNECT_SECONDS, **arguments)
+    await comm.close()
+
+
+def _address(file: Path) -> str:
+    """That in a scheduler's file."""
+    try:
+        address = json.loads(read_bytes(file, 1_000_000))["address"]
+    except FileNotFoundError:
+        what = "does not exist"
+    except (OSError, ValueError, KeyError, TypeError):
+        what = "is not a scheduler's file"
+    else:
+        if isinstance(address, str):
+            return address
+        what = "is not a scheduler's file"
+    raise FileProblem(
+        f"--scheduler-file {file} {what}",
+        next_step="Give the file that `dask scheduler --scheduler-file` wrote.",
+    )
+
+
+@contextmanager
+def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
+    """So many workers on this machine, reached through 127.0.0.1 only, gone with the block."""
+    with dask.config.set(_LOCAL), _quiet(), _uninterrupted():
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host=_LOCALHOST,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            security=tls.security(),
+        )
+    try:
+        with _opened(lambda: Client(cluster, **_CLIENT)) as client:
+            yield DaskCluster(client)
+    finally:
+        with _quiet(), suppress(Exception):
+            cluster.close(timeout=5)
+
+
+_LOCAL = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.spill": False,
+}
+"""A worker's memory is the workload's business: advisor watches what is free on the machine."""
+
+
+_CLIENT = {"timeout": _CONNECT_SECONDS, "set_as_default": False, "name": "advisor"}
+
+
+@contextmanager
+def _opened(make: Callable[[], Client]) -> Iterator[Client]:
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    with _quiet():
+        client = make()
+    try:
+        yield client
+    finally:
+        with _quiet(), suppress(Exception):
+            client.close(timeout=2)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Threads and processes that start within it never get a terminal's Ctrl-C, which is this command's."""
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask warns of ports in use and of large graphs, which tell a user of advisor nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

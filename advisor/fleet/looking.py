@@ -1,0 +1,112 @@
+"""A worker's machine: its GPUs by UUID as the CUDA driver shows them, and the versions that must fit.
+
+In a process that ends at once (`main`): a worker that has opened CUDA would keep memory of every GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import socket
+import sys
+import uuid
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+from advisor.devices.host import ROOT, Tree
+from advisor.devices.memory_class import memory_class
+from advisor.fleet.records import Gpu, Machine
+from advisor.measure.backends import driver_version
+from advisor.version import __version__
+
+# cuda.h, CUdevice_attribute.
+_ATTRIBUTES = {
+    "integrated": 18,
+    "pageable_memory_access": 88,
+    "pageable_memory_access_uses_host_page_tables": 100,
+}
+_MAJOR, _MINOR = 75, 76
+_CUPY = re.compile(r"cupy(?:-cuda(\d+)x)?", re.IGNORECASE)
+
+
+def machine() -> Machine:
+    """This one, in well below a second."""
+    cupy, built_for = _cupy()
+    return Machine(
+        host=socket.gethostname(),
+        advisor=__version__,
+        python=platform.python_version(),
+        cpu=_cpu(),
+        cupy=cupy,
+        cupy_cuda=built_for,
+        driver_cuda=driver_version(),
+        gpus=tuple(_gpus()),
+    )
+
+
+def main(_: list[str]) -> None:
+    """Prints it as JSON, in the last line."""
+    print(machine().model_dump_json(), flush=True)
+    sys.stdout.flush()
+    os._exit(0)  # the driver's own exit handlers have nothing to do
+
+
+def _cpu() -> str:
+    """The CPU's model."""
+    text = Tree(ROOT).text("proc/cpuinfo") or ""
+    found = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+    return (found[1] if found else platform.machine())[:300]
+
+
+def _cupy() -> tuple[str | None, int | None]:
+    """Its version, and the CUDA release of its wheel; None where it is not installed or built by hand."""
+    for each in metadata.distributions():
+        named = _CUPY.fullmatch(each.metadata["Name"] or "")
+        if named:
+            return each.version, int(named[1]) if named[1] else None
+    return None, None
+
+
+def _gpus() -> Iterator[Gpu]:
+    """Those that the driver shows this process; CUDA_VISIBLE_DEVICES counts."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return
+    for index in range(count.value):
+        device = ctypes.c_int(0)
+        if driver.cuDeviceGet(ctypes.byref(device), index) == 0:
+            yield _gpu(driver, device, index)
+
+
+def _gpu(driver: Any, device: ctypes.c_int, index: int) -> Gpu:
+    def attribute(number: int) -> int:
+        value = ctypes.c_int(0)
+        return value.value if driver.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0 else 0
+
+    name, number = ctypes.create_string_buffer(256), (ctypes.c_ubyte * 16)()
+    driver.cuDeviceGetName(name, 256, device)
+    # Version 2 tells the parts of a GPU (MIG) apart.
+    ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    known = ask(ctypes.byref(number), device) == 0 and any(number)
+    facts: dict[str, int | float | str | bool] = {key: attribute(n) for key, n in _ATTRIBUTES.items()}
+    facts["compute_capability"] = f"{attribute(_MAJOR)}.{attribute(_MINOR)}"
+    return Gpu(
+        uuid=_visible(str(uuid.UUID(bytes=bytes(number))), index) if known else "",
+        name=name.value.decode("utf-8", "replace") or "GPU",
+        memory_class=memory_class(facts),
+        integrated=bool(facts["integrated"]),
+    )
+
+
+def _visible(number: str, index: int) -> str:
+    """The UUID with its prefix: of a part of a GPU that CUDA_VISIBLE_DEVICES names, its own."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    given = named[index].strip() if index < len(named) else ""
+    return given if given.startswith("MIG-") else f"GPU-{number}"

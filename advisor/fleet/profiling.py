@@ -1,0 +1,64 @@
+"""The process on a worker that makes one profile, as `advisor profile` would, and leaves an `Answer`."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+from advisor import configuration, pipeline
+from advisor.errors import AdvisorError, NothingMeasured
+from advisor.fleet.records import Answer, Task
+from advisor.fleet.remote import ANSWER, environment
+from advisor.measure.backends.choosing import choose_backend
+from advisor.measure.process import die_with_parent
+from advisor.measure.progress import Silent
+from advisor.profiles.schema import Profile
+from advisor.profiles.scratch import scratch
+from advisor.profiles.text_files import write_atomically
+
+_LONGEST = 16_000
+"""Characters of a detail."""
+
+
+def main(arguments: list[str]) -> None:
+    """Does the task of a file for the parent of that id."""
+    die_with_parent(int(arguments[1]))
+    message = Path(arguments[0])
+    task = Task.model_validate_json(message.read_text(encoding="utf-8"))
+    environment(task)
+    os.chdir(message.parent / "files")
+    write_atomically(message.parent / ANSWER, _answer(task).model_dump_json())
+
+
+def _answer(task: Task) -> Answer:
+    try:
+        return Answer(status="profiled", profile=_profile(task).to_json())
+    except AdvisorError as error:
+        return Answer(
+            status="failed",
+            reason=error.message[:_LONGEST],
+            next_step=error.next_step[:_LONGEST],
+            detail=error.detail[:_LONGEST],
+            exit_code=error.exit_code,
+        )
+    except Exception as bug:
+        told = f"internal error: {type(bug).__name__}: {bug}"[:_LONGEST]
+        return Answer(status="failed", reason=told, detail=traceback.format_exc()[-_LONGEST:], exit_code=70)
+
+
+def _profile(task: Task) -> Profile:
+    name = f"{task.file}::{task.workload}" if task.workload else task.file
+    said = configuration.arguments(**{**task.options, "workload": name})
+    backend = choose_backend(None, task.no_gpu, _require_gpu)
+    made = configuration.make_settings([said], backend=backend, command=task.command)
+    made = replace(made, include_host=task.include_host, no_environment=task.no_environment)
+    with scratch() as folder:
+        return pipeline.profile(made, Silent(), keep_in=folder)
+
+
+def _require_gpu(problem: str) -> None:
+    """A worker that was given a GPU measures on it, or says why it cannot."""
+    what, _, step = problem.partition("\n  next: ")
+    raise NothingMeasured(what, next_step=step)

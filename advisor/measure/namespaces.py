@@ -1,0 +1,149 @@
+"""Versions of the user's code apart from one another: modules, import paths, a folder.
+
+A version's own modules are all that it imports from outside the libraries' folders, so two versions of
+`helpers.py` never meet in `sys.modules`. Of a version that is a checkout of its own, what would be found in
+the user's (by PYTHONPATH, an editable install, the working directory) is found in the same place there.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from advisor.measure.jobs import Tree
+from advisor.measure.process import beginning_in
+from advisor.workloads.loading import MODULE_PREFIX
+
+_OURS = "advisor"
+_PACKAGES = {"site-packages", "dist-packages"}
+"""Where packages are installed, in whatever prefix: ROS has its own in PYTHONPATH."""
+Spec = importlib.machinery.ModuleSpec
+
+
+@dataclass
+class Namespace:
+    """The modules of one version; they are in `sys.modules` while it is entered."""
+
+    tree: Tree | None = None
+    modules: dict[str, ModuleType] = field(default_factory=dict)
+    path: list[str] | None = None
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """What is imported within is the version's own, but for libraries."""
+        around, path = dict(sys.modules), list(sys.path)
+        finder = _Moved(self.tree) if self.tree else None
+        sys.modules.update(self.modules)
+        if self.path is not None:
+            sys.path[:] = self.path
+        if finder:
+            sys.meta_path.insert(0, finder)
+        try:
+            with beginning_in(Path(self.tree.folder)) if self.tree else nullcontext():
+                yield
+        finally:
+            self.modules = {n: m for n, m in list(sys.modules.items()) if n not in around and _is_own(n, m)}
+            for name in self.modules:
+                del sys.modules[name]
+            self.path, sys.path[:] = list(sys.path), path
+            if finder:
+                sys.meta_path.remove(finder)
+
+
+def compiled() -> tuple[str, ...]:
+    """Compiled extensions among the user's modules that are there: a process may not hold two of one name."""
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    there = ((name, module) for name, module in list(sys.modules.items()) if _is_own(name, module))
+    return tuple(name for name, module in there if str(_origin(module) or "").endswith(suffixes))
+
+
+def _is_own(name: str, module: object) -> bool:
+    """Neither a library's nor ours; what has no file anywhere stays where it is."""
+    if name.startswith(MODULE_PREFIX):
+        return True
+    if name.partition(".")[0] == _OURS:
+        return False
+    places = [_origin(module)] if _origin(module) else list(_fact(module, "__path__") or ())
+    return bool(places) and not any(is_library(Path(str(place))) for place in places)
+
+
+def _origin(module: object) -> str | None:
+    file = _fact(module, "__file__")
+    return file if isinstance(file, str) else None
+
+
+def _fact(module: object, name: str) -> Any:
+    """What the module has by that name; a lazy one imports others when it is asked for what it lacks."""
+    return getattr(module, "__dict__", {}).get(name)
+
+
+def is_library(path: Path) -> bool:
+    """Whether it lies in the standard library or among installed packages, be they another prefix's."""
+    installed = not _PACKAGES.isdisjoint(path.parts)
+    return installed or any(path.is_relative_to(folder) for folder in _LIBRARIES)
+
+
+_STANDARD = {Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")}
+_LIBRARIES = (*_STANDARD, *(folder.resolve() for folder in _STANDARD))
+
+
+class _Moved(MetaPathFinder):
+    """Finds in a checkout what others find in the user's."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.user, self.checkout = Path(tree.user).resolve(), Path(tree.checkout).resolve()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> Spec | None:
+        """See `MetaPathFinder`. Raises ModuleNotFoundError for what the checkout does not have."""
+        if name.partition(".")[0] == _OURS:
+            return None
+        others = (each for each in sys.meta_path if each is not self and hasattr(each, "find_spec"))
+        found = next(filter(None, (each.find_spec(name, path, target) for each in others)), None)
+        if found is None or not (found.has_location or found.submodule_search_locations):
+            return found
+        return self._moved(name, found)
+
+    def _moved(self, name: str, found: Spec) -> Spec:
+        folders = [self._there(Path(folder)) for folder in found.submodule_search_locations or ()]
+        if not found.has_location:
+            found.submodule_search_locations = [str(folder) for folder in folders if folder.exists()]
+            return found
+        here = Path(str(found.origin)).resolve()
+        there = self._there(here)
+        if there == here:
+            return found
+        if not there.is_file():
+            raise ModuleNotFoundError(
+                f"No module named {name!r} in this version: a clean checkout does not contain "
+                f"{here.relative_to(self.user)}",
+                name=name,
+            )
+        packages = [str(folder) for folder in folders] if found.submodule_search_locations else None
+        spec = spec_from_file_location(name, there, submodule_search_locations=packages)
+        assert spec is not None
+        return spec
+
+    def _there(self, path: Path) -> Path:
+        """Its place in the checkout, where it lies in the user's."""
+        path = path.resolve()
+        if path.is_relative_to(self.checkout) or is_library(path) or not path.is_relative_to(self.user):
+            return path
+        return self.checkout / path.relative_to(self.user)
+
+
+def same_folder(user: Path, checkout: Path) -> Path:
+    """The working directory's place in the checkout; itself where it lies elsewhere or is not there."""
+    here = Path.cwd().resolve()
+    there = checkout / here.relative_to(user.resolve()) if here.is_relative_to(user.resolve()) else here
+    return there if there.is_dir() else here

@@ -1,0 +1,190 @@
+"""One file at an earlier revision: a clean worktree of the user's repository in a temporary folder.
+
+The user's checkout is never touched. Nothing of the user's runs: hooks are off.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.errors import FileProblem, UsageError
+from advisor.measure.processes import uninterrupted
+from advisor.profiles.scratch import scratch
+
+_DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+"""Where a pull request goes, the first that is there."""
+_SHALLOW = (
+    "The clone is shallow, so the history is not there. Fetch it: `git fetch --unshallow`, or in GitHub "
+    "Actions `fetch-depth: 0` for actions/checkout."
+)
+_TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
+_SHOWN = 5
+_LINE = "\n"
+_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+"""Where a hook of git's runs this, they stand for another repository or index."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The user's checkout around a workload's file."""
+
+    top: Path
+    file: Path
+    """From the top on."""
+
+    def git(self, *arguments: str) -> str | None:
+        """What git answers; None where it fails."""
+        ended = _git(self.top, *arguments)
+        return ended.stdout.rstrip("\n") if ended.returncode == 0 else None
+
+    @property
+    def shallow(self) -> bool:
+        """Whether history is cut off."""
+        return self.git("rev-parse", "--is-shallow-repository") == "true"
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Files of the working tree that are not as committed, and new Python files."""
+        told = self.git("status", "--porcelain", "--untracked-files=normal") or ""
+        lines = (line for line in told.splitlines() if not line.startswith("??") or line.endswith(".py"))
+        return tuple(line[3:] for line in lines)
+
+    def commit(self, revision: str) -> str | None:
+        """The whole name of the commit."""
+        return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+
+
+@dataclass(frozen=True)
+class Base:
+    """What HEAD is compared with: a commit, and how it was chosen, in words."""
+
+    commit: str
+    told: str
+
+
+def repository(file: Path) -> Repository:
+    """The one that the file is in. Raises `UsageError` without one, or without git."""
+    if not file.is_file():
+        raise FileProblem(f"{file} does not exist", next_step="Give the path of a workload file.")
+    real = file.resolve()
+    ended = _git(real.parent, "rev-parse", "--show-toplevel")
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines()
+        if said and "dubious ownership" in said[0]:
+            raise UsageError(
+                f"git does not trust the repository of {file}: another user owns it",
+                next_step=f"git config --global --add safe.directory {real.parent}",
+            )
+        raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
+    top = Path(ended.stdout.rstrip("\n")).resolve()
+    return Repository(top, real.relative_to(top))
+
+
+def base_of(found: Repository, against: str | None) -> Base:
+    """The revision that is named, or else the merge base with the remote's default branch.
+
+    Raises `UsageError` where there is none.
+    """
+    if against is not None:
+        commit = found.commit(against)
+        if commit is None:
+            raise UsageError(
+                f"git knows no revision {against!r}",
+                next_step=_SHALLOW
+                if found.shallow
+                else "List branches and tags with `git branch -a`, `git tag`.",
+            )
+        return Base(commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10])
+    head = found.commit("HEAD")
+    if head is None:
+        raise UsageError("the repository has no commit yet", next_step=f"Commit first. {_TWO_FILES}")
+    branch = next((name for name in _DEFAULTS if found.commit(name)), None)
+    if branch is None:
+        raise UsageError(
+            "there is no branch to compare with: none of " + ", ".join(_DEFAULTS) + " exists",
+            next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
+        )
+    commit = found.git("merge-base", "HEAD", branch)
+    if commit is None:
+        raise UsageError(
+            f"HEAD and {branch} have no common commit",
+            next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
+        )
+    if commit == head and not found.changed:
+        raise UsageError(
+            f"HEAD is the merge base with {branch}, and nothing is changed: there is nothing to compare",
+            next_step="Name an earlier revision: --against HEAD~1.",
+        )
+    return Base(commit, f"merge base with {branch}, {commit[:10]}")
+
+
+@contextmanager
+def checkout(found: Repository, base: Base) -> Iterator[Path]:
+    """A clean worktree of that commit, gone at the end however it comes; its top folder.
+
+    Raises `UsageError` where the file is not in it.
+    """
+    if found.git("cat-file", "-e", f"{base.commit}:{found.file.as_posix()}") is None:
+        raise _absent(found, base)
+    with scratch() as folder:
+        tree = folder / "base"
+        try:
+            with uninterrupted():  # half of one could not be removed
+                ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), base.commit)
+            if ended.returncode:
+                raise FileProblem(
+                    f"git could not check out {base.told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
+                    next_step=_TWO_FILES,
+                )
+            yield tree
+        finally:
+            with uninterrupted():
+                _git(found.top, "worktree", "remove", "--force", "--force", str(tree))
+
+
+def _absent(found: Repository, base: Base) -> UsageError:
+    tracked = found.git("ls-files", "--error-unmatch", "--", str(found.file)) is not None
+    renamed = _renamed(found, base)
+    step = f"Commit it first. {_TWO_FILES}" if not tracked else f"It is new since then. {_TWO_FILES}"
+    if renamed:
+        step = f"It was {renamed} then. {_TWO_FILES}"
+    return UsageError(f"{found.file} does not exist in BASE ({base.told})", next_step=step)
+
+
+def _renamed(found: Repository, base: Base) -> str | None:
+    told = found.git("diff", "--find-renames", "--diff-filter=R", "--name-status", base.commit) or ""
+    pairs = (line.split("\t") for line in told.splitlines())
+    return next((old for _, old, new in pairs if new == found.file.as_posix()), None)
+
+
+def dirty(found: Repository) -> str:
+    """That HEAD is more than its commit, in a sentence; empty where it is not."""
+    changed = found.changed
+    if not changed:
+        return ""
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    return f"HEAD is the working tree, with uncommitted changes: {', '.join(changed[:_SHOWN])}{more}."
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs git there, in a session of its own: Ctrl-C is for this process to handle."""
+    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false", *arguments]
+    inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env={**inherited, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise UsageError("git is not installed", next_step=_TWO_FILES) from None

@@ -1,0 +1,161 @@
+"""The final between two versions of the code: who takes part, in which processes, and when it is answered."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from advisor.measure.alternating import Alternating
+from advisor.measure.contest import BLOCK_SECONDS, LEAST_FRAMES, LEAST_SECONDS, with_blocks
+from advisor.measure.final import Held, Look, Plan, Session, hold
+from advisor.measure.final_messages import FinalJob, FinalRound, Left, Message
+from advisor.measure.jobs import Job
+from advisor.measure.progress import Progress
+from advisor.measure.sampling import Clock
+from advisor.profiles.blocks import Block
+from advisor.profiles.preferences import Objective
+from advisor.profiles.schema import Measured
+from advisor.verdicts.estimate import margins
+from advisor.verdicts.planning import FEWEST_PROCESSES
+from advisor.verdicts.scores import scores
+from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
+
+
+class _Broke(Exception):
+    """A version broke in a process that it shares with the other."""
+
+    def __init__(self, left: Left) -> None:
+        super().__init__(left.problem.message)
+        self.left = left
+
+
+@dataclass
+class _Together:
+    """A process that both versions share: the first one that breaks ends the final."""
+
+    session: Session
+
+    def ready(self) -> bool:
+        return self.session.ready()
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        for message in self.session.round(request):
+            if isinstance(message, Left):
+                raise _Broke(message)
+            yield message
+
+    def close(self) -> None:
+        self.session.close()
+
+
+@dataclass
+class VersionFinal:
+    """HEAD and BASE under each strategy, in rounds of blocks, until the question is answered.
+
+    jobs: each version's measuring job. rows: what screening measured, by version and strategy. why_apart: why
+    the versions cannot share a process; empty where they can.
+    """
+
+    entry: Entry
+    question: Question
+    jobs: Mapping[str, Job]
+    rows: Mapping[str, Mapping[str, Measured]]
+    directory: Path
+    session: Callable[[FinalJob], Session]
+    period: int = 1
+    objective: Objective = "time"
+    clock: Clock = time.monotonic
+    why_apart: str = ""
+    held: Held = field(default_factory=Held)
+    attempts: int = 0
+
+    def __post_init__(self) -> None:
+        times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
+        self.quickest = min(times)
+        frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / self.quickest))
+        self.frames = math.ceil(frames / self.period) * self.period
+
+    def run(self, deadline: float, progress: Progress) -> None:
+        """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
+        try:
+            self._hold(deadline, progress)
+        except _Broke as broke:
+            told = broke.left
+            self.why_apart = f"{told.contestant} failed next to the other version ({told.problem.message})"
+            self.entry = Entry(self.entry.strategies, apart=True)
+            self.held = Held()
+            self._hold(deadline, progress)
+
+    def judged(self) -> Judged:
+        """What the blocks so far say."""
+        return judged(
+            scores(self.held.blocks, self.objective),
+            self.entry,
+            self.question,
+            self.held.share,
+            left=self.held.left,
+            pace=self.held.pace,
+        )
+
+    def steps(self) -> list[Steps]:
+        """What the steps of frames took."""
+        return [
+            Steps(b.process, b.round, b.contestant, b.place, b.period_seconds, b.host_seconds)
+            for b in self.held.steps
+        ]
+
+    def row(self, version: str, strategy: str) -> Measured:
+        """The screened row with the times of the final."""
+        row, name = self.rows[version][strategy], named(version, strategy)
+        blocks = [block for block in self.held.blocks if block.contestant == name]
+        if not blocks:
+            return row
+        off = margins(scores(blocks, "throughput"), (name,), CONFIDENCE)
+        return with_blocks(row, blocks, off[name])
+
+    def _hold(self, deadline: float, progress: Progress) -> None:
+        if deadline - self.clock() < LEAST_SECONDS / 2:
+            return
+        self.attempts += 1
+        plan = Plan(
+            self.entry.names, deadline, FEWEST_PROCESSES, self.jobs[HEAD].seed, self.quickest, same_work=False
+        )
+
+        def look(_: Sequence[Block]) -> Look:
+            found = self.judged()
+            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in found.ratios.items())
+            progress.begin(f"HEAD / BASE: {shown}")
+            return Look(found.settled, self._answered(found), found.step)
+
+        progress.begin("HEAD against BASE")
+        hold(plan, self.held, self._start, self.clock, look, lambda _: None)
+        progress.end()
+
+    def _answered(self, found: Judged) -> frozenset[str]:
+        """Contestants of strategies whose question is answered; the first one has the check on itself."""
+        if found.processes < FEWEST_PROCESSES:
+            return frozenset()
+        done = [s for s in found.ratios if s not in found.open and s != self.entry.strategies[0]]
+        return frozenset(named(version, strategy) for strategy in done for version in (BASE, HEAD))
+
+    def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
+        if not self.entry.apart:
+            return _Together(self.session(self._job(process, contestants, "both")))
+        sides = {v: {n: s for n, s in contestants.items() if n.startswith(v)} for v in (BASE, HEAD)}
+        each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
+        return Alternating({name: each[v] for v, held in sides.items() for name in held})
+
+    def _job(self, process: int, contestants: Mapping[str, str], side: str) -> FinalJob:
+        return FinalJob(
+            base=self.jobs[HEAD],
+            process=process,
+            contestants=dict(contestants),
+            frames=self.frames,
+            block_seconds=BLOCK_SECONDS,
+            compare=1 if not self.held.rounds else 0,
+            directory=str(self.directory / f"final-{self.attempts}-{process}-{side}"),
+            jobs={name: self.jobs[BASE if name.startswith(BASE) else HEAD] for name in contestants},
+        )

@@ -1,0 +1,190 @@
+"""Two versions of the code in one run: each is checked and screened by itself, then both meet in a final."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
+from advisor.measure.jobs import Description
+from advisor.measure.launcher import Launcher
+from advisor.measure.progress import Progress
+from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
+from advisor.measure.sampling import Clock
+from advisor.measure.settings import Settings
+from advisor.measure.version_final import VersionFinal
+from advisor.profiles.schema import RAISED, Failed, Measured
+from advisor.strategies.registry import BASELINE, choose
+from advisor.strategies.schedule import frames_of_a_period, stage_uses
+from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
+
+SCREENING = 0.3
+"""Of the time that is left, what the screening of a version may take."""
+
+
+@dataclass(frozen=True)
+class Both:
+    """What the two gave."""
+
+    base: Run
+    head: Run
+    final: VersionFinal
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What is compared. `named` are strategies that take part beside the baseline and the recommended one."""
+
+    base: Settings
+    head: Settings
+    named: tuple[str, ...]
+    question: Question
+
+
+def run_versions(
+    versions: Versions,
+    launcher: Launcher,
+    progress: Progress,
+    directory: Path,
+    *,
+    accept: Callable[[Description, Description], None],
+    promising: Callable[[Settings, Run, Sequence[str]], Sequence[str]],
+    recommended: Callable[[Run], str | None],
+    clock: Clock = time.monotonic,
+) -> Both:
+    """Measures both. accept: is shown HEAD's description and BASE's, and raises where those do not compare.
+
+    Raises `AdvisorError`, which names the version, where one cannot be run or measured.
+    """
+    head, base = versions.head, versions.base
+    began = head.began if head.began is not None else clock()
+    deadline = began + head.max_seconds - CONCLUDING_SECONDS
+
+    def screened(version: str, settings: Settings, seen: Callable[[Description], None]) -> Run:
+        given = CONCLUDING_SECONDS + SCREENING * max(0.0, deadline - clock())
+        short = replace(settings, began=clock(), max_seconds=given, final=False, rounds=1)
+        with _of(version):
+            found = run(
+                short,
+                launcher,
+                _Naming(progress, version),
+                directory / version,
+                keep=lambda _: None,
+                accept=seen,
+                promising=lambda so_far, asked: promising(settings, so_far, asked),
+                clock=clock,
+            )
+            _require_figures(found)
+        return found
+
+    progress.limit(deadline + CONCLUDING_SECONDS - clock())
+    of_head = screened(HEAD, head, lambda _: None)
+    chosen = recommended(of_head)
+    names = tuple(dict.fromkeys((BASELINE, *((chosen,) if chosen else ()), *versions.named)))
+    of_base = screened(
+        BASE,
+        replace(base, strategies=choose(names)),
+        lambda description: accept(of_head.description, description),
+    )
+    final = _final(versions, {BASE: of_base, HEAD: of_head}, names, launcher, directory, clock)
+    final.run(deadline, progress)
+    require_both(final)
+    return Both(of_base, of_head, final)
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Tells progress whose process it is; the number and the time left are known of the whole alone."""
+
+    progress: Progress
+    version: str
+
+    def start(self, total: int) -> None:
+        pass
+
+    def limit(self, seconds: float) -> None:
+        pass
+
+    def begin(self, what: str) -> None:
+        self.progress.begin(f"{self.version}: {what}")
+
+    def end(self) -> None:
+        self.progress.end()
+
+
+@contextmanager
+def _of(version: str) -> Iterator[None]:
+    """An error within is told as that version's."""
+    try:
+        yield
+    except AdvisorError as error:
+        error.message = f"{version}: {error.message}"
+        raise
+
+
+def _require_figures(found: Run) -> None:
+    """Raises `WorkloadError` where the user's code raised under every strategy, else `NothingMeasured`."""
+    if any(isinstance(row, Measured) for row in found.rows):
+        return
+    failed = [row for row in found.rows if isinstance(row, Failed)]
+    if not failed:
+        raise NothingMeasured("no strategy could be measured", next_step="Raise --max-seconds.")
+    wrong = all(row.reason.startswith(RAISED) for row in failed)
+    raise (WorkloadError if wrong else NothingMeasured)(
+        f"failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
+        next_step=failed[0].next_step,
+        detail=failed[0].detail,
+    )
+
+
+def require_both(final: VersionFinal) -> None:
+    """Raises `WorkloadError` where a version left the final under every strategy."""
+    left = final.held.left
+    if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
+        name, problem = next(iter(left.items()))
+        raise WorkloadError(
+            f"{name} failed while it was compared: {problem.message}",
+            next_step=problem.next_step,
+            detail=problem.detail,
+        )
+
+
+def _final(
+    versions: Versions,
+    runs: dict[str, Run],
+    names: Sequence[str],
+    launcher: Launcher,
+    directory: Path,
+    clock: Clock,
+) -> VersionFinal:
+    rows = {
+        version: {row.strategy: row for row in found.rows if isinstance(row, Measured)}
+        for version, found in runs.items()
+    }
+    both = tuple(name for name in names if all(name in of for of in rows.values()))
+    if not both:
+        told = ", ".join(f"{row.strategy} {row.status} in {v}" for v, f in runs.items() for row in f.rows)
+        raise NothingMeasured(f"no strategy has figures in both BASE and HEAD: {told}")
+    settings = {BASE: versions.base, HEAD: versions.head}
+    jobs = {
+        version: job_of(of, "measure", BASELINE, directory / version, "final")
+        for version, of in settings.items()
+    }
+    shared = set.intersection(*(set(found.description.compiled) for found in runs.values()))
+    return VersionFinal(
+        Entry(both, apart=bool(shared)),
+        versions.question,
+        jobs,
+        rows,
+        directory,
+        launcher.session,
+        period=max(
+            frames_of_a_period(stage_uses(found.description.workload, "frame")) for found in runs.values()
+        ),
+        objective="throughput" if versions.head.preferences.objective == "throughput" else "time",
+        clock=clock,
+        why_apart=f"both have the compiled extension {min(shared)}" if shared else "",
+    )

@@ -1,0 +1,57 @@
+"""What a fleet's run saves beside its profiles: who was asked, and how each device's task ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Record, optional, table
+from advisor.profiles.schema import Kind, MemoryClass
+
+Text = Annotated[str, Field(max_length=2000)]
+RowStatus = Literal["profiled", "failed", "unfit", "not run"]
+"""unfit: the machine cannot run it, such as by its versions. not run: interrupted, or the scheduler lost."""
+
+
+class Foreseen(Record):
+    """What a profile made without a GPU predicts for a device."""
+
+    device: Text
+    strategy: Text
+    verdict: Text
+
+
+class Row(Record):
+    """One device and one value of the swept parameter."""
+
+    task: Text = Field(description="The device's key and the value, by which a run is resumed")
+    device: Text = Field(description="Its name, numbered where several have the same")
+    kind: Kind = "cuda"
+    memory_class: MemoryClass | None = None
+    value: Text = optional("The swept parameter, as NAME=VALUE; empty without a sweep", "")
+    status: RowStatus
+    reason: Text = ""
+    next_step: Text = ""
+    folder: Text = optional("Of its report, relative to the fleet's", "")
+    strategy: Text | None = optional("The recommended one")
+    verdict: Text | None = None
+    basis: Literal["measured", "predicted", "none"] = "none"
+    costs: dict[str, Annotated[float, Field(ge=1)]] = table(
+        "Measured strategies: the median time as a multiple of the fastest one's"
+    )
+    predicted: tuple[Foreseen, ...] = ()
+    seconds: Annotated[float, Field(ge=0)] = optional("From giving out the task to its result", 0.0)
+
+
+class FleetRecord(Record):
+    """fleet.json: the run so far. `request` identifies what was asked: the files sent and the options."""
+
+    format: Literal[1] = 1
+    request: Text
+    workload: Text
+    created: Text
+    command: Text = ""
+    parameter: Text = optional("The swept one", "")
+    rows: tuple[Row, ...] = ()
+    notes: tuple[Text, ...] = ()

@@ -1,0 +1,120 @@
+"""Profiles of many commits, found below a folder and put in the order of their commits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from advisor.errors import AdvisorError, FileProblem, NothingMeasured
+from advisor.profiles.reading import load, require_plausible
+from advisor.profiles.schema import Measured, Profile
+
+NAME = "profile.json"
+_SHORT = 7
+"""Characters of a commit, as git shortens it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One profile without its raw samples, and when its code was made: by the commit, else by the run."""
+
+    file: str
+    profile: Profile
+    time: datetime
+
+    @property
+    def label(self) -> str:
+        """The commit, with + where a tracked file differed; without one the day of the run."""
+        commit = self.profile.commit
+        if commit is None:
+            return f"{self.time:%Y-%m-%d}"
+        return commit.revision[:_SHORT] + "+" * commit.changed
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file that is not part of the history, and why; a `script`'s profile is sound, but of a script."""
+
+    file: str
+    reason: str
+    script: bool = False
+
+
+@dataclass(frozen=True)
+class History:
+    """The profiles in order, and the files that are no part of it."""
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
+    """Every profile.json below the folder, links not followed, each as `conclude` makes it.
+
+    What is damaged or no profile of a workload is left out. Raises `FileProblem` where the folder or a
+    readable profile is missing, `NothingMeasured` where there are profiles of scripts alone.
+    """
+    found: list[Entry] = []
+    without: list[LeftOut] = []
+    for path in _files(directory):
+        name = str(path.relative_to(directory))
+        try:
+            found.append(_entry(path, name, conclude))
+        except AdvisorError as problem:
+            # The message alone: what was read hangs on the error itself.
+            reason = problem.message.removeprefix(f"{path} ")
+            without.append(LeftOut(name, reason, isinstance(problem, NothingMeasured)))
+    if not found:
+        raise _nothing(directory, without)
+    ordered = sorted(found, key=lambda entry: (entry.time, entry.profile.created, entry.file))
+    return History(tuple(ordered), tuple(without))
+
+
+def _files(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        what = "is not a directory" if directory.exists() else "does not exist"
+        raise FileProblem(f"{directory} {what}", next_step="Give the directory that holds the profiles.")
+    return sorted(Path(folder, NAME) for folder, _, names in os.walk(directory) if NAME in names)
+
+
+def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Entry:
+    made = load(path)
+    if made.script is not None:
+        raise NothingMeasured("is a profile of a script; a history is of workloads")
+    require_plausible(made, str(path))
+    return Entry(name, _without_samples(conclude(made)), _time(made))
+
+
+def _time(made: Profile) -> datetime:
+    """When the code was made. Raises `FileProblem` where that is no time."""
+    written = made.commit.committed if made.commit else made.created
+    try:
+        time = datetime.fromisoformat(written.replace("Z", "+00:00"))
+        return time.replace(tzinfo=time.tzinfo or timezone.utc).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise FileProblem(f"has a time that cannot be read: {written}") from None
+
+
+def _without_samples(made: Profile) -> Profile:
+    """Without what a history does not tell, so that a thousand fit into memory."""
+    rows = tuple(_row(row) if isinstance(row, Measured) else row for row in made.results)
+    return made.model_copy(update={"results": rows, "blocks": (), "windows": (), "traffic": None})
+
+
+def _row(row: Measured) -> Measured:
+    return row.model_copy(update={"frame_seconds": (), "frames_per_round": (), "timeline": None})
+
+
+def _nothing(directory: Path, without: Sequence[LeftOut]) -> AdvisorError:
+    if not without:
+        return FileProblem(
+            f"there is no {NAME} below {directory}",
+            next_step=f"Keep one for each commit, such as {directory}/COMMIT/{NAME}.",
+        )
+    return (NothingMeasured if all(each.script for each in without) else FileProblem)(
+        f"no {NAME} below {directory} can be used. {without[0].file}: {without[0].reason}",
+        next_step="Profile a workload again: advisor profile FILE --out DIR.",
+    )

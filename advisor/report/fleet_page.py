@@ -1,0 +1,186 @@
+"""The page of a fleet: what each device should use, where one strategy serves all, and what had no result.
+
+Made of rows, not of profiles, so that a thousand devices take a second. A few devices also have the page that
+`advisor report` makes of several profiles, with their times side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from advisor import stats, units
+from advisor.profiles.fleets import FleetRecord
+from advisor.profiles.fleets import Row as FleetRow
+from advisor.profiles.sweeps import link
+from advisor.report import blocks, words
+from advisor.report.page import Page, Section, filled, lead
+from advisor.verdicts.agreement import OneForAll, least_cost
+
+_STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
+_MOST_NAMED = 6
+SIDE_BY_SIDE = "devices.html"
+
+
+def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
+    """The page; `side_by_side` are the folders, "" for its own, that have a page of all times."""
+    done = [row for row in record.rows if row.status == "profiled"]
+    missing = [row for row in record.rows if row.status != "profiled"]
+    names = dict.fromkeys(row.device for row in record.rows if row.status != "unfit")
+    predicted = bool(done) and all(row.basis == "predicted" for row in done)
+    return Page(
+        kind="fleet",
+        brand="fleet",
+        name=words.name(record.workload),
+        where=f"on {words.count(len(names), 'device')}",
+        basis="nothing" if not done else "predicted" if predicted else "measured",
+        created=record.created,
+        sections=(
+            lead(
+                blocks.Verdicts(tuple(_verdicts(done)), named=bool(record.parameter)),
+                blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes)),
+            ),
+            Section(
+                "devices",
+                "Device by device",
+                filled(_table(record, done), *_pages(side_by_side)),
+                nav="Devices",
+                brief=True,
+            ),
+            Section(
+                "missing", "Without a result", filled(_missing(missing)), nav="Without a result", brief=True
+            ),
+        ),
+    )
+
+
+def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
+    """One for each value of the swept parameter."""
+    for value, rows in words.grouped(done, lambda row: row.value).items():
+        yield _verdict(words.name(value) if value else "", rows)
+    if not done:
+        yield blocks.Verdict("nothing", "none", "", "No device was profiled")
+
+
+def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
+    chosen = [row for row in rows if row.strategy]
+    if not chosen:
+        return _predicted(value, rows)
+    groups = words.grouped(chosen, lambda row: row.strategy)
+    sure = all(row.verdict not in ("open", "untrusted") for row in chosen)
+    headline = "; ".join(f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items())
+    return blocks.Verdict(
+        "predicted" if all(row.basis == "predicted" for row in chosen) else "measured",
+        "inconclusive" if not sure else "clear" if len(groups) == 1 else "tie",
+        value,
+        headline,
+        reason=""
+        if len(groups) == 1
+        else "No strategy is the best on all of them: choose one for each device.",
+        remark=_one_for_all(rows),
+    )
+
+
+def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
+    """Without a GPU: what the first profile predicts; the others differ by their CPUs."""
+    found = words.grouped(rows[0].predicted, lambda told: told.strategy)
+    told = "; ".join(
+        f"{words.code(name)} on {words.listing(words.name(each.device) for each in some)}"
+        for name, some in found.items()
+    )
+    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
+    step = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
+    return blocks.Verdict("predicted", "inconclusive", value, headline, next_step=step)
+
+
+def _where(some: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
+    if len(some) == len(rows) > 1:
+        return f"all {len(rows)} devices" if len(rows) > 2 else "both devices"
+    if len(some) > _MOST_NAMED:
+        return words.count(len(some), "device")
+    return words.listing(words.name(row.device) for row in some)
+
+
+def least(rows: Sequence[FleetRow]) -> OneForAll | None:
+    """The one strategy for all measured devices that costs the least where it is the worst choice."""
+    return least_cost([_ratios(row) for row in rows if row.costs])
+
+
+def _ratios(row: FleetRow) -> dict[str, stats.Ratio]:
+    """Of medians; the reports of the devices have the intervals, which take long for a thousand."""
+    return {name: stats.Ratio(cost, cost, cost) for name, cost in row.costs.items()}
+
+
+def _one_for_all(rows: Sequence[FleetRow]) -> str:
+    found = least(rows)
+    if found is None:
+        return ""
+    measured = [row for row in rows if row.costs]
+    told = "the fastest on each"
+    if found.cost.value > 1:
+        where = words.name(measured[found.device].device)
+        told = f"at most {units.ratio(found.cost.value)} the best time (on {where})"
+    return f"One strategy for all: {words.name(found.strategy)}, {told}"
+
+
+def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None:
+    """A row for each device and value: the strategy, and what the one for all costs there."""
+    best = {value: least(rows) for value, rows in words.grouped(done, lambda row: row.value).items()}
+    if not done:
+        return None
+    swept = bool(record.parameter)
+    columns = [
+        *([blocks.Column(words.name(record.parameter), figures=False)] if swept else []),
+        blocks.Column("strategy", figures=False),
+        blocks.Column("verdict", figures=False),
+        blocks.Column("one for all costs", brief="one for all"),
+    ]
+    return blocks.Table(
+        "fleet",
+        "device",
+        tuple(columns),
+        tuple(_row(row, best[row.value], swept=swept) for row in done),
+        caption="The recommended strategy of each device; the last column is the time of the one "
+        "strategy for all, as a multiple of the device's best.",
+        title="Devices:",
+        identifier="rows",
+        codes=False,
+        sortable=True,
+    )
+
+
+def _row(row: FleetRow, best: OneForAll | None, *, swept: bool) -> blocks.Row:
+    cost = row.costs.get(best.strategy) if best else None
+    cells = [
+        blocks.TableCell(
+            words.name(row.strategy) if row.strategy else row.basis, mark="chosen" * bool(row.strategy)
+        ),
+        blocks.TableCell(row.verdict or blocks.NOTHING),
+        blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost),
+    ]
+    if swept:
+        cells.insert(0, blocks.TableCell(words.name(row.value.partition("=")[2])))
+    href = link(f"{row.folder}/report.html") if row.folder else ""
+    return blocks.Row(words.name(row.device), tuple(cells), href=href, rank=-(cost or 0.0))
+
+
+def _pages(folders: Sequence[str]) -> Iterator[blocks.Prose]:
+    for folder in folders:
+        where = f" at {words.name(folder)}" if folder else ""
+        address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
+        yield blocks.Prose("", link=(f"All times side by side{where}", address), forms="html")
+
+
+def _missing(rows: Sequence[FleetRow]) -> blocks.Items | None:
+    """What failed alike is one item."""
+    alike = words.grouped(rows, lambda row: (row.status, row.reason, row.next_step))
+    items = [
+        blocks.Item(
+            tuple(words.name(f"{row.device} {row.value}".strip()) for row in found),
+            _STATUS[status],
+            words.line(f"{reason}. {step}" if step else reason, 500),
+        )
+        for (status, reason, step), found in alike.items()
+    ]
+    return (
+        blocks.Items(tuple(items), "Without a result", label="Without a result:", most=20) if items else None
+    )

@@ -1,0 +1,224 @@
+"""Two versions of the code as a page: the answer, what changed where, then what any comparison has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from advisor import stats, units
+from advisor.report import blocks, words
+from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
+from advisor.report.page import Page, Section, filled, lead
+from advisor.verdicts.comparing import Ruling, VersionComparison
+from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
+
+_MOST_PARTS = 6
+_TIMES = 2.0
+"""From so many times on a ratio is told as such, below as a share."""
+_KINDS = {"host": "stage", "device": "kernel"}
+_COPIES = {
+    "to-device": "copy to device",
+    "to-host": "copy to host",
+    "host-copy": "host copy",
+}
+
+
+def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
+    """Everything that one run says of the two."""
+    run, workload = found.run, words.name(found.head.workload.name)
+    where = words.name(found.head.device.name)
+    sides = tuple(
+        blocks.Fact(side, words.line(told, 200))
+        for side, told in zip(("BASE", "HEAD"), run.versions, strict=True)
+    )
+    device = found.devices[0]
+    table = figures(device, where, 1, found)
+    told = blocks.Verdict(
+        basis="measured",
+        tone="clear" if run.judged.settled and run.judged.trusted else "inconclusive",
+        device=where,
+        headline=answer(found),
+        certainty="",
+        reason=_how(found),
+        next_step="",
+    )
+    gated = [gates(rulings)] if rulings else []
+    return Page(
+        kind="compare",
+        brand="comparison",
+        name=answer(found),
+        meta=(f"{workload} on {where}", *(f"{side.label} {side.value}" for side in sides)),
+        sections=(
+            *(replace(section, forms="md txt") for section in gated),
+            lead(
+                blocks.Facts((blocks.Fact("workload", f"{workload} on {where}"), *sides), forms="md txt"),
+                blocks.Verdicts((told,), forms="html"),
+                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
+                if rulings
+                else None,
+                blocks.Prose(_how(found), forms="md txt"),
+                blocks.Prose(_apart(found)),
+            ),
+            *(replace(section, forms="html") for section in gated),
+            Section("ratios", f"HEAD against BASE on {where}", table, nav="Ratios", brief=True),
+            _parts(found),
+            _around(found),
+            advice(found),
+        ),
+    )
+
+
+def answer(found: VersionComparison) -> str:
+    """The one line: by how much, under what, and which part of a frame."""
+    run = found.run
+    if not run.judged.ratios:
+        return "open: no strategy has blocks of both versions; give it more time: --max-seconds"
+    if run.judged.noise and not run.judged.trusted:
+        return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
+    said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
+    told = []
+    for text, names in sorted(words.grouped(said, lambda name: said[name]).items(), key=_urgency):
+        listed = words.listing(map(words.name, names))
+        part = _where(run.changes[names[0]], run.judged.ratios[names[0]])
+        told.append(f"{text} under {listed}{part}")
+    more = run.judged.seconds_more
+    if run.judged.open and more:
+        told.append(f"some {units.digits(more, 2)} s more would settle it")
+    return "; ".join(told)
+
+
+_URGENCY = ("slower", "open:", "faster", "at", "the")
+"""First words of what is said of a strategy, in the order in which they are told."""
+
+
+def _urgency(told: tuple[str, list[str]]) -> int:
+    return _URGENCY.index(told[0].partition(" ")[0])
+
+
+def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
+    question = found.run.question
+    if ratio.low > 1 or ratio.high < 1:
+        return f"{'slower' if ratio.low > 1 else 'faster'} by {_share(ratio)}"
+    if question.same(ratio):
+        return f"the same within {question.indifference * 100:g} % ({_ends(ratio)})"
+    if name not in found.run.judged.open:
+        return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
+    return f"open: {_ends(ratio)}"
+
+
+def _share(ratio: stats.Ratio) -> str:
+    """`7.0 % (5.1 to 8.9)`; of twice and more `a factor of 2.4 (2.2 to 2.6)`."""
+    if not 1 / _TIMES < ratio.value < _TIMES:
+        value, *ends = (x if ratio.value > 1 else 1 / x for x in (ratio.value, ratio.low, ratio.high))
+        return f"a factor of {units.digits(value)} ({' to '.join(map(units.digits, sorted(ends)))})"
+    low, high = sorted((abs(ratio.low - 1), abs(ratio.high - 1)))
+    return f"{_percent(abs(ratio.value - 1))} ({_number(low)} to {_number(high)})"
+
+
+def _ends(ratio: stats.Ratio) -> str:
+    """`1.2 % less to 3.4 % more`."""
+    ends = (f"{_percent(abs(end - 1))} {'less' if end < 1 else 'more'}" for end in (ratio.low, ratio.high))
+    return f"{' to '.join(ends)} time"
+
+
+def _number(share: float) -> str:
+    return f"{share * 100:.1f}" if share < 0.0995 else f"{share * 100:.0f}"
+
+
+def _percent(share: float) -> str:
+    return f"{_number(share)} %"
+
+
+def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
+    """The part that has most of the difference, where one surely has some of it."""
+    if ratio.low <= 1 <= ratio.high:
+        return ""
+    slower = ratio.value > 1
+    of_it = [c for c in changes if c.sure and (c.seconds > 0) == slower]
+    return f": {_name(of_it[0].part)} {_signed(of_it[0].seconds)}" if of_it else ""
+
+
+def _name(label: str) -> str:
+    """stage blend, as the page calls a step's label."""
+    side, colon, stage = label.partition(":")
+    return f"{_KINDS[side]} {words.name(stage)}" if colon else _COPIES.get(label, label)
+
+
+def _signed(seconds: float) -> str:
+    return f"{'+' if seconds >= 0 else '-'}{units.seconds(abs(seconds), 2)}"
+
+
+def _how(found: VersionComparison) -> str:
+    """How it was measured, and what that is worth."""
+    run, judged = found.run, found.run.judged
+    told = [
+        f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}, ratios within "
+        f"a process, {found.confidence * 100:g} % intervals."
+    ]
+    if judged.noise:
+        told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
+    told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
+    return " ".join(told)
+
+
+def _apart(found: VersionComparison) -> str:
+    """That the versions share no process, why, and what that costs."""
+    if not found.run.apart:
+        return ""
+    return (
+        "The versions ran in adjacent processes that alternate, which makes the interval "
+        f"{units.digits(found.run.judged.wider, 2)} times as wide as in one process: "
+        f"{words.line(found.run.apart, 200)}."
+    )
+
+
+def _parts(found: VersionComparison) -> Section:
+    """What changed, where: the parts of a frame with their differences."""
+    tables = tuple(_table(name, told) for name, told in found.run.changes.items() if told)
+    return Section("parts", "What changed, where", tables, nav="What changed", brief=True)
+
+
+def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
+    rows = tuple(
+        blocks.Row(
+            _name(each.part),
+            (
+                blocks.TableCell(_seconds(each.base_seconds)),
+                blocks.TableCell(_seconds(each.head_seconds)),
+                blocks.TableCell(_signed(each.seconds), f"{_signed(each.low)} to {_signed(each.high)}"),
+                blocks.TableCell("changed" if each.sure else "within noise"),
+            ),
+            rank=0 if each.sure else 1,
+        )
+        for each in [each for each in told if each.part != REST or each.sure][:_MOST_PARTS]
+    )
+    return blocks.Table(
+        "parts",
+        "part",
+        (
+            blocks.Column("BASE"),
+            blocks.Column("HEAD"),
+            blocks.Column("HEAD - BASE", notes=f"{PARTS_CONFIDENCE * 100:g} % interval", brief="difference"),
+            blocks.Column("verdict", figures=False),
+        ),
+        rows,
+        caption=f"Under {words.name(strategy)}. {REST.capitalize()} is what is left of a frame.",
+        title=f"Parts of a frame under {strategy}:",
+        codes=False,
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "none" if value is None else units.seconds(max(0.0, value))
+
+
+def _around(found: VersionComparison) -> Section:
+    """What the two are, notes, and what is recommended."""
+    told = [
+        blocks.Fact(words.name(device.device.name), recommended(device))
+        for device in found.devices
+        if device.recommended.base or device.recommended.head
+    ]
+    notes = tuple(words.line(note, 500) for note in found.notes)
+    parts = filled(blocks.Facts(tuple(told)), blocks.Banners("note", notes))
+    return Section("around", "Recommendation and notes", parts, nav="Recommendation")

@@ -1,0 +1,65 @@
+"""one-link-for-two: several GPUs share one link to the host, so that their copies do not add up."""
+
+from collections import defaultdict
+
+from advisor import units
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, frame_share, not_applicable, passed
+from advisor.rules.gpus import host_bytes, told
+
+
+def judge(case: Case, limits: Limits) -> Finding:
+    """Warns where GPUs that both copy from or to the host are below one root port."""
+    row = case.chosen or case.fastest()
+    assert row is not None
+    moved = host_bytes(row.strategy, case.workload, case.device)
+    copying = [gpu for gpu, count in moved.items() if count]
+    if len(copying) < 2:
+        return not_applicable(f"Under {row.strategy} no two GPUs copy from or to the host.")
+    ports = defaultdict(list)
+    for gpu in copying:
+        if (port := told(case, gpu, "root_port")) is None:
+            return not_applicable("Which PCIe root port each GPU is below is not known.")
+        ports[port].append(gpu)
+    together = {port: gpus for port, gpus in ports.items() if len(gpus) > 1}
+    if not together:
+        return passed("Each GPU has a link to the host of its own.", row.copies())
+    share = row.part(row.transfer_seconds)
+    if share < limits["share"]:
+        return passed(f"Copies are only {units.percent(share)} of a frame of {row.strategy}.", row.copies())
+    port, gpus = next(iter(together.items()))
+    listed = " and ".join(f"GPU {gpu}" for gpu in gpus)
+    detail = (
+        f"{listed} are below one PCIe root port, {port}: their copies share one link to the host, and take "
+        f"{units.percent(share)} of a frame of {row.strategy}. Choose GPUs below different ports with --gpus "
+        "(`advisor doctor` lists them), or copy to one GPU and from there to the other (peer). The gain "
+        "assumes that with links of their own the copies take as long as those of the GPU that copies most."
+    )
+    saved = row.transfer_seconds * (1 - max(moved[gpu] for gpu in gpus) / sum(moved.values()))
+    return Finding(
+        "advice", detail, evidence=(row.copies(), row.frame()), gain=estimate(saved), inferred=True
+    )
+
+
+RULE = Rule(
+    id="one-link-for-two",
+    title="Use GPUs with a link to the host of their own",
+    why="GPUs below one PCIe switch or root port share its link to the host: two that copy at the same time "
+    "get half its rate each. GPUs below ports of their own copy at full rate at the same time: two H200s "
+    "55 GB/s each, 105 together.",
+    bad="""
+    for number in (0, 1):  # below one switch
+        with cupy.cuda.Device(number):
+            cupy.empty(shape, np.float32).set(host)""",
+    good="""
+    apart = [cupy.cuda.Device(0), cupy.cuda.Device(1)]  # below two root ports
+    for gpu in apart:
+        with gpu:
+            cupy.empty(shape, np.float32).set(host)""",
+    several_gpus=True,
+    thresholds=(frame_share("share of a frame from which copies are worth speeding up"),),
+    sources=(
+        "https://docs.kernel.org/PCI/sysfs-pci.html: a device's folder lies in that of its port",
+        "measured: two H200s, 55 GB/s from page-locked memory to each alone, 105 to both at once",
+    ),
+    judge=judge,
+)

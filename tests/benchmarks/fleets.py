@@ -1,0 +1,91 @@
+"""What a fleet costs beyond its profiles, what a thousand of them make, and what is lost when workers die."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from test_fleet import Imitated, answered, gpu, machine, request
+from test_fleet import run as run_fleet
+
+from advisor.fleet.keeping import concluded, slug
+from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.reading import load
+from advisor.report import pages
+from advisor.report.fleet_page import fleet_page
+from tests.benchmarks.reports import SAMPLE
+from tests.benchmarks.timing import ROOT, command, show
+
+WORKLOAD = ("workloads/vector_add.py", "--no-gpu", "--set", "n=4096", "--rounds", "1", "--target", "h200")
+TASKS = 4
+PROFILES = 1000
+
+
+def run() -> None:
+    """The overhead of a profile, a page of 1,000, and 200 workers of which 20 die."""
+    _overhead()
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.fleets"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    print(made.stdout, end="")
+    _deaths()
+
+
+def _overhead() -> None:
+    """Of each profile of a sweep on one worker, beside `advisor profile` with the same options."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        plain = command(["-m", "advisor", "profile", *WORKLOAD, "--quiet", "--out", str(out / "one")])
+        values = ",".join(str(4096 + i) for i in range(TASKS))
+        fleet = [word for word in WORKLOAD if word not in ("--set", "n=4096")]
+        arguments = ["-m", "advisor", "fleet", *fleet, "--local", "1", "--quiet", "--sweep", f"n={values}"]
+        command([*arguments, "--out", str(out / "fleet")])
+        rows = [Row.model_validate_json(file.read_text()) for file in (out / "fleet").glob("*/*/row.json")]
+    beyond = sum(row.seconds for row in rows) / len(rows) - plain
+    show("advisor fleet, a profile beyond advisor profile", f"{beyond:.2f} s", "<= 1 s", met=beyond <= 1)
+
+
+def _thousand() -> None:
+    """As many profiles of a measured H200 as files, each under its own name, become rows and one page."""
+    text = SAMPLE.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name:
+        files = [Path(name) / f"{number}.json" for number in range(PROFILES)]
+        for file in files:
+            file.write_text(text, encoding="utf-8")
+        start = time.perf_counter()
+        rows = tuple(_row(number, file) for number, file in enumerate(files))
+        record = FleetRecord(request="", workload="vector_add", created="", rows=rows)
+        html = pages.render(fleet_page(record), "html")
+        seconds = time.perf_counter() - start
+    megabytes, size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, len(html.encode()) / 1e6
+    show(f"fleet.html of {PROFILES} profiles", f"{seconds:.1f} s", "<= 10 s", met=seconds <= 10)
+    show("  its memory", f"{megabytes:.0f} MB", "<= 500 MB", met=megabytes <= 500)
+    show("  its size", f"{size:.2f} MB", "<= 3 MB", met=size <= 3)
+
+
+def _row(number: int, file: Path) -> Row:
+    device = f"NVIDIA H200 #{number}"
+    row = Row(task=str(number), device=device, status="profiled", folder=slug(device))
+    return concluded(row, load(file))
+
+
+def _deaths() -> None:
+    there = {f"{i:03}": machine(gpu(f"GPU-{i}", f"M{i % 20}"), host=str(i)) for i in range(200)}
+    cluster = Imitated(dict(there), ends=lambda worker, task: "dies" if worker < "020" else answered(task))
+    with tempfile.TemporaryDirectory() as name:
+        found = run_fleet(cluster, Path(name), request(values=tuple(f"n={i}" for i in range(10))))
+    lost = sum(row.status != "profiled" for row in found.rows)
+    what = "200 workers, 20 die with a task: tasks lost"
+    show(what, f"{lost} of {len(found.rows)}", "none", met=lost == 0 and len(cluster.machines) == 180)
+
+
+if __name__ == "__main__":
+    _thousand()

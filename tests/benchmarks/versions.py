@@ -1,0 +1,149 @@
+"""How often a change of the code is found, and how often one is claimed where there is none.
+
+`simulated` is a final of two versions with a known truth: the noise that was measured, in milliseconds.
+`planted` runs `advisor compare --run` on versions that differ by so much in a host stage, a copy or a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from advisor import api
+from advisor.profiles.scratch import scratch
+from advisor.verdicts.choice import SPENDING
+from advisor.verdicts.estimate import Block
+from advisor.verdicts.planning import Pace, Step, first_step
+from advisor.verdicts.versions import HEAD, Entry, Judged, Question, judged
+from tests.benchmarks.decisions import BLOCK_SECONDS, Machine, Noise
+
+PROCESS_SECONDS = 0.6
+SHARES = (0.0, 0.02, 0.05, 0.2)
+PLACES = ("host", "copy", "kernel")
+CHANGED = Question()
+
+
+@dataclass
+class Drifting(Machine):
+    """Blocks that follow one another resemble one another, as clocks and other programs make them."""
+
+    resemblance: float = 0.5
+
+    def process(self, names: Sequence[str], rounds: int, pace: Pace, until: float) -> Iterator[Block]:
+        """See `Machine`; half of a block's own noise is what was left of the one before."""
+        drift = 0.0
+        for block in super().process(names, rounds, pace, until):
+            drift = self.resemblance * drift + self.generator.normal(0, self.noise.block / 2)
+            yield Block(
+                block.process,
+                block.round,
+                block.contestant,
+                block.place,
+                block.seconds * float(np.exp(drift)),
+            )
+
+
+def simulated(
+    seed: int,
+    share: float,
+    noise: Noise,
+    seconds: float,
+    question: Question = CHANGED,
+    strategies: tuple[str, ...] = ("pageable",),
+    *,
+    apart: bool = False,
+) -> tuple[Judged, float]:
+    """What a final of that many seconds says of a HEAD slower by that share, and when it ended."""
+    entry = Entry(strategies, apart=apart)
+    times = {name: 0.02 * (1 + share * name.startswith(HEAD)) for name in entry.names}
+    machine = Drifting(times, noise, np.random.default_rng(seed))
+    if apart:  # what a process draws, a version has to itself
+        machine.luck = dict.fromkeys(times, noise.process)
+        machine.same = {name: name.partition(" ")[0] + " " + strategies[0] for name in times}
+    pace = Pace(PROCESS_SECONDS, BLOCK_SECONDS * len(times))
+    step: Step | None = first_step(seconds, pace)
+    blocks: list[Block] = []
+    spent = 0.0
+    for share_of_error in SPENDING:
+        assert step
+        for _ in range(step.processes):
+            if machine.clock < seconds:
+                blocks += machine.process(list(times), step.rounds, pace, seconds)
+        last = share_of_error == SPENDING[-1] or machine.clock >= seconds
+        found = judged(blocks, entry, question, 1 - spent if last else share_of_error, pace=pace)
+        spent += share_of_error
+        if found.settled or last:
+            break
+        step = found.step
+    return found, min(machine.clock, seconds)
+
+
+def workload(place: str, share: float) -> str:
+    """A workload of about 4 ms a frame on one core; a share of its frame is added in one place.
+
+    The host stage sums that many more elements, the copy has that many more bytes, the kernel that many more
+    multiplications: each is a third of the frame on the CPU device, so three times the share is added to it.
+    """
+    more = {each: 1 + 3 * share * (each == place) for each in PLACES}
+    return _WORKLOAD.format(
+        host=int(1500 * more["host"]), copy=int(6_000_000 * more["copy"]), kernel=int(1500 * more["kernel"])
+    )
+
+
+_WORKLOAD = """\
+import numpy as np
+from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
+
+SMALL = np.ones(512, np.float32)
+
+
+@workload
+def planted() -> Workload:
+    \"\"\"A third in the host stage, a third in copies, a third in the kernel.\"\"\"
+
+    def fill(a: Out) -> None:
+        a.fill(1)
+
+    def write(a: InOut, frame: int) -> None:
+        a[:1] = frame
+        for _ in range({host}):
+            np.sqrt(SMALL)
+
+    def compute(xp, a: In, b: Out) -> None:
+        for _ in range({kernel}):
+            xp.sqrt(a[:512], out=b)
+
+    def read(b: In) -> None:
+        float(b[0])
+
+    buffers = {{"a": Buffer({copy}, np.float32), "b": Buffer(512, np.float32)}}
+    return Workload(buffers, setup=[host(fill)], frame=[host(write), device(compute), host(read)])
+"""
+
+
+def planted(place: str, share: float, seconds: float, *, no_gpu: bool) -> str:
+    """What a real run says of the change under the baseline: slower, faster, same or cannot tell."""
+    with scratch() as folder:
+        files = [Path(folder) / name for name in ("base.py", "head.py")]
+        for file, planted_share in zip(files, (0.0, share), strict=True):
+            file.write_text(workload(place, planted_share), encoding="utf-8")
+        found = api.compare_versions(*files, no_gpu=no_gpu, max_seconds=seconds, anyway=True, quiet=True)
+    return found.rows[0].outcome if found.rows else "cannot tell"
+
+
+def run(runs: int, *, no_gpu: bool) -> Iterator[str]:
+    """Lines of a table: of so many runs each, how many claim a difference; identical code twice as many."""
+    yield "planted  in       runs  slower  faster  same  cannot tell"
+    for share in SHARES:
+        seconds = 120.0 if share == 0.02 else 45.0
+        for place in PLACES if share else PLACES[:1]:
+            outcomes = [
+                planted(place, share, seconds, no_gpu=no_gpu) for _ in range(runs if share else 2 * runs)
+            ]
+            counts = [outcomes.count(each) for each in ("slower", "faster", "same", "cannot tell")]
+            yield f"{share:6.0%}   {place:8} {len(outcomes):4}" + "".join(
+                f"{n:{w}}" for n, w in zip(counts, (8, 8, 6, 13), strict=True)
+            )

@@ -1,0 +1,247 @@
+"""`advisor compare --run`, as its users start it: two files, or one file at two revisions, on the CPU."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import Command, Said, environment, missing
+from test_revisions import git
+
+import advisor
+from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
+
+WORKLOAD = """\
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+from helpers import REPEATS
+
+SMALL = np.ones(4096)
+
+
+@workload
+def blending(n: int = 4096) -> Workload:
+    def write(a: Out, frame: int) -> None:
+        a.fill(frame)
+        for _ in range(REPEATS):
+            np.sqrt(SMALL)
+
+    def double(xp, a: In, b: Out) -> None:
+        xp.multiply(a, 2, out=b)
+
+    def read(b: In) -> None:
+        b.sum()
+
+    buffers = {"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)}
+    return Workload(buffers, frame=[host(write), device(double), host(read)])
+"""
+QUICK = ("--no-gpu", "--max-seconds", "30")
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Command(monkeypatch, capsys)
+
+
+def version(folder: Path, repeats: int, text: str = WORKLOAD) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "helpers.py").write_text(f"REPEATS = {repeats}\n")
+    (folder / "w.py").write_text(text)
+    return folder / "w.py"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A branch that doubles the work of a helper beside the workload, which itself stays as it is."""
+    git(tmp_path, "init", "-q", "-b", "main", "work")
+    folder = tmp_path / "work"
+    for branch, repeats in (("main", 100), ("feature", 200)):
+        git(folder, "checkout", "-q", "-B", branch)
+        version(folder, repeats)
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", branch)
+    return folder
+
+
+def run(command: Command, *arguments: str | Path) -> Said:
+    return command("compare", "--run", *map(str, arguments), *QUICK)
+
+
+def test_a_slower_helper_is_found_between_two_folders(command: Command, tmp_path: Path) -> None:
+    """Which is all that differs: each version has its own, in one process."""
+    said = run(command, version(tmp_path / "a", 100), version(tmp_path / "b", 200), "--fail-if", "slower=5%")
+    assert said.code == 1, said
+    first = said.out.splitlines()[0]
+    assert first.startswith("slower by ")
+    assert "under pageable: stage write +" in " ".join(said.out.split())
+    assert "gate slower=5%: failed" in said.err
+    page = (tmp_path / "advisor-comparison" / "compare.md").read_text()
+    assert not missing(page, "### slower by", "stage write", "a/w.py", "b/w.py")
+
+
+def test_one_file_at_the_merge_base_and_in_the_working_tree(
+    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    before = git(repository, "status", "--porcelain")
+    (repository / "note.py").write_text("")
+    said = run(command, "w.py", "--out", "../out", "--fail-if", "slower=500%", "-q")
+    assert (said.code, said.out.startswith("slower by ")) == (0, True), said
+    page = (repository / ".." / "out" / "compare.md").read_text()
+    assert not missing(
+        page, "merge base with main", "w.py in the working tree", "uncommitted changes: note.py"
+    )
+    (repository / "note.py").unlink()
+    assert git(repository, "status", "--porcelain") == before
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_the_same_code_is_not_told_apart(
+    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, max_seconds=20, quiet=True)
+    (row,) = found.rows
+    assert row.outcome in ("same", "cannot tell")
+    assert found.run.versions[0].startswith("w.py at HEAD, ")
+    assert "slower" not in found._repr_html_().partition("<h1")[2][:200]
+
+
+ONCE = """
+import numpy as np
+
+if hasattr(np, "blending_was_registered"):
+    raise RuntimeError("blending was registered twice")
+np.blending_was_registered = True
+"""
+
+
+def test_versions_that_cannot_share_a_process_run_in_adjacent_ones(command: Command, tmp_path: Path) -> None:
+    files = version(tmp_path / "a", 100), version(tmp_path / "b", 400)
+    for file in files:
+        with (file.parent / "helpers.py").open("a") as helpers:
+            helpers.write(ONCE)
+    said = run(command, *files)
+    assert said.code == 0, said
+    assert said.out.startswith("slower by ")
+    told = " ".join(said.out.split())
+    assert "adjacent processes that alternate" in told
+    assert "times as wide as in one process" in told
+
+
+BREAKS = WORKLOAD.replace("a.fill(frame)", "raise ValueError('no camera')")
+OTHER = WORKLOAD.replace("n: int = 4096", "n: int = 8192")
+FIXED = WORKLOAD.replace("Buffer(n, np.float32)", "Buffer(2 * n, np.float32)")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "kind", "told", "step"),
+    [
+        (WORKLOAD, BREAKS, WorkloadError, "HEAD: ", ""),
+        (BREAKS, WORKLOAD, WorkloadError, "BASE: ", ""),
+        (WORKLOAD, "x = (", WorkloadError, "HEAD: ", "Fix the file"),
+        (WORKLOAD, OTHER, UsageError, "the parameter n is 4096 in BASE and 8192 in HEAD", "--set n=8192"),
+        (WORKLOAD, FIXED, UsageError, "buffer 'a' has shape (4096,) in BASE and (8192,) in HEAD", "--anyway"),
+    ],
+)
+def test_versions_that_fail_or_do_other_work(
+    command: Command, tmp_path: Path, base: str, head: str, kind: type[Exception], told: str, step: str
+) -> None:
+    said = run(command, version(tmp_path / "a", 10, base), version(tmp_path / "b", 10, head))
+    assert said.code == kind.exit_code, said  # type: ignore[attr-defined]
+    assert not missing(said.err, told, step), said.err
+    assert not (tmp_path / "advisor-comparison").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("w.py", "--against", "nowhere"), UsageError.exit_code, "git knows no revision 'nowhere'"),
+        (
+            ("helpers.py", "w.py", "--against", "main"),
+            UsageError.exit_code,
+            "--against names a revision of one file",
+        ),
+        (("nothing.py",), FileProblem.exit_code, "nothing.py does not exist"),
+        (("new.py",), UsageError.exit_code, "new.py does not exist in BASE"),
+        (("w.py", "--strategy", "pined"), UsageError.exit_code, "pined"),
+        (("w.py", "--fail-if", "slow"), UsageError.exit_code, "is not a gate"),
+    ],
+)
+def test_wrong_input(
+    command: Command,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    code: int,
+    told: str,
+) -> None:
+    monkeypatch.chdir(repository)
+    (repository / "new.py").write_text(WORKLOAD)
+    said = run(command, *arguments)
+    assert said.code == code, said
+    assert told in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("base.json", "head.json", "--against", "main"), "--against has no effect without --run"),
+        (("base.json", "head.json", "--set", "n=1"), "--set has no effect without --run"),
+        (("w.py",), "compare takes two profiles"),
+    ],
+)
+def test_what_only_a_run_takes(command: Command, arguments: tuple[str, ...], told: str) -> None:
+    said = command("compare", *arguments)
+    assert said.code == UsageError.exit_code
+    assert told in said.err
+
+
+def test_a_script_is_refused(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("import cupy\ncupy.arange(3)\n")
+    said = run(command, "s.py", "s.py")
+    assert said.code == UsageError.exit_code
+    assert "s.py is a script, and --run compares workloads" in said.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing(repository: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """In the middle of a version's processes: no worktree, no folder, no report."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "advisor", "compare", "--run", "w.py", *QUICK],
+        cwd=repository,
+        env=environment(TMPDIR=str(temporary)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    while "checking the workload" not in process.stderr.readline():
+        assert process.poll() is None
+    assert len(git(repository, "worktree", "list").splitlines()) == 2
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED
+    assert "interrupted: nothing was compared" in said
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert list(temporary.iterdir()) == []
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_git_that_is_missing_is_told(
+    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(subprocess, "run", absent)
+    said = run(command, repository / "w.py")
+    assert said.code == UsageError.exit_code
+    assert not missing(said.err, "git is not installed", "advisor compare --run BASE.py HEAD.py")

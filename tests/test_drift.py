@@ -1,0 +1,179 @@
+"""Two runs apart in time: what moved all strategies is told from what moved alone, and where it is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from builders import cpu_profile, measured, profile, script_profile
+from test_comparing import LATER, later
+
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Measured
+from advisor.report.comparison_page import comparison_page
+from advisor.report.pages import render
+from advisor.verdicts.comparing import compare, judge, parse_gates
+from advisor.verdicts.comparing.drift import Drift
+
+DATA = Path(__file__).parent / "data"
+SHARES = {"produce": 0.3, "add": 0.2, "consume": 0.2, "copies": 0.3}
+TIMES = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.030, "managed": 0.035, "registered": 0.022}
+
+
+def run(
+    seed: int,
+    parts: Mapping[str, float] | None = None,
+    strategies: Mapping[str, float] | None = None,
+    restless: float = 0.1,
+    names: tuple[str, ...] = tuple(TIMES),
+) -> tuple[Measured, ...]:
+    """A final of 6 processes, each up to 10 % faster or slower as a whole, and rows with 0.5 % of their own.
+
+    `parts` take so many times as long in every strategy, `strategies` in all their parts.
+    """
+    noise = random.Random(seed)
+    machine = [noise.lognormvariate(0, restless) for _ in range(6)]
+    rows = []
+    for name in names:
+        factor = (strategies or {}).get(name, 1.0)
+        # Stages take the same time under every strategy; the rest of a frame is copies.
+        seconds = {part: share * min(TIMES.values()) for part, share in SHARES.items()}
+        seconds["copies"] += TIMES[name] - min(TIMES.values())
+        seconds = {part: s * factor * (parts or {}).get(part, 1.0) for part, s in seconds.items()}
+        copies = seconds.pop("copies")
+        time = copies + sum(seconds.values())
+        taken = [time * all_of_it * noise.lognormvariate(0, 0.005) for all_of_it in machine]
+        rows.append(
+            measured(
+                name,
+                time,
+                frame_seconds=tuple(taken),
+                frames_per_round=(1,) * len(taken),
+                interval_seconds=(min(taken), max(time, *taken)),
+                stage_seconds=seconds,
+                transfer_seconds=copies,
+            )
+        )
+    return tuple(rows)
+
+
+def drift(base: tuple[Measured, ...], head: tuple[Measured, ...]) -> Drift:
+    found = compare(profile(results=base), later(results=head)).devices[0].drift
+    assert found is not None
+    return found
+
+
+def said(base: tuple[Measured, ...], head: tuple[Measured, ...], form: str = "txt") -> str:
+    page = comparison_page(compare(profile(results=base), later(results=head)))
+    return " ".join(render(page, form).split())
+
+
+SLOW = dict.fromkeys(SHARES, 1.3)
+QUIET = 0.01
+
+
+@pytest.mark.parametrize(
+    ("parts", "cause", "told"),
+    [
+        (SLOW, "machine", "the machine, not one strategy"),
+        ({"produce": 3.0}, "stage", "stage `produce` (+12.0 ms), which every strategy runs"),
+        ({"produce": 1.8, "consume": 1.8}, "host", "the host stages (+8.00 ms), by the CPU or by code"),
+        ({"add": 3.0}, "stage", "stage `add` (+8.00 ms)"),
+        ({"copies": 2.0}, "copies", "the copies (+16.0 ms), by the link or by what is copied"),
+        ({"produce": 1.9, "copies": 1.5}, "unknown", "which the parts of a frame do not tell apart"),
+    ],
+)
+def test_what_moved_together_is_told_with_where_it_is(
+    parts: Mapping[str, float], cause: str, told: str
+) -> None:
+    base, head = run(1, restless=QUIET), run(2, parts, restless=QUIET)
+    found = drift(base, head)
+    assert found.together
+    assert found.cause == cause
+    assert told in said(base, head)
+
+
+def test_the_common_factor_has_its_interval_and_the_page_one_sentence() -> None:
+    base, head = run(1, restless=QUIET), run(2, SLOW, restless=QUIET)
+    found = drift(base, head)
+    assert found.common.low < 1.3 < found.common.high
+    assert found.common.high / found.common.low < 1.1
+    for form in ("txt", "md", "html"):
+        assert "All 5 strategies of the final are slower by" in said(base, head, form)
+
+
+def test_a_strategy_that_moved_alone_is_told_though_no_ratio_by_itself_is_clear() -> None:
+    """Processes differ by tens of percent, but all strategies of one process alike."""
+    base, head = run(1, restless=0.3), run(2, strategies={"pinned": 1.15}, restless=0.3)
+    found = compare(profile(results=base), later(results=head))
+    assert {row.outcome for row in found.rows} == {"cannot tell"}
+    assert set(drift(base, head).alone) == {"pinned"}
+    assert drift(base, head).alone["pinned"].low < 1.15 < drift(base, head).alone["pinned"].high
+    assert not drift(base, head).together
+    assert "`pinned` moved alone: slower by" in said(base, head)
+
+
+def test_a_slower_machine_and_one_strategy_beyond_it_are_both_told() -> None:
+    base, head = run(1, restless=QUIET), run(2, SLOW, {"pinned": 1.2}, restless=QUIET)
+    assert set(drift(base, head).alone) == {"pinned"}
+    told = said(base, head)
+    assert "The other 4 strategies of the final are slower by" in told
+    assert "`pinned` moved alone: slower by" in told
+
+
+@pytest.mark.parametrize("restless", [0.01, 0.1, 0.3])
+def test_of_the_same_code_nothing_is_claimed_to_have_moved_alone(restless: float) -> None:
+    pairs = [(run(seed, restless=restless), run(1000 + seed, restless=restless)) for seed in range(8)]
+    assert sum(bool(drift(*pair).alone) or drift(*pair).together for pair in pairs) <= 1
+
+
+def test_two_real_runs_did_not_drift_and_a_parameter_that_moves_one_strategy_is_seen() -> None:
+    again = compare(load(DATA / "h200-vector_add.json"), load(DATA / "h200-vector_add-again.json"))
+    found = again.devices[0].drift
+    assert found is not None
+    assert (found.together, found.alone) == (False, {})
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        lambda: (profile(), later()),
+        lambda: (cpu_profile(), cpu_profile(created=LATER)),
+        lambda: (
+            profile(results=tuple(measured(s, t, rounds=1) for s, t in TIMES.items())),
+            later(results=tuple(measured(s, 2 * t, rounds=1) for s, t in TIMES.items())),
+        ),
+        lambda: (
+            profile(results=run(1, names=("pageable", "pinned", "zero-copy", "managed"))),
+            later(
+                results=run(
+                    2,
+                    strategies={"pinned": 1.5, "managed": 2.0},
+                    names=("pageable", "pinned", "zero-copy", "managed"),
+                )
+            ),
+        ),
+    ],
+    ids=["two strategies", "predicted", "one process", "no majority"],
+)
+def test_where_nothing_can_be_told_nothing_is(pair: Callable[[], tuple[object, object]]) -> None:
+    base, head = pair()
+    assert [device.drift for device in compare(base, head).devices].count(None) >= 1  # type: ignore[arg-type]
+
+
+def test_scripts_have_no_parts_but_a_common_factor() -> None:
+    names = {"stream_ordered_pool": 1.0, "managed_pool": 1.1}
+    before = script_profile(**names)
+    now = script_profile(default_pool=1.5, **{name: 1.5 * time for name, time in names.items()})
+    found = compare(before, now.model_copy(update={"created": LATER})).devices[0].drift
+    assert found is not None
+    assert (found.together, found.cause) == (True, "unknown")
+
+
+def test_a_gate_is_as_strict_with_a_slower_machine() -> None:
+    """Whose fault it is may be wrong; that the gate's limit is exceeded is not."""
+    found = compare(profile(results=run(1, restless=QUIET)), later(results=run(2, SLOW, restless=QUIET)))
+    (ruling,) = judge(found, parse_gates(["slower=5%"]))
+    assert ruling.status == "failed"

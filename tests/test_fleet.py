@@ -1,0 +1,408 @@
+"""`advisor fleet` without Dask: which device gets which task, what becomes of lost ones, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import measured, profile, vector_add_workload
+
+from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.fleet import fleet, parcels, placements
+from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
+from advisor.fleet.keeping import slug
+from advisor.fleet.parcels import Parcel, gather, unpack
+from advisor.fleet.planning import devices, fits, parse_where, unfit
+from advisor.fleet.records import Answer, Gpu, Machine, Task
+from advisor.fleet.running import Limits, Wanted
+from advisor.measure.progress import Silent
+from advisor.profiles.fleets import Row
+from advisor.profiles.schema import Device, Profile
+from advisor.report import pages
+from advisor.report.fleet_page import fleet_page
+from advisor.version import __version__
+
+SOURCE = b"pass\n"
+SHA256 = Parcel("w.py", {"w.py": SOURCE}).digest
+EVERY = Wanted(each=True)
+ONE_OF_EACH = Wanted()
+QUICK = Limits(task=50, another=3, look=5, no_worker=2)
+
+
+def gpu(uuid: str, name: str = "NVIDIA H200", **other: Any) -> Gpu:
+    return Gpu(**{"uuid": uuid, "name": name, "memory_class": "discrete", "integrated": False, **other})
+
+
+def jetson(name: str = "Orin") -> Gpu:
+    return gpu("", name, memory_class="tegra-io-coherent", integrated=True)
+
+
+def machine(*gpus: Gpu, host: str = "a", **other: Any) -> Machine:
+    told = {"host": host, "advisor": __version__, "python": "3.11.7", "cpu": "CPU", "driver_cuda": 13000}
+    return Machine(**{**told, "cupy": "14.2", "cupy_cuda": 13, "gpus": gpus, **other})
+
+
+def made(task: Task, name: str) -> Profile:
+    """The profile of that task, on a device of that name."""
+    import hashlib
+
+    workload = vector_add_workload(4).model_copy(update={"sha256": hashlib.sha256(SOURCE).hexdigest()})
+    rows = (measured("pageable", 0.02, spread=0), measured("pinned", 0.01, spread=0))
+    device = Device(name=name, kind="cuda" if task.gpu or not task.no_gpu else "cpu", memory_class="discrete")
+    return profile(workload=workload, device=device, results=rows)
+
+
+@dataclass
+class Imitated:
+    """A cluster of machines by address. `ends` says what becomes of a task: an answer, "dies", "hangs"."""
+
+    machines: dict[str, Machine | str]
+    ends: Callable[[str, Task], Answer | str] = lambda _, task: answered(task)
+    seconds: float = 1.0
+    """Of a task; a look takes none."""
+    now: float = 0.0
+    calls: list[tuple[str, Task]] = field(default_factory=list)
+    most: int = 0
+    joins: dict[float, tuple[str, Machine]] = field(default_factory=dict)
+    lost_at: float = float("inf")
+    interrupted_at: float = float("inf")
+    _open: dict[Given, tuple[float, str, str]] = field(default_factory=dict)
+    _number: int = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def workers(self) -> Collection[str]:
+        for when in [when for when in self.joins if when <= self.now]:
+            address, told = self.joins.pop(when)
+            self.machines[address] = told
+        if self.now >= self.lost_at:
+            raise SchedulerLost("the scheduler was lost", next_step="Start it again.")
+        if self.now >= self.interrupted_at:
+            raise KeyboardInterrupt
+        return list(self.machines)
+
+    def give(self, worker: str, call: Call, text: str = "") -> Given:
+        self._number += 1
+        given = Given(self._number, worker)
+        if call == "profile":
+            self.calls.append((worker, Task.model_validate_json(text)))
+        self._open[given] = (self.now + self.seconds * (call == "profile"), call, text)
+        self.most = max(self.most, sum(1 for _, call, _ in self._open.values() if call == "profile"))
+        return given
+
+    def ended(self, seconds: float) -> Sequence[Ended]:
+        self.now += seconds
+        due = [given for given, (when, _, _) in self._open.items() if when <= self.now]
+        found = [self._end(given) for given in due if given in self._open]
+        return [each for each in found if each is not None]
+
+    def _end(self, given: Given) -> Ended | None:
+        _, call, text = self._open[given]
+        told = self.machines.get(given.worker, "gone")
+        if call == "look":
+            del self._open[given]
+            if told == "no package":
+                return Ended(given, reason="ModuleNotFoundError", no_package=True)
+            return Ended(given, told if isinstance(told, str) else told.model_dump_json())
+        what = self.ends(given.worker, Task.model_validate_json(text))
+        if what == "hangs":
+            return None
+        del self._open[given]
+        if what == "dies":
+            del self.machines[given.worker]
+            return None
+        return Ended(given, what if isinstance(what, str) else what.model_dump_json())
+
+    def drop(self, given: Given) -> None:
+        self._open.pop(given, None)
+
+
+def answered(task: Task, name: str = "NVIDIA H200") -> Answer:
+    return Answer(status="profiled", profile=made(task, name).to_json())
+
+
+def request(wanted: Wanted = ONE_OF_EACH, values: tuple[str, ...] = ("",), **options: Any) -> fleet.Request:
+    parcel = Parcel("w.py", {"w.py": SOURCE})
+    return fleet.Request(parcel, None, "vector_add", options, values, wanted, QUICK, "advisor fleet w.py")
+
+
+def run(
+    cluster: Imitated, folder: Path, asked: fleet.Request | None = None, *, resume: bool = False
+) -> fleet.Outcome:
+    def write(one: Profile, where: Path) -> None:
+        one.save(where / "profile.json")
+
+    folder.mkdir(exist_ok=True)
+    return fleet.run(
+        asked or request(),
+        cluster,
+        folder,
+        Silent(),
+        write=write,
+        tell=lambda _: None,
+        resume=resume,
+        clock=cluster.clock,
+    )
+
+
+def statuses(outcome: fleet.Outcome) -> list[str]:
+    return sorted(row.status for row in outcome.rows)
+
+
+def test_one_task_for_each_model_and_with_each_one_for_every_gpu(tmp_path: Path) -> None:
+    """Two workers that see the same two GPUs, and a third GPU of another model."""
+    there = {
+        "tcp://1": machine(gpu("GPU-1"), gpu("GPU-2")),
+        "tcp://2": machine(gpu("GPU-2"), gpu("GPU-1")),
+        "tcp://3": machine(gpu("GPU-3", "NVIDIA L4"), host="b"),
+    }
+    one = Imitated(dict(there))
+    assert sorted(row.device for row in run(one, tmp_path / "one").rows) == ["NVIDIA H200", "NVIDIA L4"]
+    every = Imitated(dict(there))
+    found = run(every, tmp_path / "each", request(EVERY))
+    assert sorted(row.device for row in found.rows) == ["NVIDIA H200", "NVIDIA H200 #2", "NVIDIA L4"]
+    assert sorted(task.gpu or "" for _, task in every.calls) == ["GPU-1", "GPU-2", "GPU-3"]
+    assert len({worker for worker, _ in every.calls}) == 3
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "most"),
+    [
+        ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-1"))}, EVERY, 1),
+        ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"))}, EVERY, 2),
+        ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"))}, Wanted(each=True, alone=True), 1),
+        ({"1": machine(jetson()), "2": machine(jetson("other"))}, EVERY, 1),
+        ({"1": machine(jetson()), "2": machine(jetson(), host="b")}, EVERY, 2),
+        ({"1": machine(), "2": machine()}, EVERY, 1),
+    ],
+)
+def test_one_profile_at_a_time_at_a_gpu_a_board_and_a_host(
+    there: dict[str, Machine | str], wanted: Wanted, most: int, tmp_path: Path
+) -> None:
+    cluster = Imitated(there, ends=lambda worker, task: answered(task, "Orin"))
+    run(cluster, tmp_path, request(wanted, ("n=1", "n=2")))
+    assert cluster.most == most
+
+
+def test_a_lost_task_is_tried_once_more_on_another_worker_with_such_a_device(tmp_path: Path) -> None:
+    there = {"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"), host="b")}
+    cluster = Imitated(there, ends=lambda worker, task: "dies" if worker == "1" else answered(task))
+    assert statuses(run(cluster, tmp_path)) == ["profiled"]
+    assert [worker for worker, _ in cluster.calls] == ["1", "2"]
+
+
+def test_a_worker_that_comes_back_with_the_device_gets_its_task_again(tmp_path: Path) -> None:
+    joins = {2.5: ("3", machine(gpu("GPU-1")))}
+    cluster = Imitated(
+        {"1": machine(gpu("GPU-1"))},
+        ends=lambda worker, task: "dies" if worker == "1" else answered(task),
+        joins=joins,
+    )
+    assert statuses(run(cluster, tmp_path, request(EVERY))) == ["profiled"]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("dies", "the worker was lost; no other worker has this device"),
+        ("hangs", "no answer within 50 s; no other worker has this device"),
+        (
+            Answer(status="lost", reason="SIGSEGV"),
+            "SIGSEGV; no other worker has this device",
+        ),
+        ("{}", "the worker's answer cannot be read: status: Field required"),
+        (Answer(status="profiled", profile="{}"), 'is not a profile: the key "format" is missing'),
+        (Answer(status="failed", reason="stage raised"), "stage raised"),
+    ],
+)
+def test_what_is_lost_for_good_or_wrong_is_a_failed_row(
+    end: Answer | str, reason: str, tmp_path: Path
+) -> None:
+    found = run(Imitated({"1": machine(gpu("GPU-1"))}, ends=lambda *_: end), tmp_path)
+    assert statuses(found) == ["failed"]
+    assert reason in found.rows[0].reason
+
+
+def test_a_profile_of_another_workload_is_refused(tmp_path: Path) -> None:
+    other = profile(device=Device(name="x", kind="cuda", memory_class="discrete"))
+    end = Answer(status="profiled", profile=other.to_json())
+    found = run(Imitated({"1": machine(gpu("GPU-1"))}, ends=lambda *_: end), tmp_path)
+    assert "another workload" in found.rows[0].reason
+    assert not list(tmp_path.rglob("profile.json"))
+
+
+@pytest.mark.parametrize(
+    ("told", "reason", "step"),
+    [
+        (machine(gpu("GPU-1"), advisor="0.0.9"), "advisor 0.0.9 is installed there", f"=={__version__}"),
+        ("no package", "advisor is not installed there", "[fleet]"),
+        (machine(gpu("GPU-1"), cupy=None), "CuPy is not installed there", "[cuda13]"),
+        (machine(gpu("GPU-1"), driver_cuda=12040), "built for CUDA 13, its driver supports 12", "[cuda12]"),
+        ("nonsense", "cannot be read", "same version"),
+    ],
+)
+def test_a_machine_that_cannot_take_part_is_a_row_with_the_next_step(
+    told: Machine | str, reason: str, step: str, tmp_path: Path
+) -> None:
+    found = run(Imitated({"1": told, "2": machine(gpu("GPU-2"), host="b")}), tmp_path)
+    assert statuses(found) == ["profiled", "unfit"]
+    row = next(row for row in found.rows if row.status == "unfit")
+    assert reason in row.reason
+    assert step in row.next_step
+    assert "tcp" not in pages.render(fleet_page(found.record), "html").replace("http", "")
+
+
+@pytest.mark.parametrize("end", ["interrupted_at", "lost_at"])
+def test_what_is_done_is_kept_and_resumed(end: str, tmp_path: Path) -> None:
+    there = {str(i): machine(gpu(f"GPU-{i}"), host=str(i)) for i in range(3)}
+    asked = request(EVERY, ("n=1", "n=2"))
+    stopped = run(Imitated(dict(there), **{end: 1.9}), tmp_path, asked)
+    assert statuses(stopped) == ["not run"] * 3 + ["profiled"] * 3
+    assert isinstance(stopped.stopped, (KeyboardInterrupt, SchedulerLost))
+    again = Imitated(dict(there))
+    assert statuses(run(again, tmp_path, asked, resume=True)) == ["profiled"] * 6
+    assert len(again.calls) == 3
+    assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).rows}) == 6
+
+
+def test_resuming_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no fleet's run"):
+        run(Imitated({}), tmp_path, resume=True)
+    run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
+    with pytest.raises(UsageError, match="other files, options"):
+        run(Imitated({}), tmp_path, request(rounds=4), resume=True)
+    (tmp_path / "fleet.json").write_text("{", encoding="utf-8")
+    with pytest.raises(FileProblem, match="damaged"):
+        run(Imitated({}), tmp_path, resume=True)
+
+
+def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(NothingMeasured, match="has no workers"):
+        run(Imitated({}), tmp_path)
+    where = Wanted(where={"memory_class": "tegra"})
+    with pytest.raises(NothingMeasured, match="no device of the cluster fits --where memory_class=tegra"):
+        run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path, request(where))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tegra", "is not KEY=VALUE"),
+        ("memory=tegra", "'memory' is not known"),
+        ("memory_class=tegre", "did you mean 'tegra'"),
+        ("kind=gpu", "there is no kind 'gpu'"),
+    ],
+)
+def test_a_wrong_where_is_answered(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_where([text])
+
+
+def test_where_takes_parts_of_names() -> None:
+    found = devices(machine(gpu("GPU-1"), jetson(), host="bench-3"))
+    assert [fits(each, parse_where(["name=h200", "host=bench"])) for each in found] == [True, False]
+    assert [fits(each, {"memory_class": "tegra-io-coherent"}) for each in found] == [False, True]
+    assert unfit(machine()) is None
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A workload with a neighbour, a package of its own, and what nobody imports."""
+    (tmp_path / "mine" / "inner").mkdir(parents=True)
+    for name, text in {
+        "w.py": "import numpy\nfrom mine.inner import deep\nfrom . import near\n",
+        "near.py": "import importlib\nfar = importlib.import_module('far')\n",
+        "far.py": "",
+        "unasked.py": "",
+        "mine/__init__.py": "",
+        "mine/inner/__init__.py": "",
+        "mine/inner/deep.py": "",
+        "mine/kernel.cu": "",
+        "mine/.secret": "",
+    }.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path / "w.py"
+
+
+def test_what_is_imported_travels_and_arrives(source: Path, tmp_path: Path) -> None:
+    parcel = gather(source)
+    package = {"mine/__init__.py", "mine/inner/__init__.py", "mine/inner/deep.py", "mine/kernel.cu"}
+    assert set(parcel.files) == {"w.py", "near.py", "far.py"} | package
+    assert parcel.contents.startswith("w.py, mine/ (4 files), near.py, far.py, ")
+    assert "unasked.py" in gather(source, [tmp_path / "unasked.py"]).files
+    unpack(parcel.packed(), tmp_path / "there")
+    assert (tmp_path / "there" / "w.py").read_bytes() == source.read_bytes()
+
+
+def test_links_and_too_much_do_not_travel(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parcels, "MOST", 5)
+    with pytest.raises(UsageError, match="more than 5 files"):
+        gather(source)
+    monkeypatch.undo()
+    monkeypatch.setattr(parcels, "LARGEST", 30)
+    with pytest.raises(UsageError, match="hold more than 30 B"):
+        gather(source)
+    monkeypatch.undo()
+    (source.parent / "mine" / "passwd").symlink_to("/etc/passwd")
+    with pytest.raises(UsageError, match="symbolic link"):
+        gather(source)
+    with pytest.raises(FileProblem, match="does not exist"):
+        gather(source.parent / "other.py")
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
+def test_no_file_is_unpacked_outside_of_its_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="outside"):
+        unpack(Parcel("w.py", {name: b""}).packed(), tmp_path)
+
+
+def test_a_tenth_of_200_workers_dies_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Each with a GPU of its own, of 20 models: a tenth take their task along, others have such a GPU."""
+    there = {f"{i:03}": machine(gpu(f"GPU-{i}", f"M{i % 20}"), host=str(i)) for i in range(200)}
+    dying = {f"{i:03}" for i in range(20)}
+    values = tuple(f"n={i}" for i in range(10))
+    cluster = Imitated(dict(there), ends=lambda worker, task: "dies" if worker in dying else answered(task))
+    found = run(cluster, tmp_path, request(values=values))
+    assert statuses(found) == ["profiled"] * 200
+    assert len(cluster.machines) == 180
+
+
+def row(device: str, strategy: str = "pinned", **other: Any) -> Row:
+    one, two = ("pageable", "pinned") if strategy == "pinned" else ("pinned", "pageable")
+    costs = {two: 1.0, one: 2.0}
+    told = {
+        "task": device,
+        "device": device,
+        "status": "profiled",
+        "strategy": strategy,
+        "verdict": "fastest",
+    }
+    return Row.model_validate({**told, "basis": "measured", "costs": costs, "folder": slug(device), **other})
+
+
+def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
+    rows = (row("A"), row("B"), row("C", "pageable"), row("D", status="failed", reason="it died", costs={}))
+    record = request().record().model_copy(update={"rows": rows})
+    text = pages.render(fleet_page(record), "txt")
+    assert "`pinned` on A and B; `pageable` on C" in text
+    assert "One strategy for all: pinned, at most 2.00× the best time" in text
+    assert "it died" in text
+    same = request().record().model_copy(update={"rows": rows[:2]})
+    assert "`pinned` on both devices" in pages.render(fleet_page(same), "txt")
+
+
+def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs" / "fleet.md"
+    reader = next(b for b in page.read_text("utf-8").split("```python\n") if b.startswith("# placements.py"))
+    scope: dict[str, Any] = {}
+    exec(reader.partition("```")[0], scope)
+    guess = {"device": "NVIDIA L4", "strategy": "zero-copy", "verdict": "near"}
+    rows = (row('Odd "name" \\ é'), row("CPU", strategy=None, costs={}, predicted=(guess,)))
+    placements.write(tmp_path / "p.toml", "vector_add", rows)
+    assert scope["strategy"](str(tmp_path / "p.toml"), 'Odd "name" \\ é') == "pinned"
+    assert scope["strategy"](str(tmp_path / "p.toml"), "NVIDIA L4") == "zero-copy"
+    assert scope["strategy"](str(tmp_path / "p.toml"), "unknown") == "pageable"

@@ -1,0 +1,311 @@
+"""`advisor fleet` with a real scheduler and workers, as processes of this machine (see fleet_workers.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from builders import cpu_profile
+from running import Command, environment
+
+pytest.importorskip("distributed", reason="the extra fleet is not installed")
+
+from advisor.fleet import dask_cluster, fleet
+from advisor.fleet.cluster import SchedulerLost
+from advisor.fleet.dask_cluster import Tls, connected, local
+from advisor.fleet.parcels import gather
+from advisor.fleet.records import Answer
+from advisor.fleet.running import Limits, Wanted
+from advisor.measure.progress import Silent
+from advisor.profiles.fleets import Row
+from advisor.profiles.schema import Profile
+
+WORKERS = Path(__file__).parent / "fleet_workers.py"
+SOURCE = """\
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+from mine import LEVEL
+
+
+@workload
+def tiny(n: int = 256) -> Workload:
+    def fill(a: Out) -> None:
+        a.fill(LEVEL)
+
+    def add(xp, a: In, b: Out) -> None:
+        xp.add(a, 1, out=b)
+
+    def use(b: In) -> None:
+        b.max()
+
+    buffers = {"a": Buffer((n,), np.float32), "b": Buffer((n,), np.float32)}
+    return Workload(buffers, frame=[host(fill), device(add), host(use)])
+"""
+QUICK = {"max_seconds": 20.0, "rounds": 1, "strategies": ["pageable"], "targets": ["h200"]}
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def until(there: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
+
+
+@contextmanager
+def program(*arguments: str | Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python program that ends, with all it started, at the end of the block."""
+    command = [sys.executable, *map(str, arguments)]
+    process = subprocess.Popen(
+        command, env=environment(**variables), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        for each in (*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)):
+            each.kill()
+        process.wait()
+
+
+SCHEDULER = """\
+import asyncio, sys
+from distributed import Scheduler
+async def main():
+    options = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    async with Scheduler(port=int(sys.argv[1]), **options) as it:
+        await it.finished()
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    port = free_port()
+    with program("-c", SCHEDULER, str(port)) as process:
+        listening = lambda: any(c.laddr.port == port for c in psutil.Process(process.pid).net_connections())  # noqa: E731
+        until(listening)
+        yield f"tcp://127.0.0.1:{port}", process
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workload")
+    (folder / "mine").mkdir()
+    (folder / "mine" / "__init__.py").write_text("LEVEL = 3\n")
+    (folder / "tiny.py").write_text(SOURCE)
+    return folder / "tiny.py"
+
+
+@contextmanager
+def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[None]:
+    """Workers of these hosts and kinds, which answer with a profile of that file."""
+    import hashlib
+
+    made = cpu_profile()
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    made = made.model_copy(update={"workload": made.workload.model_copy(update={"sha256": sha256})})
+    answer = folder / "answer.json"
+    answer.write_text(Answer(status="profiled", profile=made.to_json()).model_dump_json())
+    variables = {"ADVISOR_TEST_ANSWER": str(answer), "ADVISOR_TEST_BEGUN": str(folder)}
+    with program(WORKERS, address, *hosts, **variables):
+        yield
+
+
+def run(address: str, file: Path, out: Path, limits: Limits, *, resume: bool = False) -> fleet.Outcome:
+    request = fleet.Request(gather(file), None, "tiny", QUICK, ("",), Wanted(), limits)
+    out.mkdir(exist_ok=True)
+    with connected(address, None, Tls()) as cluster:
+        return fleet.run(request, cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume)
+
+
+def save(made: Profile, folder: Path) -> None:
+    made.save(folder / "profile.json")
+
+
+@pytest.fixture(scope="module")
+def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[fleet.Outcome, Path]:
+    """Sixteen workers on fifteen hosts: one dies with its task and has a twin, one dies without one; ..."""
+    folder = tmp_path_factory.mktemp("sixteen")
+    plain = [f"h{i}:plain" for i in range(8)]
+    odd = [
+        "twin:dies",
+        "twin:plain",
+        "alone:dies",
+        "old:old",
+        "bare:bare",
+        "slow:slow",
+        "h8:plain",
+        "real:real",
+    ]
+    with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
+        with connected(address, None, Tls()) as cluster:
+            until(lambda: len(cluster.workers()) == 16)
+        limits = Limits(task=60, another=2)
+        return run(address, workload, folder / "out", limits), folder / "out"
+
+
+def by_status(outcome: fleet.Outcome) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in outcome.rows:
+        found.setdefault(row.status, []).append(row)
+    return found
+
+
+def test_sixteen_workers_of_which_some_die_hang_or_do_not_fit(sixteen: tuple[fleet.Outcome, Path]) -> None:
+    rows = by_status(sixteen[0])
+    assert {status: len(found) for status, found in rows.items()} == {"profiled": 12, "failed": 1, "unfit": 2}
+    reasons = sorted(row.reason for row in (*rows["failed"], *rows["unfit"]))
+    assert [r for r in reasons if "advisor 0.0.9 is installed there" in r]
+    assert [r for r in reasons if "advisor is not installed there" in r]
+    assert [r for r in reasons if r.startswith("the worker was lost; no other worker")]
+
+
+def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[fleet.Outcome, Path]) -> None:
+    """By the one worker that made a profile itself."""
+    profiles = [json.loads(file.read_text()) for file in sixteen[1].glob("*/profile.json")]
+    assert len(profiles) == 12
+    real = [made for made in profiles if made["workload"]["name"] == "tiny"]
+    assert [made["workload"]["parameters"] for made in real] == [{"n": 256}]
+    assert real[0]["predictions"]
+
+
+def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) -> None:
+    limits = Limits(task=1, slack=0, another=2)
+    with scheduler() as (address, _), workers(address, workload, tmp_path, "a:hangs", "a:plain", "b:hangs"):
+        with connected(address, None, Tls()) as cluster:
+            until(lambda: len(cluster.workers()) == 3)
+        found = run(address, workload, tmp_path / "out", limits)
+    assert sorted(row.status for row in found.rows) == ["failed", "profiled"]
+    assert {row.reason for row in found.rows} == {"", "no answer within 1 s; no other worker has this device"}
+
+
+def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, tmp_path: Path) -> None:
+    limits = Limits(task=60, another=2)
+    hosts = ("a:plain", "b:plain", "c:hangs")
+    out = tmp_path / "out"
+
+    def kill_once_two_are_done(process: subprocess.Popen[bytes]) -> None:
+        until(lambda: len(list(out.glob("*/row.json"))) == 2)
+        until((tmp_path / "c-hangs").exists)
+        os.killpg(process.pid, signal.SIGKILL)
+
+    with scheduler() as (address, process), workers(address, workload, tmp_path, *hosts):
+        import threading
+
+        killer = threading.Thread(target=kill_once_two_are_done, args=(process,))
+        killer.start()
+        stopped = run(address, workload, out, limits)
+        killer.join()
+    assert isinstance(stopped.stopped, SchedulerLost)
+    assert {s: len(r) for s, r in by_status(stopped).items()} == {"profiled": 2, "not run": 1}
+    with scheduler() as (address, _), workers(address, workload, tmp_path, "c:plain", "a:dies"):
+        again = run(address, workload, out, limits, resume=True)
+    assert [row.status for row in again.rows] == ["profiled"] * 3
+
+
+def test_local_workers_listen_to_this_machine_only() -> None:
+    with local(1, Tls()) as cluster:
+        until(lambda: len(cluster.workers()) == 1)
+        ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        open_ports = [c for p in ours for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
+        assert open_ports
+        assert {c.laddr.ip for c in open_ports} == {"127.0.0.1"}
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_path: Path) -> None:
+    """To the command and its workers, as a terminal sends it."""
+    out = tmp_path / "out"
+    options = (
+        "--local",
+        "1",
+        "--sweep",
+        "n=1,2,3",
+        "--max-seconds",
+        "20",
+        "--strategy",
+        "pageable",
+        "--rounds",
+        "1",
+    )
+    command = [sys.executable, "-m", "advisor", "fleet", str(workload), *options, "--out", str(out)]
+    log = tmp_path / "log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            command, env=environment(), stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        until(lambda: list(out.glob("*/n=1/row.json")) or process.poll() is not None, 120)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 130
+    text = log.read_text()
+    assert "Traceback" not in text
+    assert "go on with --resume" in text
+    assert [r["status"] for r in map(read_row, out.glob("*/*/row.json"))] == ["profiled"]
+
+
+def read_row(path: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 2, "no cluster was given"),
+        (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
+        (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
+        (("--scheduler", "nonsense://x"), 4, "cannot be reached"),
+        (("--scheduler", "tls://127.0.0.1:1"), 4, "cannot be reached"),
+        (("--scheduler-file", "damaged.json"), 5, "damaged.json is not a scheduler's file"),
+        (("--scheduler-file", "nowhere.json"), 5, "nowhere.json does not exist"),
+        (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),
+        (("--local", "1", "--where", "memory=tegra"), 2, "is not known"),
+        (("--local", "1", "--out", "-"), 2, "cannot print to stdout"),
+        (("--local", "1", "--set", "n=1", "--sweep", "n=1,2"), 2, "contradict each other"),
+        (("--local", "1", "--target", "mine.toml"), 2, "only devices of the catalogue"),
+        (("--local", "1", "--send", "nowhere"), 5, "nowhere does not exist"),
+        (("--local", "1", "--resume"), 2, "holds no fleet's run"),
+    ],
+)
+def test_wrong_input_is_answered_before_anything_runs(
+    options: tuple[str, ...],
+    code: int,
+    message: str,
+    workload: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged.json").write_text("[]")
+    monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
+    said = Command(monkeypatch, capsys)("fleet", workload, *options)
+    assert message in said.err
+    assert said.code == code
+    assert "next:" in said.err
+
+
+def test_without_dask_the_extra_is_named(
+    workload: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "advisor.fleet.dask_cluster", raising=False)
+    monkeypatch.delattr("advisor.fleet.dask_cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = Command(monkeypatch, capsys)("fleet", workload, "--local", "1")
+    assert said.code == 4
+    assert "pip install 'gpu-memory-advisor[fleet]'" in said.err

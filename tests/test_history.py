@@ -1,0 +1,297 @@
+"""`advisor history`: profiles of many commits in order, steps found where they are, and whose they may be."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import cpu_profile, footprint, gpu_state, measured, profile, recommendation, script_profile
+from running import Command
+
+from advisor.errors import FileProblem, NothingMeasured
+from advisor.measure.commits import commit_of
+from advisor.profiles import histories
+from advisor.profiles.histories import Entry, History
+from advisor.profiles.redaction import anonymous
+from advisor.profiles.schema import Commit, Profile
+from advisor.report.history_page import MOST_POINTS, MOST_ROWS, history_page
+from advisor.report.pages import render
+from advisor.verdicts.histories import courses
+from advisor.verdicts.steps import steps
+
+pytest.importorskip("ruptures", reason="the extra `history` is not installed")
+GOLDEN = Path(__file__).parent / "golden"
+TIMES = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.030}
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def commit(number: int, changed: bool = False) -> Commit:
+    revision = f"{random.Random(number).getrandbits(160):040x}"
+    return Commit(revision=revision, committed=(START + timedelta(days=number)).isoformat(), changed=changed)
+
+
+def series(
+    count: int,
+    planted: Mapping[int, Mapping[str, float]] | None = None,
+    make: Callable[..., Profile] = profile,
+    **fields: Any,
+) -> list[Profile]:
+    """So many commits of 1 % noise; from each number on, strategies take so many times as long."""
+    noise, made = random.Random(1), []
+    for i in range(count):
+        seconds = {name: time * noise.lognormvariate(0, 0.01) for name, time in TIMES.items()}
+        for at, factors in (planted or {}).items():
+            seconds |= {name: seconds[name] * factor for name, factor in factors.items() if i >= at}
+        rows = tuple(measured(name, time) for name, time in seconds.items())
+        parts: dict[str, Any] = {"results": rows, "commit": commit(i), "recommendation": recommendation()}
+        made.append(make(**{**parts, **fields}))
+    return made
+
+
+def history(made: list[Profile]) -> History:
+    return History(tuple(Entry(f"{i}.json", each, START + timedelta(days=i)) for i, each in enumerate(made)))
+
+
+def on_driver(made: Profile, driver: str) -> Profile:
+    state = gpu_state("under-load", driver=driver)
+    return made.model_copy(
+        update={"environment": made.environment.model_copy(update={"gpu_readings": (state,)})}
+    )
+
+
+def shown(found: History, form: str = "txt") -> str:
+    return render(history_page(found, courses(found)), form)
+
+
+def test_steps_are_found_where_they_are_and_as_large_as_they_are() -> None:
+    noise = random.Random(2)
+    times = [1e-3 * (1.07 if 20 <= i < 45 else 1) * noise.lognormvariate(0, 0.01) for i in range(60)]
+    up, down = steps(times)
+    assert (up.at, down.at) == (20, 45)
+    assert up.first <= 20 <= up.last
+    assert up.ratio.low < 1.07 < up.ratio.high
+    assert down.ratio.low < 1 / 1.07 < down.ratio.high
+    assert up.ratio.high / up.ratio.low < 1.03
+
+
+@pytest.mark.parametrize("outliers", [0.0, 0.05])
+def test_noise_is_seldom_taken_for_a_step(outliers: float) -> None:
+    noise, claimed = random.Random(3), 0
+    for _ in range(100):
+        times = [noise.lognormvariate(0, 0.02) * (1.3 if noise.random() < outliers else 1) for _ in range(40)]
+        claimed += bool(steps(times))
+    assert claimed <= 8
+
+
+@pytest.mark.parametrize("times", [[1.0] * 50, [1.0] * 5 + [9.0], [1.0, 2.0, 1.0, 2.0]])
+def test_there_is_no_step_in_what_does_not_vary_nor_in_one_last_time(times: list[float]) -> None:
+    assert steps(times) == ()
+
+
+def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> None:
+    all_of_them = dict.fromkeys(TIMES, 1.10)
+    (course,) = courses(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
+    first, second = course.changes
+    assert (first.at, set(first.steps)) == (12, {"pinned"})
+    assert (second.at, set(second.steps)) == (25, set(TIMES))
+    told = shown(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
+    assert "2 steps in 40 profiles; the last: `pinned` (and 2 other" in told
+    assert commit(25).revision[:7] in told.split("\n\n")[1]
+
+
+@pytest.mark.parametrize("form", ["txt", "md", "html"])
+def test_a_step_with_another_driver_is_not_laid_on_the_code(form: str) -> None:
+    made = series(40, {25: dict.fromkeys(TIMES, 1.10)})
+    made = [on_driver(each, "570.1" if i < 25 else "580.2") for i, each in enumerate(made)]
+    told = " ".join(shown(history(made), form).split())
+    assert "where driver changed too" in told
+    assert "driver (570.1 to 580.2)" in told
+    assert "where driver" not in shown(history([on_driver(each, "570.1") for each in made]), form)
+
+
+def test_a_step_within_one_commit_is_not_the_codes() -> None:
+    made = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1))
+    (course,) = courses(history(made))
+    assert [change.same_code for change in course.changes] == [True]
+    assert "not by the code" in shown(history(made))
+    changed = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1, changed=True))
+    assert not courses(history(changed))[0].changes[0].same_code
+
+
+def test_machines_and_parameters_have_lines_of_their_own() -> None:
+    """One in two ran on a machine that takes twice the time: no step, and no noise of 50 % either."""
+    made = series(40, {25: {"pinned": 1.10}})
+    slow = [row.model_copy(update={"cpu_model": "Slow CPU"}) for row in (m.environment for m in made)]
+    twice = series(40, {0: dict.fromkeys(TIMES, 2.0)})
+    mixed = [
+        each if i % 2 else twice[i].model_copy(update={"environment": slow[i]}) for i, each in enumerate(made)
+    ]
+    found = courses(history(mixed))
+    assert [len(course.entries) for course in found] == [20, 20]
+    assert {len(course.changes) for course in found} == {0, 1}
+    told = " ".join(shown(history(mixed), "details").split())
+    assert "Test discrete (Slow CPU, 2 cores)" in told
+
+
+def test_predicted_times_are_never_on_a_line_with_measured_ones() -> None:
+    both = [*series(8), *series(8, make=cpu_profile)]
+    found = courses(history(both))
+    assert [course.track.basis for course in found] == ["measured", *["predicted"] * 3, "cpu"]
+    assert {len(course.entries) for course in found} == {8}
+    assert "Predicted: No step in 8 profiles" in shown(history(both), "details")
+
+
+def test_memory_and_recommendation_are_told_where_they_change() -> None:
+    made = series(8)
+    grown = measured("pinned", 0.02, footprint=footprint(pinned=1 << 30))
+    made[5] = made[5].model_copy(
+        update={"results": (made[5].results[0], grown), "recommendation": recommendation("pageable")}
+    )
+    told = shown(history(made), "details")
+    name = commit(5).revision[:7]
+    assert f"{name}: `pinned`: 384 MiB to 1.00 GiB" in told
+    assert f"{name}: `pinned` to `pageable`" in told
+
+
+def test_without_the_library_the_page_is_there_and_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("advisor.verdicts.histories", "advisor.report.history_page"):
+        monkeypatch.setattr(f"{module}.can_look", lambda: False)
+    told = shown(history(series(40, {25: {"pinned": 1.5}})))
+    assert "40 profiles: steps were not looked for" in told
+    assert "pip install 'gpu-memory-advisor[history]'" in told
+    assert commit(0).revision[:7] in told
+
+
+def test_a_long_history_is_drawn_in_groups_and_its_table_keeps_the_changes() -> None:
+    found = history(series(500, {250: {"pinned": 1.2}}))
+    page = shown(found, "html")
+    assert page.count('<th scope="row"><code>') <= MOST_ROWS + 10
+    assert commit(250).revision[:7] in page
+    assert f"{MOST_ROWS} of 500 profiles" in page
+    assert "median of 5 neighbouring profiles" in page
+    assert len(page) < 600_000
+    assert MOST_POINTS * 5 >= 500
+
+
+@pytest.mark.parametrize("form", ["html", "md", "txt"])
+def test_the_history_looks_as_accepted(form: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"history.{form}"
+    made = series(12, {7: {"pinned": 1.25}})
+    made = [on_driver(each, "570.1" if i < 7 else "580.2") for i, each in enumerate(made)]
+    now = re.sub(r"<(style|script)>.*?</\1>", "", shown(history(made), form), flags=re.DOTALL)
+    now = re.sub(r"sha256-[^']+", "…", now)
+    if request.config.getoption("--accept"):
+        path.write_text(now, encoding="utf-8")
+    assert now == path.read_text(encoding="utf-8"), (
+        "accept with: python -m pytest tests/test_history.py --accept"
+    )
+
+
+def save(made: Profile, name: str) -> None:
+    Path(name).mkdir(parents=True)
+    made.save(Path(name) / "profile.json")
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Command(monkeypatch, capsys)
+
+
+def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: Command) -> None:
+    """Whatever the folders are called; what is damaged, of another kind or without a time is told."""
+    for i, made in enumerate(series(8, {4: {"pinned": 1.3}})):
+        save(made, f"all/{(i * 5) % 8}/deep")
+    save(script_profile(), "all/script")
+    save(profile(created="yesterday"), "all/timeless")
+    for name, text in (("torn", "{"), ("foreign", '{"name": "package"}')):
+        Path("all", name).mkdir()
+        Path("all", name, "profile.json").write_text(text, encoding="utf-8")
+    said = command("history", "all")
+    assert said.code == 0, said
+    assert sorted(path.name for path in Path("advisor-history").iterdir()) == ["history.html", "history.md"]
+    assert f"at `{commit(4).revision[:7]}`" in " ".join(said.out.split())
+    text = Path("advisor-history/history.md").read_text(encoding="utf-8")
+    for name in ("torn", "foreign"):
+        assert f"{name}/profile.json" in text
+    assert {each.file.split("/")[0] for each in gathered("all").left_out} == {
+        *("torn", "foreign", "script", "timeless")
+    }
+    assert command("history", "all", "--out", "-", "--format", "md").out == text
+
+
+def gathered(folder: str) -> History:
+    return histories.gather(Path(folder), lambda made: made)
+
+
+@pytest.mark.parametrize(
+    ("folder", "code", "message"),
+    [
+        ("missing", FileProblem.exit_code, "missing does not exist"),
+        ("file", FileProblem.exit_code, "file is not a directory"),
+        ("empty", FileProblem.exit_code, "there is no profile.json below empty"),
+        ("torn", FileProblem.exit_code, "no profile.json below torn can be used. profile.json: is damaged"),
+        ("script", NothingMeasured.exit_code, "is a profile of a script"),
+        ("failed", NothingMeasured.exit_code, "no profile below failed has a strategy"),
+    ],
+)
+def test_wrong_input(command: Command, folder: str, code: int, message: str) -> None:
+    Path("file").touch()
+    for name in ("empty", "torn"):
+        Path(name).mkdir()
+    Path("torn/profile.json").write_text("{", encoding="utf-8")
+    save(script_profile(), "script")
+    save(profile(results=()), "failed")
+    said = command("history", folder)
+    assert (said.code, said.out) == (code, ""), said
+    assert message in said.error[0]
+    assert said.error[1].startswith("  next: ")
+    assert not Path("advisor-history").exists()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    told = ["-c", "user.name=A. Developer", "-c", "user.email=a@b.invalid", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *told, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: Path) -> None:
+    file = tmp_path / "w [1].py"
+    file.write_text("1\n", encoding="utf-8")
+    assert commit_of(file) is None
+    git(tmp_path, "init", "-q", "-b", "secret-branch")
+    assert commit_of(file) is None, "not one of its files"
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    found = commit_of(file)
+    assert found is not None
+    assert (found.revision, found.changed) == (git(tmp_path, "rev-parse", "HEAD"), False)
+    assert datetime.fromisoformat(found.committed).timestamp() == int(
+        git(tmp_path, "log", "-1", "--format=%ct")
+    )
+    file.write_text("2\n", encoding="utf-8")
+    assert commit_of(file) == found.model_copy(update={"changed": True})
+    kept = anonymous(profile(commit=found), include_host=False)
+    assert kept.commit == found, "a hash is no secret"
+    assert Profile.model_validate_json(kept.to_json()) == kept
+    assert not {"Developer", "secret-branch"} & set(re.findall(r"[\w-]+", kept.to_json()))
+
+
+@pytest.mark.parametrize("problem", [OSError("no git"), subprocess.TimeoutExpired("git", 5)])
+def test_without_git_there_is_no_commit_and_no_error(problem: Exception) -> None:
+    def ask(_: object) -> str:
+        raise problem
+
+    assert commit_of(Path("w.py"), ask) is None
+    assert commit_of(Path("w.py"), lambda _: "w.py nonsense") is None

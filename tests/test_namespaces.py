@@ -1,0 +1,148 @@
+"""Versions of one's code in one process: their modules, paths and folders never meet."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from advisor.measure.jobs import Tree
+from advisor.measure.namespaces import Namespace, compiled, is_library, same_folder
+from advisor.workloads.loading import prepare
+
+WORKLOAD = """\
+import numpy as np
+from advisor import Buffer, Out, Workload, host, workload
+from helpers import WORD
+
+@workload
+def told() -> Workload:
+    import late
+    def write(a: Out) -> None:
+        from very_late import NUMBER
+        a.fill(NUMBER)
+    write.__name__ = WORD + late.WORD
+    return Workload({"a": Buffer(1, np.float32)}, frame=[host(write)])
+"""
+
+
+def version(folder: Path, word: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "helpers.py").write_text(f"WORD = {word!r}\n")
+    (folder / "late.py").write_text("from helpers import WORD\n")
+    (folder / "very_late.py").write_text(f"NUMBER = {len(word)}\n")
+    (folder / "w.py").write_text(WORKLOAD)
+    return folder / "w.py"
+
+
+def stage_name(space: Namespace, file: Path) -> str:
+    with space.entered():
+        return prepare(file, None, {})().record.stages[0].name
+
+
+def test_two_versions_of_a_neighbour_do_not_meet(tmp_path: Path) -> None:
+    files = [version(tmp_path / word, word) for word in ("old", "newer")]
+    spaces = [Namespace(), Namespace()]
+    before, path = set(sys.modules), list(sys.path)
+    for _ in range(2):
+        assert [stage_name(*each) for each in zip(spaces, files, strict=True)] == ["oldold", "newernewer"]
+    assert {"helpers", "late"} <= spaces[0].modules.keys() & spaces[1].modules.keys()
+    assert spaces[0].modules["helpers"] is not spaces[1].modules["helpers"]
+    assert not {"helpers", "late"} & set(sys.modules)
+    assert {name for name in set(sys.modules) - before if name.startswith("advisor_workload")} == set()
+    assert sys.path == path
+
+
+def test_what_a_stage_imports_when_it_runs_is_its_version_s(tmp_path: Path) -> None:
+    """Also after the other version imported its own."""
+    spaces = {word: Namespace() for word in ("old", "newer")}
+    made = {}
+    for word, space in spaces.items():
+        with space.entered():
+            made[word] = prepare(version(tmp_path / word, word), None, {})()
+    for word in ("newer", "old", "newer"):
+        with spaces[word].entered():
+            array = [0.0]
+
+            class Cell:
+                def fill(self, value: float, into: list[float] = array) -> None:
+                    into[0] = value
+
+            made[word].bound.frame[0].stage.function(a=Cell())
+            assert array == [len(word)]
+
+
+def test_libraries_are_shared(tmp_path: Path) -> None:
+    space = Namespace()
+    with space.entered():
+        import colorsys
+    assert "colorsys" in sys.modules
+    assert colorsys.__name__ not in space.modules
+    assert is_library(Path("/opt/ros/lib/python3.10/dist-packages/rclpy/node.py"))
+    assert not is_library(tmp_path / "helpers.py")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """A user's checkout with a package on PYTHONPATH, and a worktree of an earlier version of it."""
+    for place, word in (("user", "head"), ("base", "base")):
+        for name in ("package", "package/inner", "spread/part"):
+            (tmp_path / place / "src" / name).mkdir(parents=True)
+        for file in ("package/__init__", "package/inner/__init__", "package/deep", "spread/part/there"):
+            (tmp_path / place / "src" / f"{file}.py").write_text(f"WORD = {word!r}\n")
+        (tmp_path / place / "app").mkdir()
+    for new in ("package/new.py", "all_new.py"):
+        (tmp_path / "user" / "src" / new).write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path / "user" / "src"))
+    monkeypatch.chdir(tmp_path / "user" / "app")
+    folder = same_folder(tmp_path / "user", tmp_path / "base")
+    return Tree(user=str(tmp_path / "user"), checkout=str(tmp_path / "base"), folder=str(folder))
+
+
+NAMES = ("package", "package.inner", "package.deep", "spread.part.there")
+
+
+def test_what_the_user_has_installed_from_the_checkout_comes_from_the_worktree(tree: Tree) -> None:
+    base, head = Namespace(tree), Namespace()
+    for _ in range(2):
+        for space, word in ((head, "head"), (base, "base")):
+            with space.entered():
+                assert {importlib.import_module(name).WORD for name in NAMES} == {word}
+    assert not any(name in sys.modules for name in NAMES)
+
+
+def test_what_is_new_in_head_is_not_found_in_base(tree: Tree) -> None:
+    told = {"all_new": r"a clean checkout does not contain src/all_new\.py", "package.new": "No module named"}
+    for name, message in told.items():
+        with Namespace(tree).entered(), pytest.raises(ModuleNotFoundError, match=message):
+            importlib.import_module(name)
+        with Namespace().entered():
+            importlib.import_module(name)
+
+
+def test_the_working_directory_is_the_worktree_s(tree: Tree, tmp_path: Path) -> None:
+    with Namespace(tree).entered():
+        assert Path.cwd() == tmp_path / "base" / "app"
+    assert Path.cwd() == tmp_path / "user" / "app"
+
+
+def test_compiled_extensions_of_the_user_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = type(sys)("fast_blend")
+    module.__file__ = str(tmp_path / f"fast_blend{importlib.machinery.EXTENSION_SUFFIXES[0]}")
+    monkeypatch.setitem(sys.modules, "fast_blend", module)
+    assert compiled() == ("fast_blend",)
+
+
+def test_lazy_modules_are_not_asked_for_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries have such in sys.modules; asking one imports, while the others are gone through."""
+
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"asked for {name}")
+
+    monkeypatch.setitem(sys.modules, "lazy_library", Lazy("lazy_library"))
+    assert compiled() == ()

@@ -1,0 +1,216 @@
+"""A file at an earlier revision, with real git repositories."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from advisor.errors import FileProblem, UsageError
+from advisor.measure import revisions
+from advisor.measure.revisions import Repository, base_of, checkout, dirty, repository
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
+    ended = subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return ended.stdout.strip()
+
+
+def commit(folder: Path, text: str, message: str = "a change") -> str:
+    (folder / "app").mkdir(exist_ok=True)
+    (folder / "app" / "w.py").write_text(text)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A clone whose branch `feature` is a commit ahead of main, which has another one since."""
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    git(origin, "init", "-q", "-b", "main")
+    commit(origin, "one", "first")
+    commit(origin, "two", "second")
+    git(tmp_path, "clone", "-q", str(origin), "work")
+    git(tmp_path / "work", "checkout", "-q", "-b", "feature")
+    commit(tmp_path / "work", "three", "third")
+    commit(origin, "other", "meanwhile")
+    git(tmp_path / "work", "fetch", "-q")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def found(work: Path) -> Repository:
+    return repository(work / "app" / "w.py")
+
+
+def text_of(found: Repository, against: str | None = None) -> str:
+    with checkout(found, base_of(found, against)) as folder:
+        return (folder / found.file).read_text()
+
+
+def test_the_merge_base_with_the_default_branch_is_base(found: Repository) -> None:
+    assert text_of(found) == "two"
+    assert base_of(found, None).told.startswith("merge base with origin/HEAD, ")
+
+
+@pytest.mark.parametrize(
+    ("against", "text"), [("HEAD", "three"), ("HEAD~2", "one"), ("main", "two"), ("origin/main", "other")]
+)
+def test_any_revision_can_be_base(found: Repository, against: str, text: str) -> None:
+    assert text_of(found, against) == text
+
+
+def test_the_users_checkout_is_left_alone(found: Repository, work: Path, tmp_path: Path) -> None:
+    """Also by hooks and by what a git hook's environment says."""
+    hook = work / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    (work / "app" / "w.py").write_text("uncommitted")
+    before = git(work, "status", "--porcelain"), git(work, "rev-parse", "HEAD")
+    with checkout(found, base_of(found, None)) as folder:
+        assert not folder.is_relative_to(work)
+        assert (git(work, "status", "--porcelain"), git(work, "rev-parse", "HEAD")) == before
+    assert (work / "app" / "w.py").read_text() == "uncommitted"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("ends", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_the_worktree_is_gone_however_it_ends(
+    found: Repository, work: Path, ends: type[BaseException]
+) -> None:
+    folders = []
+
+    def fail() -> None:
+        with checkout(found, base_of(found, None)) as folder:
+            folders.append(folder)
+            raise ends
+
+    with pytest.raises(ends):
+        fail()
+    assert not folders[0].parent.exists()
+    assert len(git(work, "worktree", "list").splitlines()) == 1
+
+
+def test_an_index_of_a_hook_is_not_used(found: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    assert text_of(found) == "two"
+
+
+@pytest.mark.parametrize(
+    ("against", "told", "step"),
+    [
+        ("nowhere", "git knows no revision 'nowhere'", "git branch -a"),
+        ("--force", "git knows no revision '--force'", "git branch -a"),
+        ("HEAD:app/w.py", "git knows no revision", "git tag"),
+    ],
+)
+def test_a_revision_that_does_not_exist(found: Repository, against: str, told: str, step: str) -> None:
+    with pytest.raises(UsageError, match=told) as raised:
+        base_of(found, against)
+    assert step in raised.value.next_step
+
+
+@pytest.mark.parametrize("against", [None, "HEAD~2", "v1"])
+@pytest.mark.parametrize("branches", ["--single-branch", "--no-single-branch"])
+def test_a_shallow_clone_is_told_what_to_fetch(
+    work: Path, tmp_path: Path, against: str | None, branches: str
+) -> None:
+    """With the default branch at hand, and as actions/checkout leaves it: with nothing but the commit."""
+    git(tmp_path, "clone", "-q", "--depth=1", branches, f"file://{work}", "shallow")
+    shallow = tmp_path / "shallow"
+    git(shallow, "remote", "set-head", "origin", "--delete")
+    if branches == "--single-branch":
+        git(shallow, "checkout", "-q", "--detach")
+        git(shallow, "branch", "-D", "feature")
+    found = repository(shallow / "app" / "w.py")
+    with pytest.raises(UsageError) as raised:
+        base_of(found, against)
+    assert "fetch-depth: 0" in raised.value.next_step
+
+
+def test_histories_without_a_common_commit(found: Repository, work: Path) -> None:
+    git(work, "checkout", "-q", "--orphan", "apart")
+    commit(work, "apart")
+    with pytest.raises(UsageError, match="no common commit"):
+        base_of(found, None)
+
+
+def test_nothing_to_compare(found: Repository, work: Path) -> None:
+    """But for changes that are not committed, and where the revision is named."""
+    git(work, "checkout", "-q", "main")
+    with pytest.raises(UsageError, match="nothing is changed") as raised:
+        base_of(found, None)
+    assert "--against HEAD~1" in raised.value.next_step
+    assert base_of(found, "HEAD").commit == git(work, "rev-parse", "HEAD")
+    (work / "app" / "w.py").write_text("uncommitted")
+    assert base_of(found, None).commit == git(work, "rev-parse", "HEAD")
+
+
+def test_a_dirty_tree_is_told(found: Repository, work: Path) -> None:
+    assert dirty(found) == ""
+    (work / "notes.txt").write_text("")
+    assert dirty(found) == ""
+    (work / "app" / "helper.py").write_text("")
+    (work / "app" / "w.py").write_text("uncommitted")
+    assert dirty(found) == ("HEAD is the working tree, with uncommitted changes: app/w.py, app/helper.py.")
+
+
+@pytest.mark.parametrize(
+    ("how", "step"),
+    [
+        ("new", "It is new since then."),
+        ("untracked", "Commit it first."),
+        ("renamed", "It was app/w.py then."),
+    ],
+)
+def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> None:
+    text = "\n".join(map(str, range(50)))
+    commit(work, text)
+    git(work, "branch", "-f", "main")
+    new = work / "app" / "new.py"
+    if how == "renamed":
+        git(work, "mv", "app/w.py", "app/new.py")
+    else:
+        new.write_text("other")
+    if how != "untracked":
+        git(work, "add", "-A")
+        git(work, "commit", "-qm", "new")
+    found = repository(new)
+    with (
+        pytest.raises(UsageError, match="does not exist in BASE") as raised,
+        checkout(found, base_of(found, "main")),
+    ):
+        pytest.fail("there is none")
+    assert raised.value.next_step.startswith(step)
+
+
+def test_no_repository_no_git_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "w.py"
+    with pytest.raises(FileProblem, match="does not exist"):
+        repository(file)
+    file.write_text("")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(UsageError, match="is not in a git repository") as raised:
+        repository(file)
+    assert "advisor compare --run BASE.py HEAD.py" in raised.value.next_step
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="git is not installed"):
+        repository(file)
+
+
+def test_a_repository_without_a_branch_to_compare_with(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "trunk")
+    (tmp_path / "w.py").write_text("")
+    found = repository(tmp_path / "w.py")
+    with pytest.raises(UsageError, match="no commit yet"):
+        base_of(found, None)
+    commit(tmp_path, "one")
+    with pytest.raises(UsageError, match="there is no branch to compare with") as raised:
+        base_of(repository(tmp_path / "app" / "w.py"), None)
+    assert raised.value.next_step == "Name a revision: --against REV."
+    assert revisions.repository(tmp_path / "app" / "w.py").file == Path("app/w.py")

@@ -1,0 +1,283 @@
+"""Stages on several GPUs: what is moved, which stream waits for which, and that results are right whatever
+stream dawdles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench
+from running import missing
+from several import expected, mix
+
+from advisor import Buffer, In, InOut, Out, Workload, device, host
+from advisor.devices.energy import Together
+from advisor.errors import WorkloadError
+from advisor.measure import footprint
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.timeline import Recorder
+from advisor.strategies.planning import plan
+from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.schedule import Plan, StageUse, Step, Traits
+from advisor.workloads.binding import bind
+
+COPIES = Traits(moves="copies")
+PEER = Traits(moves="copies", peer=True)
+ONE_MEMORY = Traits(moves="never", kernels_reach_host_memory=True)
+SERIAL = [s.name for s in STRATEGIES if not s.pipelined]
+N = 8
+
+
+def stage(name: str, gpu: int | None, **access: Any) -> StageUse:
+    """On that GPU, or on the host."""
+    return StageUse(name, "host" if gpu is None else "device", access, gpu=gpu or 0)
+
+
+PIPELINE = [
+    stage("produce", None, a="out"),
+    stage("first", 0, a="in", b="out"),
+    stage("second", 1, b="in", c="out"),
+    stage("consume", None, c="in"),
+]
+SPLIT = [
+    stage("produce", None, a="out", b="out"),
+    stage("first", 0, a="in", c="out"),
+    stage("second", 1, b="in", d="out"),
+    stage("consume", None, c="in", d="in"),
+]
+
+
+def steps(frame: list[StageUse], traits: Traits) -> str:
+    """The steady frame: transfers as +a@1 and -a@1, from GPU to GPU as a:0>1."""
+    names = {name for each in frame for name in each.access}
+    return " ".join(map(_told, plan([], frame, dict.fromkeys(sorted(names), traits)).steady))
+
+
+def _told(step: Step) -> str:
+    match step.action:
+        case "to-device":
+            return f"+{step.name}@{step.gpu}"
+        case "to-host":
+            return f"-{step.name}@{step.gpu}"
+        case "to-peer":
+            return f"{step.name}:{step.source}>{step.gpu}"
+        case "mark":
+            return f"({step.name}@{step.gpu})"
+        case "order":
+            return f"[{step.gpu} after {step.name}@{step.source}]"
+        case "synchronize":
+            return f"|{step.gpu}"
+    return step.name
+
+
+@pytest.mark.parametrize(
+    ("frame", "traits", "wanted"),
+    [
+        (PIPELINE, PEER, "produce +a@0 first (0@0) [1 after 0@0] b:0>1 second -c@1 |1 consume |0"),
+        (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume |0"),
+        (PIPELINE, ONE_MEMORY, "produce first (0@0) [1 after 0@0] second |1 consume |0"),
+        (SPLIT, PEER, "produce +a@0 first +b@1 second -c@0 -d@1 |0 |1 consume"),
+        (SPLIT, COPIES, "produce +a@0 first +b@1 second -c@0 -d@1 |0 |1 consume"),
+        (SPLIT, ONE_MEMORY, "produce first second |0 |1 consume"),
+    ],
+)
+def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, wanted: str) -> None:
+    assert steps(frame, traits) == wanted
+
+
+def test_a_stream_waits_for_what_it_needs_and_not_for_what_comes_after_it() -> None:
+    frame = [
+        stage("make", 0, b="out"),
+        stage("more", 0, x="out"),
+        stage("use", 1, b="in", c="out"),
+        stage("read", None, c="in", x="in"),
+    ]
+    assert steps(frame, PEER).startswith("make (0@0) more [1 after 0@0] b:0>1 use")
+
+
+def test_what_another_gpu_still_reads_is_not_overwritten() -> None:
+    frame = [
+        stage("make", 0, b="out"),
+        stage("use", 1, b="in", c="out"),
+        stage("again", 0, b="out"),
+        stage("read", None, b="in", c="in"),
+    ]
+    waits = [step for step in steps(frame, PEER).split() if step.startswith("[") or step == "after"]
+    assert len(waits) == 4
+    assert "(1@1)" in steps(frame, PEER)
+    assert "[0 after 1@1] again" in steps(frame, PEER)
+
+
+def test_one_mark_does_for_many_buffers_that_one_gpu_made() -> None:
+    names = [f"b{i}" for i in range(5)]
+    frame = [
+        StageUse("make", "device", dict.fromkeys(names, "out")),
+        StageUse("use", "device", {**dict.fromkeys(names, "in"), "c": "out"}, gpu=1),
+        stage("read", None, c="in"),
+    ]
+    traits = dict.fromkeys([*names, "c"], PEER)
+    counted = Counter(step.action for step in plan([], frame, traits).steady)
+    assert (counted["mark"], counted["order"], counted["to-peer"]) == (1, 1, 5)
+
+
+def _traits_of_one_gpu(made: Plan) -> set[str]:
+    return {step.action for steps in (made.setup, made.first, *made.period) for step in steps}
+
+
+def test_with_one_gpu_nothing_is_marked() -> None:
+    frame = [stage("p", None, a="out"), stage("k", 0, a="in", b="out"), stage("c", None, b="in")]
+    made = plan([], frame, dict.fromkeys("ab", COPIES))
+    assert not _traits_of_one_gpu(made) & {"mark", "order", "to-peer"}
+
+
+@pytest.mark.parametrize("strategy", SERIAL)
+@pytest.mark.parametrize("haste", EVERY_HASTE)
+def test_results_are_right_whatever_dawdles(strategy: str, haste: Haste) -> None:
+    for seed in range(12):
+        workload = mix(seed)
+        with bench(workload, strategy, RecordingBackend(gpus=3, haste=haste), listening=seed % 2 == 0) as run:
+            run.loop.run_setup()
+            run.loop.first_frame()
+            for index in (1, 2):
+                run.loop.frame(index)
+            found = {name: array.copy() for name, array in run.inspector.results(2).items()}
+            assert run.backend.idle, "something was left under way"
+        for name, array in expected(workload, 3).items():
+            np.testing.assert_array_equal(found[name], array, f"{name} of {seed}")
+
+
+@pytest.mark.parametrize("strategy", ["pageable", "zero-copy", "peer"])
+def test_the_cpu_device_has_as_many_gpus_as_a_workload_wants(strategy: str) -> None:
+    workload = mix(3)
+    with bench(workload, strategy, CpuBackend(), listening=False) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        found = run.inspector.results(0)
+        for name, array in expected(workload, 1).items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+def _split(n: int = N) -> Workload:
+    half = n // 2
+
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame)
+
+    def first(xp: Any, a: In[:half], c: Out[:half]) -> None:  # type: ignore[valid-type]
+        xp.add(a[:half], 1, out=c[:half])
+
+    def second(xp: Any, a: In[half:], c: Out[half:], gpu: int, gpus: int) -> None:  # type: ignore[valid-type]
+        xp.add(a[half:], 10 * gpu + gpus, out=c[half:])
+
+    def consume(c: In) -> None:
+        c.sum()
+
+    first.__annotations__ |= {"a": In[:half], "c": Out[:half]}
+    second.__annotations__ |= {"a": In[half:], "c": Out[half:]}
+    return Workload(
+        buffers={"a": Buffer(n, np.int64), "c": Buffer(n, np.int64)},
+        frame=[host(produce), device(first), device(second, gpu=1), host(consume)],
+    )
+
+
+@pytest.mark.parametrize("strategy", SERIAL)
+def test_halves_of_a_buffer_on_two_gpus(strategy: str) -> None:
+    with bench(_split(), strategy, RecordingBackend(gpus=2, haste="lazy")) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        run.loop.frame(1)
+        assert run.inspector.results(1)["c"].tolist() == [2] * 4 + [13] * 4
+        run.inspector.check_annotations(run.serial)
+    moved = [call[3] for call in run.backend.calls if call[0].startswith("copy_to_device")]
+    assert not moved or max(moved) == 8 * N or 8 * N // 2 in moved
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [(-1, ("-1", "from 0")), (True, ("True",)), ("1", ("'1'",)), (99, ("99", "15"))],
+)
+def test_numbers_that_are_no_gpu(gpu: Any, said: tuple[str, ...]) -> None:
+    with pytest.raises(WorkloadError) as problem:
+        device(lambda: None, gpu=gpu)
+    assert not missing(str(problem.value.message) + problem.value.next_step, *said)
+
+
+def _kernel(xp: Any, a: InOut) -> None:
+    xp.add(a, 1, out=a)
+
+
+def _use(**buffers: Buffer) -> Workload:
+    return Workload(buffers=buffers, frame=[device(_kernel), device(_kernel, gpu=1)])
+
+
+def test_scratch_memory_stays_on_one_gpu() -> None:
+    with pytest.raises(WorkloadError) as problem:
+        bind(_use(a=Buffer(4, np.int64, scratch=True)))
+    assert not missing(problem.value.message, "'a' is scratch", "GPU 0 and 1")
+
+
+def test_gpus_are_numbered_without_gaps() -> None:
+    with pytest.raises(WorkloadError) as problem:
+        Workload(buffers={"a": Buffer(4, np.int64)}, frame=[device(_kernel), device(_kernel, gpu=2)])
+    assert not missing(problem.value.message, "GPU 0, 2", "none on GPU 1")
+
+
+def test_a_host_stage_has_no_gpu() -> None:
+    def look(a: Out, gpu: int) -> None:
+        a.fill(gpu)
+
+    with pytest.raises(WorkloadError) as problem:
+        bind(Workload(buffers={"a": Buffer(4, np.int64)}, frame=[host(look)]))
+    assert "'look'" in problem.value.message
+
+
+def test_each_gpu_prefers_the_managed_memory_that_it_alone_touches() -> None:
+    with bench(_split(), "managed-advised", RecordingBackend(gpus=2)) as run:
+        told = [call[1:] for call in run.backend.calls if call[0] == "advise"]
+        start = {name: placed.host_pointer for name, placed in run.placed.items()}
+    half = 8 * N // 2
+    for name in "ac":
+        assert (start[name], half, "prefer-device") in told
+        assert (1, start[name] + half, half, "prefer-device") in told
+
+
+def test_a_timeline_says_on_which_gpu() -> None:
+    backend = RecordingBackend(gpus=2, copy_seconds=5.0, kernel_seconds=5.0)
+    with bench(_split(), "pinned", backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        timeline = Recorder(backend, FakeClock(step=1.0)).timeline(run.loop, 3)
+    assert timeline
+    labels = {span.label for span in timeline.spans}
+    assert {"device:first (GPU 0)", "device:second (GPU 1)", "to-host (GPU 1)", "host:produce"} <= labels
+
+
+def test_memory_is_told_by_gpu() -> None:
+    backend = RecordingBackend(gpus=2)
+    backend.open_gpus(2)
+    backend.free_bytes, backend.gpus[1].free_bytes = 900, 500
+    before = footprint.read(backend)
+    assert before.device_free == 1400
+    with bench(_split(), "pinned", backend) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+        backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
+        places = footprint.over_frames(run.loop, 1, backend, before, 0)
+    assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)
+
+
+def test_energy_is_that_of_all_gpus() -> None:
+    one, other = (SimpleNamespace(source="a counter", joules=lambda n=n: float(n)) for n in (3, 4))
+    together = Together((one, other))
+    assert (together.joules(), together.source) == (7.0, "a counter, of 2 GPUs together")
+
+
+def test_ranges_have_their_gpu_as_category() -> None:
+    with bench(_split(), "pinned", RecordingBackend(gpus=2)) as run:
+        run.loop.run_setup()
+        run.loop.first_frame()
+    seen = {stack[-1] for stack in run.ranges.seen}
+    assert {"gpu0 device:first", "gpu1 device:second", "gpu1 to-device", "host:produce"} <= seen

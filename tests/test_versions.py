@@ -1,0 +1,464 @@
+"""HEAD against BASE in one final: what is claimed, when it ends, which processes, what the page says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import measured, profile, recommendation, vector_add_workload
+from fakes import FakeClock, job
+
+from advisor import stats
+from advisor.errors import UsageError, WorkloadError
+from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, Message, RoundDone
+from advisor.measure.jobs import Problem
+from advisor.measure.progress import Silent
+from advisor.measure.undelayed import undelayed
+from advisor.measure.version_final import VersionFinal
+from advisor.measure.version_run import require_both
+from advisor.profiles.blocks import Block
+from advisor.profiles.schema import WorkloadRecord
+from advisor.report.pages import render, versions_page
+from advisor.report.versions_page import answer
+from advisor.verdicts.comparing import (
+    VersionComparison,
+    VersionRun,
+    compare_versions,
+    differences,
+    judge,
+    parse_gates,
+    require_same_frames,
+)
+from advisor.verdicts.estimate import Block as Timed
+from advisor.verdicts.versions import (
+    BASE,
+    HEAD,
+    Change,
+    Entry,
+    Judged,
+    Question,
+    Steps,
+    changes,
+    judged,
+)
+from tests.benchmarks.decisions import Noise
+from tests.benchmarks.versions import CHANGED, simulated
+
+ENTRY = Entry(("pageable", "pinned"))
+KINDS = {
+    "quiet": Noise(block=0.03, luck=0.005),
+    "mid": Noise(process=0.08, block=0.05, luck=0.01),
+    "restless": Noise(process=0.12, block=0.08, luck=0.01),
+}
+
+
+@cache
+def runs(kind: str, share: float, seconds: float, limits: tuple[float, ...] = ()) -> list[Judged]:
+    return [simulated(seed, share, KINDS[kind], seconds, Question(limits))[0] for seed in range(80)]
+
+
+def claims(found: list[Judged]) -> float:
+    ratios = [each.ratios["pageable"] for each in found]
+    return sum(ratio.low > 1 or ratio.high < 1 for ratio in ratios) / len(ratios)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_code_is_told_apart_in_at_most_one_of_forty(kind: str) -> None:
+    """Blocks that resemble the ones before them among it. The seeds are fixed: no luck in here."""
+    found = runs(kind, 0.0, 30.0)
+    assert claims(found) <= 1 / 40
+    assert sum(not each.trusted for each in found) <= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "seconds", "least"),
+    [
+        ("quiet", 0.05, 30, 0.99),
+        ("mid", 0.05, 30, 0.95),
+        ("mid", 0.02, 100, 0.75),
+        ("restless", 0.2, 30, 0.99),
+    ],
+)
+def test_a_change_is_found(kind: str, share: float, seconds: float, least: float) -> None:
+    found = runs(kind, share, seconds)
+    assert claims(found) >= least
+    assert (
+        sum(each.ratios["pageable"].low <= 1 + share <= each.ratios["pageable"].high for each in found) >= 78
+    )
+
+
+def test_a_wide_limit_takes_less_time_than_a_narrow_one() -> None:
+    spent = [
+        np.mean([simulated(seed, 0.0, KINDS["mid"], 60.0, Question((limit,)))[1] for seed in range(20)])
+        for limit in (0.02, 0.05, 0.2)
+    ]
+    assert spent[0] > 1.5 * spent[1] > 1.5 * spent[2]
+
+
+def test_processes_that_alternate_widen_the_interval_and_say_so() -> None:
+    together, _ = simulated(1, 0.0, KINDS["quiet"], 30.0)
+    apart, _ = simulated(1, 0.0, KINDS["quiet"], 30.0, apart=True)
+    assert apart.wider > 2 * together.wider
+    assert apart.ratios["pageable"].high > together.ratios["pageable"].high
+
+
+def test_processes_that_alternate_claim_no_more() -> None:
+    found = [simulated(seed, 0.0, KINDS["mid"], 30.0, apart=True)[0] for seed in range(160)]
+    assert claims(found) <= 1 / 40
+
+
+def test_what_is_open_says_how_long_it_would_take() -> None:
+    found = [each for each in runs("mid", 0.02, 12.0) if each.open]
+    assert len(found) > 40
+    assert sum(each.seconds_more is not None for each in found) > len(found) / 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "limits", "answered"),
+    [
+        ((1.01, 1.03), (), True),
+        ((0.95, 0.99), (), True),
+        ((0.99, 1.015), (), True),
+        ((0.99, 1.03), (), False),
+        ((0.99, 1.03), (0.05,), True),
+        ((1.01, 1.06), (0.05,), False),
+        ((1.06, 1.09), (0.05,), True),
+        ((1.06, 1.09), (0.05, 0.08), False),
+    ],
+)
+def test_the_question_of_the_gate_ends_it(
+    ends: tuple[float, float], limits: tuple[float, ...], answered: bool
+) -> None:
+    assert Question(limits).answered(stats.Ratio(sum(ends) / 2, *ends)) == answered
+
+
+def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None:
+    generator = np.random.default_rng(0)
+    names = [*ENTRY.names]
+
+    def seconds(name: str) -> float:
+        twice = 1.2 if name == ENTRY.control else 1.0
+        return float(0.01 * twice * np.exp(generator.normal(0, 0.01)))
+
+    blocks = [Timed(p, r, n, i, seconds(n)) for p in range(4) for r in range(6) for i, n in enumerate(names)]
+    found = judged(blocks, ENTRY, Question(), 1.0)
+    assert not found.trusted
+    assert found.noise is not None
+    assert found.noise.value == pytest.approx(1.2, rel=0.02)
+    assert found.ratios["pageable"].value == pytest.approx(1.2**0.5, rel=0.02)
+    assert found.ratios["pinned"].value == pytest.approx(1.0, abs=0.02)
+    assert judged(blocks, ENTRY, Question(), 1.0, left=[ENTRY.control]).noise is None
+
+
+def steps(process: int, round_: int, name: str, **seconds: float) -> Steps:
+    told = {label.replace("_", ":", 1): spent for label, spent in seconds.items()}
+    return Steps(process, round_, name, 0, 0.010, told)
+
+
+def test_parts_of_a_frame_are_told_with_what_is_new_and_gone() -> None:
+    entry = Entry(("pinned",))
+    told = [
+        each
+        for process in range(4)
+        for number in range(5)
+        for each in (
+            steps(
+                process, number, "BASE pinned", host_blend=0.004 + 1e-6 * number, host_old=0.001, length=1.0
+            ),
+            steps(process, number, "HEAD pinned", host_blend=0.005 + 1e-6 * number, host_new=0.002),
+        )
+    ]
+    found = {change.part: change for change in changes(told, entry, "pinned")}
+    assert found["host:blend"].seconds == pytest.approx(0.001)
+    assert all(found[part].sure for part in ("host:blend", "host:new"))
+    assert (found["host:new"].base_seconds, found["host:old"].head_seconds) == (None, None)
+    assert found["waiting and launching"].seconds == pytest.approx(-0.002)
+    assert changes(told[::2], entry, "pinned") == ()
+
+
+# Who is in which process.
+
+SECONDS = {BASE: 0.010, HEAD: 0.012}
+
+
+@dataclass
+class FakeSession:
+    """A second of the clock for each round and start; `breaks` are contestants that fail beside others."""
+
+    job: FinalJob
+    clock: FakeClock
+    breaks: frozenset[str]
+    always: bool
+    closed: bool = False
+
+    def ready(self) -> bool:
+        return True
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        beside = {job.file for job in self.job.jobs.values()}
+        for place, name in enumerate(request.order):
+            assert name in self.job.contestants
+            assert not self.closed
+            self.clock.now += 0.1
+            if name in self.breaks and (self.always or len(beside) > 1):
+                yield Left(
+                    contestant=name, problem=Problem(cause="raised", message="ops were registered twice")
+                )
+                continue
+            version = name.partition(" ")[0]
+            assert self.job.jobs[name].file == f"{version}.py"
+            made = Block(
+                process=self.job.process, round=request.round, place=place, contestant=name, frames=1,
+                seconds=SECONDS[version] * (1 + 0.001 * self.job.process), frame_seconds=(),
+            )  # fmt: skip
+            yield BlockDone(block=made, warming_seconds=(), steps={"host:a": made.seconds})
+        yield RoundDone(round=request.round)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Hall:
+    """A final with fake processes."""
+
+    folder: Path
+    breaks: frozenset[str] = frozenset()
+    apart: bool = False
+    always: bool = False
+    sessions: list[FakeSession] = field(default_factory=list)
+    clock: FakeClock = field(default_factory=FakeClock)
+
+    def run(self, seconds: float = 60.0, question: Question = CHANGED) -> VersionFinal:
+        rows = {strategy: measured(strategy, 0.01) for strategy in ENTRY.strategies}
+        final = VersionFinal(
+            replace(ENTRY, apart=self.apart),
+            question,
+            {version: job(file=f"{version}.py") for version in (BASE, HEAD)},
+            {BASE: rows, HEAD: rows},
+            self.folder,
+            self._start,
+            clock=lambda: self.clock.now,
+        )
+        final.run(self.clock.now + seconds, Silent())
+        assert all(session.closed for session in self.sessions)
+        return final
+
+    def _start(self, job: FinalJob) -> FakeSession:
+        self.clock.now += 1.0
+        self.sessions.append(FakeSession(job, self.clock, self.breaks, self.always))
+        return self.sessions[-1]
+
+
+def test_versions_share_processes(tmp_path: Path) -> None:
+    hall = Hall(tmp_path)
+    final = hall.run()
+    assert {frozenset(session.job.contestants) for session in hall.sessions} == {frozenset(ENTRY.names)}
+    assert final.judged().settled
+    assert final.judged().ratios["pinned"].value == pytest.approx(1.2)
+    assert final.row(HEAD, "pinned").median_seconds == pytest.approx(0.012, rel=0.01)
+    assert changes(final.steps(), final.entry, "pinned")[0].seconds == pytest.approx(0.002, rel=0.01)
+    assert hall.clock.now < 30
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["breaks in company", "compiled extension"])
+def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told: bool) -> None:
+    hall = Hall(tmp_path, frozenset() if told else frozenset({"BASE pinned"}), apart=told)
+    final = hall.run()
+    alone = [session for session in hall.sessions if len({j.file for j in session.job.jobs.values()}) == 1]
+    assert len(alone) == len(hall.sessions) - (0 if told else 1)
+    assert hall.sessions[-1] in alone
+    assert final.entry.apart
+    assert told or final.why_apart == (
+        "BASE pinned failed next to the other version (ops were registered twice)"
+    )
+    assert {block.contestant for block in final.held.blocks} == set(ENTRY.names)
+    by_round: dict[tuple[int, int], list[int]] = {}
+    for block in final.held.blocks:
+        by_round.setdefault((block.process, block.round), []).append(block.place)
+    assert all(places == list(range(len(places))) for places in by_round.values())
+
+
+def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
+    one = Hall(tmp_path / "one", frozenset({"BASE pinned"}), always=True).run()
+    assert set(one.judged().ratios) == {"pageable"}
+    require_both(one)
+    both = Hall(tmp_path / "both", frozenset({"BASE pinned", "HEAD pageable"}), always=True).run()
+    with pytest.raises(WorkloadError, match="failed while it was compared: ops"):
+        require_both(both)
+
+
+def test_a_final_without_time_has_no_ratios(tmp_path: Path) -> None:
+    assert Hall(tmp_path).run(seconds=1.0).judged().ratios == {}
+
+
+def test_the_clock_stands_still_without_a_cpu(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text("100 5000000000 3\n")
+    clock = undelayed(str(file))
+    first = clock()
+    file.write_text("100 7000000000 3\n")
+    assert -2.1 < clock() - first < -1.5
+    assert undelayed(str(tmp_path / "none"))() > 0
+
+
+# What the frames mean.
+
+
+def workload(n: int = 1 << 20, **changes: Any) -> WorkloadRecord:
+    return vector_add_workload(n).model_copy(update=changes)
+
+
+def test_frames_of_different_work_are_refused() -> None:
+    require_same_frames(workload(), workload())
+    with pytest.raises(UsageError, match="the parameter n is 1048576 in BASE and 2048 in HEAD") as raised:
+        require_same_frames(workload(), workload(2048))
+    assert "--set n=2048" in raised.value.next_step
+    with pytest.raises(UsageError, match="buffer 'a' has shape"):
+        require_same_frames(workload(parameters={}), workload(2048, parameters={}))
+
+
+def test_what_a_change_of_code_may_bring_is_told() -> None:
+    before = workload()
+    added = before.buffers[0].model_copy(update={"name": "extra"})
+    halves = tuple(b.model_copy(update={"dtype": "float16"}) for b in before.buffers[:1])
+    now = workload(buffers=(*halves, *before.buffers[2:], added), parameters={**before.parameters, "tile": 8})
+    require_same_frames(before, now)
+    assert differences(before, now) == (
+        "New parameter in HEAD: tile.",
+        "New buffer in HEAD: extra.",
+        "Only BASE has the buffer b.",
+        "Buffer a is float32 in BASE and float16 in HEAD.",
+    )
+
+
+# The page.
+
+
+def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -> VersionComparison:
+    question = changes.pop("question", Question())
+    found = {name: stats.Ratio(*ends) for name, ends in ratios.items()}
+    waiting = tuple(name for name, ratio in found.items() if not question.answered(ratio))
+    told = Judged(found, changes.pop("noise", stats.Ratio(1.0, 0.99, 1.01)), waiting, 4, 24)
+    rows = {
+        name: (measured(name, 0.010), measured(name, 0.010 * ratio.value)) for name, ratio in found.items()
+    }
+    blend = Change("host:blend", 0.004, 0.0044, 0.0003, 0.0005)
+    idle = Change("to-device", 0.001, 0.0011, -0.0001, 0.0003)
+    run = VersionRun(
+        judged=replace(told, seconds_more=changes.pop("seconds_more", None)),
+        question=question,
+        rows=rows,
+        changes=dict.fromkeys(rows, (blend, idle)),
+        versions=("w.py at merge base with origin/main, 0123456789", "w.py in the working tree"),
+        **changes,
+    )
+    sides = [
+        profile(recommendation=recommendation("pinned"), results=tuple(pair))
+        for pair in zip(*rows.values(), strict=True)
+    ]
+    return compare_versions(sides[0], sides[1], run)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "changes", "told"),
+    [
+        (
+            {"pinned": (1.07, 1.05, 1.09)},
+            {},
+            "slower by 7.0 % (5.0 to 9.0) under pinned: stage blend +400 µs",
+        ),
+        ({"pinned": (0.93, 0.91, 0.95)}, {}, "faster by 7.0 % (5.0 to 9.0) under pinned"),
+        (
+            {"pinned": (2.4, 2.2, 2.6)},
+            {},
+            "slower by a factor of 2.40 (2.20 to 2.60) under pinned: stage blend +400 µs",
+        ),
+        (
+            {"pinned": (1.0, 0.99, 1.01), "pageable": (1.0, 0.99, 1.01)},
+            {},
+            "the same within 2 % (1.0 % less to 1.0 % more time) under pinned and pageable",
+        ),
+        (
+            {"pinned": (1.0, 0.95, 1.05)},
+            {"seconds_more": 41.0},
+            "open: 5.0 % less to 5.0 % more time under pinned; some 41 s more would settle it",
+        ),
+        (
+            {"pinned": (1.01, 0.98, 1.04)},
+            {"question": Question((0.05,))},
+            "at most 4.0 % slower (2.0 % less to 4.0 % more time) under pinned",
+        ),
+        (
+            {"pinned": (1.0, 0.99, 1.01), "pageable": (1.07, 1.05, 1.09)},
+            {},
+            "slower by 7.0 % (5.0 to 9.0) under pageable: stage blend +400 µs; the same within 2 % "
+            "(1.0 % less to 1.0 % more time) under pinned",
+        ),
+        (
+            {"pinned": (1.07, 1.05, 1.09)},
+            {"noise": stats.Ratio(1.05, 1.03, 1.07)},
+            "untrusted: a second copy of HEAD takes 3.0 % more to 7.0 % more time than HEAD; repeat the run",
+        ),
+    ],
+)
+def test_the_answer_is_the_first_line(
+    ratios: dict[str, tuple[float, float, float]], changes: dict[str, Any], told: str
+) -> None:
+    found = compared(ratios, **changes)
+    assert answer(found) == told
+    page = versions_page(found)
+    assert " ".join(render(page, "txt").split()).startswith(told)
+    assert render(page, "verdict") == told
+    assert render(page, "md").replace("\\", "").startswith(f"### {told}\n")
+    assert told.replace("'", "&#39;") in " ".join(render(page, "html").split())
+
+
+def test_the_page_says_what_changed_where_and_what_was_compared() -> None:
+    found = compared(
+        {"pinned": (1.07, 1.05, 1.09)},
+        apart="both have the compiled extension fast",
+        notes=("HEAD is dirty.",),
+    )
+    rulings = judge(
+        found, parse_gates(["slower=5%", "slower=2%", "footprint=+10%", "recommendation-changes"])
+    )
+    statuses = {ruling.gate.text: ruling.status for ruling in rulings}
+    assert statuses == {
+        "slower=5%": "inconclusive",
+        "slower=2%": "failed",
+        "footprint=+10%": "passed",
+        "recommendation-changes": "inconclusive",
+    }
+    text = render(versions_page(found, rulings), "details")
+    for part in (
+        "stage blend",
+        "+300 µs to +500 µs",
+        "within noise",
+        "HEAD is dirty.",
+        "0123456789",
+        "alternate",
+    ):
+        assert part in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("ends", "noise", "status"),
+    [
+        ((1.07, 1.055, 1.09), (1.0, 0.99, 1.01), "failed"),
+        ((1.07, 1.04, 1.09), (1.0, 0.99, 1.01), "inconclusive"),
+        ((1.02, 1.01, 1.04), (1.0, 0.99, 1.01), "passed"),
+        ((1.07, 1.055, 1.09), (1.05, 1.03, 1.07), "inconclusive"),
+    ],
+)
+def test_gates_mean_what_they_mean_for_profiles(
+    ends: tuple[float, float, float], noise: tuple[float, float, float], status: str
+) -> None:
+    found = compared({"pinned": ends}, noise=stats.Ratio(*noise))
+    (ruling,) = judge(found, parse_gates(["slower=5%"]))
+    assert ruling.status == status
