@@ -25,7 +25,7 @@ from advisor.profiles.schema import Device, Predicted, Profile, Skipped
 from advisor.strategies import mixes
 from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, require_fits
 from advisor.strategies.placements.kinds import Pageable, Pinned, ZeroCopy
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.registry import by_name
 from advisor.verdicts import comparing
 
 CHOSEN = {"a": "zero-copy", "c": "pinned"}
@@ -275,7 +275,7 @@ SMALL_LOOKUP = ("--no-gpu", "--set", "rows=65536", "--set", "hidden=1024")
 def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advice(
     command: Command, tmp_path: Path
 ) -> None:
-    """The model finds it for the card; the Jetson keeps one placement for all."""
+    """The model finds it for the card; a Jetson has another."""
     file = REPOSITORY / "workloads/embedding_lookup.py"
     said = command("profile", file, *SMALL_LOOKUP, "--target", "h200,orin-nano", "--out", tmp_path)
     assert said.code == 0, said.err
@@ -288,7 +288,7 @@ def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advi
     assert row.placements["table"] == "zero-copy"
     assert row.placements["second"] != "zero-copy"
     assert row.instead["table"].seconds > 1e-4
-    assert jetson.recommendation.strategy in {strategy.name for strategy in STRATEGIES}
+    assert jetson.recommendation.strategy != card.recommendation.strategy
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Buffers of `hybrid-1` on H200 SXM, predicted." in text
     assert "CPU updates 1×, GPU reads 1×" in text
