@@ -108,7 +108,7 @@ def profile(
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
             looking = captures or NsysCaptures(settings.nsys, kept)
-            complete = _traced(complete, settings, progress, folder, looking)
+            complete = _traced(complete, _with_found(settings, complete), progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
 
@@ -260,6 +260,14 @@ def _traced(
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})
+
+
+def _with_found(settings: Settings, profile: Profile) -> Settings:
+    """With the mixes that were searched for, which a worker knows by their short names only so."""
+    there = {strategy.name for strategy in settings.strategies}
+    mixes = (made for name, made in strategies_of(profile).items() if isinstance(made, Mix))
+    found = tuple(made for made in mixes if made.name not in there)
+    return replace(settings, strategies=(*settings.strategies, *found))
 
 
 def _capture(settings: Settings, row: Measured | ScriptMeasured, scratch: Path) -> Job:

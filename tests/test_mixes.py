@@ -267,3 +267,37 @@ def test_a_wrong_placement_ends_the_command_as_any_wrong_use(command: Command, t
     for wrong in ("d=pinned", "c=pined"):
         said = command("profile", file, "--no-gpu", "--placement", wrong, "--out", tmp_path / "out")
         assert (said.code, len(said.error)) == (2, 2)
+
+
+SMALL_LOOKUP = ("--no-gpu", "--set", "rows=65536", "--set", "hidden=1024")
+
+
+def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advice(
+    command: Command, tmp_path: Path
+) -> None:
+    """The model finds it for the card; a Jetson has another."""
+    file = REPOSITORY / "workloads/embedding_lookup.py"
+    said = command("profile", file, *SMALL_LOOKUP, "--target", "h200,orin-nano", "--out", tmp_path)
+    assert said.code == 0, said.err
+    found = {p.device.name: p for p in reading.load(tmp_path / "profile.json").predictions}
+    card, jetson = found["H200 SXM"], found["Jetson Orin Nano 8GB"]
+    assert card.recommendation is not None
+    assert jetson.recommendation is not None
+    (row,) = (row for row in card.results if row.strategy == card.recommendation.strategy)
+    assert isinstance(row, Predicted)
+    assert row.placements["table"] == "zero-copy"
+    assert row.placements["second"] != "zero-copy"
+    assert row.instead["table"].seconds > 1e-4
+    assert jetson.recommendation.strategy != card.recommendation.strategy
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Buffers of `hybrid-1` on H200 SXM, predicted." in text
+    assert "CPU updates 1×, GPU reads 1×" in text
+    assert "hybrid-1 places table: zero-copy" in (tmp_path / "profile.json").read_text(encoding="utf-8")
+
+
+def test_search_off_proposes_no_mix(command: Command, tmp_path: Path) -> None:
+    file = REPOSITORY / "workloads/embedding_lookup.py"
+    said = command("profile", file, *SMALL_LOOKUP, "--target", "h200", "--search", "off", "--out", tmp_path)
+    assert said.code == 0, said.err
+    (made,) = reading.load(tmp_path / "profile.json").predictions
+    assert not any(row.placements for row in made.results)

@@ -167,6 +167,19 @@ def test_no_better_mix_is_one_line_with_its_bound(tmp_path: Path) -> None:
     assert "not tried" in said.steps[-1]
 
 
+_READ = {"pinned": 1.0, "zero-copy": 1.2}
+SLIGHT: Costs = {"a": _READ, "b": _READ, "c": {"pinned": 1.0, "zero-copy": 0.91}}
+"""A mix that gains 3 %, less than the indifference."""
+
+
+def test_a_gain_below_the_indifference_is_told_and_not_recommended(tmp_path: Path) -> None:
+    said = profiled(tmp_path, SLIGHT).recommendation
+    assert said is not None
+    assert said.strategy in {strategy.name for strategy in STRATEGIES}
+    assert said.mix_bound is not None
+    assert 0.03 <= said.mix_bound < 0.09
+
+
 @pytest.mark.parametrize("options", [{"search": "off"}, {"strategies": ("pinned", "zero-copy")}])
 def test_without_a_search_nothing_is_claimed(tmp_path: Path, options: dict[str, object]) -> None:
     found = profiled(tmp_path, MIXED, **options)

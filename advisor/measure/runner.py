@@ -28,12 +28,13 @@ from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
 from advisor.profiles.blocks import Block, FinalRecord, Search
-from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace
+from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
-from advisor.strategies.mixes import PREFIX, Mix, mix, noted
+from advisor.strategies.mixes import PREFIX, Mix, label, mix, noted
 from advisor.strategies.registry import BASELINE, concerning
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
+from advisor.strategies.spaces import Placed
 
 
 @dataclass(frozen=True)
@@ -254,27 +255,26 @@ class _Runner:
         began = self.clock()
         record, best = searching.run(self._search_seconds())
         self.progress.end()
+        begun = replace(begun, search=self._entered(record, best, ran))
+        if self.settings.search_seconds:
+            self.deadline += min(self.clock() - began, self.settings.search_seconds)
+        keep(self._so_far(begun))
+        return begun
+
+    def _entered(self, record: Search, best: Sequence[Placed], ran: WorkloadRecord) -> Search:
+        """The record with the names of the mixes that are in the run, which the best ones now join."""
         asked = [made for made in self.settings.strategies if isinstance(made, Mix)]
-        found = [
-            mix(f"{PREFIX}{number}", placed)
-            for number, placed in enumerate(best, start=1 + len(asked))
-            if not any(made.assigned(ran) == placed and not made.pipelined for made in asked)
-        ]
+        there = [made.assigned(ran) for made in asked if not made.pipelined]
+        new = [placed for placed in best if placed not in there]
+        found = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(asked))]
         self.settings = replace(self.settings, strategies=(*self.settings.strategies, *found))
         for made in found:
             self._take(Step("measure", made.name, f"{made.name}-1", f"{made.name}, round 1"))
-        if self.settings.search_seconds:
-            self.deadline += min(self.clock() - began, self.settings.search_seconds)
-        known = {made.name: made.assigned(ran) for made in (*asked, *found)}
-        entered = [
-            one.model_copy(update={"name": name})
-            if (name := next((n for n, placed in known.items() if placed == one.placements), ""))
-            else one
-            for one in record.tried
-        ]
-        begun = replace(begun, search=record.model_copy(update={"tried": tuple(entered)}))
-        keep(self._so_far(begun))
-        return begun
+        names = {label(m.assigned(ran)): m.name for m in (*asked, *found) if not m.pipelined}
+        tried = (
+            one.model_copy(update={"name": names.get(label(one.placements), "")}) for one in record.tried
+        )
+        return record.model_copy(update={"tried": tuple(tried)})
 
     def _search_seconds(self) -> float:
         """Beside the default time, or of an explicit one a share; screening what it found comes after."""

@@ -7,8 +7,9 @@ at the likely figures and in joint draws of the uncertain ones (monte_carlo.py),
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
@@ -63,7 +64,7 @@ def predict(
     # For the verdict alone, rows have what the objective counts in place of their own seconds.
     spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
     scored = tuple(row.model_copy(update=spans.get(name, {})) for name, row in rows.items())
-    competing = _worth_it(scored, wanted.indifference)
+    competing = _worth_it(scored, draws, wanted.indifference)
     chosen = recommend_predicted(competing, draws, preferences=wanted)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
@@ -83,15 +84,20 @@ def predict(
     )
 
 
-def _worth_it(rows: Sequence[PredictedResult], indifference: float) -> tuple[PredictedResult, ...]:
-    """Without mixes that are not likely faster than every uniform strategy by more than the indifference."""
-    likely = [row.likely_seconds for row in rows if isinstance(row, Predicted) and not row.placements]
-    least = min(likely, default=math.inf) / (1 + indifference)
-    return tuple(
-        row
-        for row in rows
-        if not row.placements or (isinstance(row, Predicted) and row.likely_seconds < least)
-    )
+def _worth_it(
+    rows: Sequence[PredictedResult], draws: Mapping[str, Values], indifference: float
+) -> tuple[PredictedResult, ...]:
+    """Without mixes that are not faster than the best uniform strategy by more than the indifference, on most
+    simulated devices; the verdict says how sure that is."""
+    uniform = [row for row in rows if isinstance(row, Predicted) and not row.placements]
+    best = min(uniform, key=lambda row: row.likely_seconds, default=None)
+
+    def gains(row: PredictedResult) -> bool:
+        if best is None or row.strategy not in draws:
+            return best is None
+        return float(np.percentile(draws[best.strategy] / draws[row.strategy], 50)) > 1 + indifference
+
+    return tuple(row for row in rows if not row.placements or gains(row))
 
 
 def _wrong(profile: Profile) -> dict[str, str]:

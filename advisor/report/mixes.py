@@ -101,7 +101,7 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
         if buffer.name in row.placements
     )
     basis = "measured" if isinstance(row, Measured) else "predicted"
-    caption = f"{words.code(row.strategy)} on {words.name(device.name)}, {basis}."
+    caption = f"Buffers of {words.code(row.strategy)} on {words.name(device.name)}, {basis}."
     return blocks.Table(
         "buffers", "buffer", columns, rows, caption=caption, title=caption, identifier=f"buffers-{number}"
     )

@@ -22,6 +22,7 @@ from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
 from advisor.rules.snippets.writing import snippet
 from advisor.rules.traced import Traced
+from advisor.strategies.mixes import Mix
 from advisor.strategies.registry import BASELINE, Strategy
 
 
@@ -218,7 +219,7 @@ class Case:
         """
         return Finding(
             "advice",
-            text(cause, compared(better, subject) if worth is None else worth),
+            text(cause, compared(better, subject) if worth is None else worth, self.placed(better)),
             title=title,
             strategy=better.strategy,
             evidence=(*shown, subject.frame(), better.frame()),
@@ -226,6 +227,11 @@ class Case:
             snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
             inferred=inferred,
         )
+
+    def placed(self, row: Row) -> str:
+        """How a mix places each buffer, as a sentence; empty for other strategies."""
+        made = self.mixes.get(row.strategy)
+        return f"{made.name} places {made.summary}." if isinstance(made, Mix) else ""
 
     def without(self, strategy: str) -> Finding:
         """Not applicable, since a strategy that the rule is about has no figures."""
