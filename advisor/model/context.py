@@ -10,7 +10,8 @@ from typing import Literal
 from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
-from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
+from advisor.profiles.traffic import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, shared

@@ -21,7 +21,8 @@ from advisor.model.monte_carlo import Values, constant
 from advisor.model.steady_frame import by_part, overlapped, timed_steps
 from advisor.profiles.preferences import Objective, counts_latency
 from advisor.profiles.row_figures import Iterations
-from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import Trace, WorkloadRecord
+from advisor.profiles.traffic import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of
