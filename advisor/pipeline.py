@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor import units
-from advisor.devices.catalogue import load, names
+from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
@@ -363,9 +363,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:
     known = strategies_of(profile)
     strategies = [known[row.strategy] for row in before.results if row.strategy in known]
-    for name in names():
-        if (entry := load(name)).device().name == before.device.name:
-            return predict(profile, entry, strategies)
+    if (entry := of_device(before.device.name)) is not None:
+        return predict(profile, entry, strategies)
     raise UsageError(
         f"{before.device.name} is not in the catalogue, so its verdict cannot be recomputed",
         next_step="Run `advisor predict PROFILE --target FILE.toml` with the same options.",
