@@ -111,9 +111,9 @@ def test_a_step_with_another_driver_is_not_laid_on_the_code(form: str) -> None:
     made = series(40, {25: dict.fromkeys(TIMES, 1.10)})
     made = [on_driver(each, "570.1" if i < 25 else "580.2") for i, each in enumerate(made)]
     told = " ".join(shown(history(made), form).split())
-    assert "where driver changed too" in told
+    assert "(driver changed, too)" in told
     assert "driver (570.1 to 580.2)" in told
-    assert "where driver" not in shown(history([on_driver(each, "570.1") for each in made]), form)
+    assert "driver changed" not in shown(history([on_driver(each, "570.1") for each in made]), form)
 
 
 def test_a_step_within_one_commit_is_not_the_codes() -> None:
