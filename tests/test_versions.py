@@ -400,6 +400,7 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
             "slower by 7.0 % (5.0 to 9.0) under pageable: stage blend +400 µs; the same within 2 % "
             "(1.0 % less to 1.0 % more time) under pinned",
         ),
+        ({"pinned": (1.1, 1e-9, 1e300)}, {}, "open: too few blocks under pinned"),
         (
             {"pinned": (1.07, 1.05, 1.09)},
             {"noise": stats.Ratio(1.05, 1.03, 1.07)},

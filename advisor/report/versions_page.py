@@ -87,6 +87,8 @@ def answer(found: VersionComparison) -> str:
     return "; ".join(told)
 
 
+_TOO_WIDE = 10
+"""Times its low end from which an interval says only that it comes from very few blocks."""
 _URGENCY = ("slower", "open:", "faster", "at", "the")
 """First words of what is said of a strategy, in the order in which they are told."""
 
@@ -103,7 +105,7 @@ def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
         return f"the same within {question.indifference * 100:g} % ({_ends(ratio)})"
     if name not in found.run.judged.open:
         return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
-    return f"open: {_ends(ratio)}"
+    return f"open: {_ends(ratio)}" if ratio.high / ratio.low < _TOO_WIDE else "open: too few blocks"
 
 
 def _share(ratio: stats.Ratio) -> str:
