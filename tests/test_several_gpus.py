@@ -312,4 +312,5 @@ def test_peer_is_for_what_crosses_and_of_one_gpu_there_is_no_row() -> None:
 def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
     split = _record(_split())
     told = simulate(split, Trace(), Machine(load("h200")))
-    assert set(told.values()) == {"the workload runs on 2 GPUs, and nothing is known of several H200 SXM"}
+    why = "the workload runs on 2 GPUs, and the catalogue has no figures for several H200 SXM"
+    assert set(told.values()) == {why}

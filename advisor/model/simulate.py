@@ -78,7 +78,7 @@ def _several(workload: WorkloadRecord, machine: Machine) -> str | None:
     """Why frames on several GPUs are not predicted, or None."""
     if workload.gpus == 1:
         return None
-    known = f"nothing is known of several {machine.entry.name}"
+    known = f"the catalogue has no figures for several {machine.entry.name}"
     return f"the workload runs on {workload.gpus} GPUs, and {known}"
 
 
