@@ -22,11 +22,10 @@ from advisor.profiles.schema import (
     Profile,
     Skipped,
     StageRecord,
-    StageWork,
     Trace,
-    Traffic,
     WorkloadRecord,
 )
+from advisor.profiles.traffic import StageWork, Traffic
 from advisor.strategies.registry import STRATEGIES, by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
