@@ -150,16 +150,18 @@ def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Plac
 
 
 def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:
-    """By buffer: predicted ones are saved; measured ones are among the mixes that the search tried."""
+    """By buffer: predicted ones are saved; measured ones are among the mixes that the search tried. The
+    row's own gain in the search chose it and is too high, so its time is that of the final."""
     if not isinstance(row, Measured):
         return getattr(row, "instead", {})
-    tried = profile.search.tried if profile.search else ()
-    mine = next((one for one in tried if one.placements == row.placements), None)
+    rows, search = profile.measured(), profile.search
+    over = rows.get(search.over) if search else None
     found: dict[str, Instead] = {}
-    for one in tried if mine else ():
+    for one in search.tried if search and over else ():
         differing = [b for b, how in one.placements.items() if row.placements.get(b) != how]
-        if len(differing) == 1 and mine:
-            more = max(0.0, row.median_seconds * (mine.gain / one.gain - 1))
+        if len(differing) == 1 and over:
+            seconds = rows[one.name].median_seconds if one.name in rows else over.median_seconds / one.gain
+            more = max(0.0, seconds - row.median_seconds)
             known = found.get(differing[0])
             if known is None or more < known.seconds:
                 found[differing[0]] = Instead(placement=one.placements[differing[0]], seconds=more)
