@@ -26,14 +26,14 @@ from advisor.profiles.preferences import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.estimate import margins
-from advisor.verdicts.measured import decided
+from advisor.verdicts.measured import SCREENED, decided
 from advisor.verdicts.planning import Pace
 from advisor.verdicts.scores import scores
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
 BASELINE_IN = 4.0
-"""The baseline stays in up to this, since every gain is told against it."""
+"""The baseline stays in up to this, since every gain is told against it; the best uniform strategy always."""
 BLOCK_SECONDS = 0.025
 """Frames of a block: on an H200 blocks differ by 3 to 8 %, longer ones too: it is where their buffers lie."""
 LEAST_FRAMES = 2
@@ -69,7 +69,8 @@ class Contest:
     def __post_init__(self) -> None:
         times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
         best = min(times.values(), default=math.inf)
-        within = {BASELINE: BASELINE_IN}
+        uniform = [name for name, row in self.rows.items() if not row.placements]
+        within = {min(uniform, key=times.__getitem__, default=""): math.inf, BASELINE: BASELINE_IN}
         self.over_best = {name: seconds / best for name, seconds in times.items()}
         self.entered = [
             row for name, row in self.rows.items() if self.over_best[name] <= within.get(name, SCREENED_OUT)
@@ -180,9 +181,9 @@ class Contest:
             return _outside(row, f"left the final: {wrong}{problem.message}")
         if row.strategy not in self.names:
             times = units.digits(self.over_best[row.strategy], 3)
-            return _outside(row, f"screened out: {times} times the best time in screening")
+            return _outside(row, f"{SCREENED}: {times} times the best time in screening")
         if not blocks:
-            return _outside(row, "the final did not start")
+            return _outside(row, "the final did not start") if self.possible else row
         timed = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(timed, windows, self.windows.why(row.strategy))

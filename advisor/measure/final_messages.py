@@ -20,6 +20,10 @@ class FinalJob(Record):
     contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
     block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
+    capped: bool = Field(
+        default=False,
+        description="Blocks end after `block_seconds`, with fewer frames of slow contestants",
+    )
     energy_seconds: float = Field(
         default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
     )

@@ -55,6 +55,8 @@ from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
 """Bytes of the largest allocation that a block's buffers lie behind; enough to move them to other pages."""
+WARM_SHARE = 0.4
+"""Of a capped block's seconds: what the frames before it take at most."""
 
 
 @dataclass
@@ -106,8 +108,11 @@ class Final:
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
         with self._standing(name) as kept, quiet():
-            loop, first = kept.stand.loop, kept.index + request.warm_frames
-            warming = timed_block(loop.frame, self.clock, kept.index, request.warm_frames)
+            loop, most = kept.stand.loop, self._most() * WARM_SHARE
+            warming = timed_block(
+                loop.frame, self.clock, kept.index, request.warm_frames, most=most, period=loop.period
+            )
+            first = kept.index + len(warming)
             loop.reset()
             told = self._window(loop, first) if self.power else self._timed(loop, first)
             latencies, frames = loop.latencies, told["frames"]
@@ -131,6 +136,10 @@ class Final:
         )
         return BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
 
+    def _most(self) -> float:
+        """Seconds of a block's frames at most."""
+        return self.job.block_seconds if self.job.capped else math.inf
+
     def _steps(self, loop: FrameLoop, kept: Kept) -> dict[str, float]:
         """What each step of a frame takes, which compares versions; its period as a whole."""
         slow = 0.0 if self.job.base.backend == "cpu" else self.job.block_seconds
@@ -139,19 +148,20 @@ class Final:
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         """The frames of a block, timed one by one."""
-        before, frames = time.process_time(), self.job.frames
+        before, frames, most = time.process_time(), self.job.frames, self._most()
         if self.job.jobs:  # reading the clock between frames would be a share of short ones
             begin = self.clock()
             for index in range(first, first + frames):
                 loop.frame(index)
             seconds = [self.clock() - begin]
         else:
-            seconds = timed_block(loop.frame, self.clock, first, frames)
+            seconds = timed_block(loop.frame, self.clock, first, frames, most=most, period=loop.period)
+            frames = len(seconds)
         return {
-            "frames": self.job.frames,
+            "frames": frames,
             "seconds": sum(seconds),
             "frame_seconds": tuple(seconds[:MOST_FRAMES]),
-            "cpu_seconds": (time.process_time() - before) / self.job.frames,
+            "cpu_seconds": (time.process_time() - before) / frames,
         }
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:

@@ -65,9 +65,9 @@ class Hope:
 
 
 Keep = Callable[[Run], None]
-SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.7}
+SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
 SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
-"""That searching for a mix takes of the time that is left, and at most."""
+"""That searching for a mix and screening what it found take of the time that is left, and at most."""
 SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
@@ -297,9 +297,9 @@ class _Runner:
             period=period,
             gpus=begun.description.workload.gpus,
         )
+        self.contest, told = contest, self.clock()
         if not contest.possible:
             return
-        self.contest, told = contest, self.clock()
 
         def heard(_: Block) -> None:
             nonlocal told

@@ -116,12 +116,25 @@ def sample(
                 return Samples(tuple(times), stopped, (cpu_clock() - cpu) / len(times))
 
 
-def timed_block(frame: Callable[[int], None], clock: Clock, first: int, count: int) -> list[float]:
-    """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time."""
+def timed_block(
+    frame: Callable[[int], None],
+    clock: Clock,
+    first: int,
+    count: int,
+    *,
+    most: float = math.inf,
+    period: int = 1,
+) -> list[float]:
+    """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time.
+
+    most: after so many seconds it ends with the period that runs.
+    """
     marks = [clock()]
     for index in range(first, first + count):
         frame(index)
         marks.append(clock())
+        if marks[-1] - marks[0] >= most and (index + 1 - first) % period == 0:
+            break
     return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
 
 

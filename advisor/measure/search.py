@@ -33,12 +33,14 @@ from advisor.verdicts.scores import scores
 
 BLOCK_SECONDS = 0.025
 LEAST_FRAMES = 2
-LEAST_SECONDS = 6.0
+LEAST_SECONDS = 2.5
 """With less time nothing is tried: a process and three rounds would hardly fit."""
 CANDIDATES = 8
 """Changes that are tried at once, the first in the model's order."""
 FIRST_LOOK, MOST_ROUNDS = 3, 12
 """Rounds of a process: from the first look on those that are surely slower are left out."""
+FEWEST_ROUNDS, MOST_TURNS = 2, 4
+"""Of a group of mixes that are all tried, in each of its processes."""
 MOST_PROCESSES, CLOSE = 4, 0.02
 """Further processes that say how much a mix may gain at most, and what is close enough."""
 SURE = 0.05
@@ -93,7 +95,8 @@ class Searching:
         starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
         record = Search(mode=self.mode, mixes=self._mixes())
         if seconds < LEAST_SECONDS or not starts:
-            return record.model_copy(update={"reason": "no time was left for it"}), []
+            left = f"{max(seconds, 0):.1f} s of its share of the time were left, it needs {LEAST_SECONDS:g} s"
+            return record.model_copy(update={"reason": left if starts else "nothing to start from"}), []
         self.best_uniform = self._named(alike(self.workload, starts[0]))
         quickest = self.screened[starts[0]]
         frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / quickest))
@@ -119,10 +122,16 @@ class Searching:
         return name
 
     def _try_all(self) -> str:
-        """Rounds of all mixes in several processes, until the time is up."""
-        names = [self._named(placed) for placed in every_mix(self.workload, pool(self.device))]
-        while self.clock() + self.starting < self.deadline and self.processes < 4:
-            self._rounds([self.best_uniform, *names], self.best_uniform, FIRST_LOOK, prune=False)
+        """All mixes in small groups, likely ones first, each beside the best uniform strategy; once all had
+        their turn, again, until the time is up. Why it ended early."""
+        names = self._ordered(list(every_mix(self.workload, pool(self.device))))
+        groups = [names[at : at + CANDIDATES] for at in range(0, len(names), CANDIDATES)]
+        for turn in range(MOST_TURNS):
+            for group in groups:
+                left = [name for name in group if name not in self.gone]
+                if self.clock() + self.starting > self.deadline:
+                    return "time ran out" if turn == 0 else ""
+                self._rounds([self.best_uniform, *left], self.best_uniform, FEWEST_ROUNDS, prune=False)
         return ""
 
     def _descend(self, starts: Sequence[str]) -> str:
@@ -158,9 +167,13 @@ class Searching:
             for name in (now, *others)
             for placed in (*changes(self.names[name], self.choices), self.names[name])
         ]
-        expected = self.likely(near) if self.likely else [0.0] * len(near)
-        order = sorted(range(len(near)), key=expected.__getitem__)
-        return list(dict.fromkeys(self._named(near[i]) for i in order))
+        return self._ordered(near)
+
+    def _ordered(self, placed: Sequence[Placed]) -> list[str]:
+        """By the time that the model expects, the shortest first."""
+        expected = self.likely(placed) if self.likely else [0.0] * len(placed)
+        order = sorted(range(len(placed)), key=expected.__getitem__)
+        return list(dict.fromkeys(self._named(placed[i]) for i in order))
 
     def _rounds(self, names: list[str], now: str, most: int, *, prune: bool = True) -> None:
         """Blocks of these in one process, in random order, while one may be better and time is left."""
@@ -195,15 +208,18 @@ class Searching:
                 contestants={name: name for name in names},
                 frames=self.frames,
                 block_seconds=BLOCK_SECONDS,
+                capped=True,
                 directory=directory,
             )
         )
 
     def _hear(self, session: Session, request: FinalRound) -> bool:
-        """A round; False where the process cannot go on."""
+        """A round, as far as there is time for it; False where the process cannot go on, or time is up."""
         for message in session.round(request):
             if isinstance(message, BlockDone):
                 self.blocks.append(message.block)
+                if self.clock() > self.deadline:
+                    return False
             elif isinstance(message, Left):
                 self.gone.add(message.contestant)
                 if message.broken:

@@ -117,7 +117,7 @@ def _counts(counts: Sequence[int]) -> str:
 
 def _commit(at: Commit | None) -> Iterator[Fact]:
     if at is not None:
-        differs = ", with changes that are not committed" * at.changed
+        differs = ", with uncommitted changes" * at.changed
         yield Fact("Commit", f"{at.revision}{differs}")
 
 

@@ -19,7 +19,10 @@ from advisor.verdicts.mixes import Worth, bound, worth
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change
-from advisor.verdicts.words import recorded, told, with_mixes
+from advisor.verdicts.words import by_screening, recorded, told, with_mixes
+
+SCREENED = "screened out"
+"""How the reason of a row begins that screening kept from the final."""
 
 
 def recommend(profile: Profile) -> Recommendation | None:
@@ -36,10 +39,27 @@ def recommend(profile: Profile) -> Recommendation | None:
     else:
         decision = _separate([row for row in rows if not row.placements] or rows, profile.preferences)
     made = recommendation(decision.verdict, rows, profile.preferences)
+    ahead = _ahead(profile, made)
+    if ahead is not None:
+        return with_mixes(by_screening(made, ahead), bound(Worth(), profile.search), profile.search)
     if profile.final is None or not profile.blocks or made.strategy is None:
         return made
     found = worth_of(profile.blocks, rows, profile.preferences, profile.final)
     return with_mixes(made, bound(found, profile.search), profile.search)
+
+
+def _ahead(profile: Profile, made: Recommendation) -> float | None:
+    """By how much the quickest other strategy is slower than the chosen one, where screening left that one
+    alone: all others are so far behind that no final was held."""
+    rows, objective = profile.measured(), profile.preferences.objective
+    if profile.blocks or made.verdict != "open" or made.excluded or objective in ("energy", "footprint"):
+        return None
+    inside = [name for name, row in rows.items() if not row.outside.startswith(SCREENED)]
+    if inside != [made.strategy] or len(rows) < 2:
+        return None
+    times = figures_of(list(rows.values()), objective)
+    others = [seconds for name, seconds in times.items() if name != made.strategy]
+    return min(others) / times[made.strategy] if made.strategy in times and others else None
 
 
 def compared(profile: Profile, objective: Objective | None = None) -> Pairs:

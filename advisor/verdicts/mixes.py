@@ -58,7 +58,7 @@ def bound(found: Worth, search: Search | None) -> float | None:
 
     Mixes of the final count by its blocks, all others by those of the search.
     """
-    if search is None or search.reason.startswith("no time") or not search.tried or found.better:
+    if search is None or not search.tried or found.better:
         return None
     others = (one.most - 1 for one in search.tried if one.name not in found.most)
     return max([0.0, *found.most.values(), *others])

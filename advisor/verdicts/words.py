@@ -12,6 +12,9 @@ from advisor.profiles.preferences import Objective, Preferences
 from advisor.verdicts.final import Verdict, known
 from advisor.verdicts.ties import listing
 
+TELLING = 1.0
+"""A bound on the gain of mixes from which nothing is said of it: twice as fast."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -121,10 +124,25 @@ def with_mixes(made: Recommendation, bound: float | None, search: Search | None)
     if bound is None or search is None:
         return made
     tried, left = len(search.tried), search.mixes - len(search.tried)
-    line = f"No mix of placements is better by more than {_percent(bound)}: {tried} measured"
-    line += f", {left} not tried." if left > 0 else ", which are all."
+    which = f"{tried} of {search.mixes} mixes" if left > 0 else f"{tried} mixes, which are all,"
+    if bound < TELLING:
+        line = f"None of the {which} that were measured is better by more than {_percent(bound)}"
+    else:
+        line = f"Too few measurements to tell what the {which} that were measured gain"
+    early = f" ({search.reason})" if search.reason else ""
+    line += f"; {left} were not tried{early}." if left > 0 else "."
     steps = (*made.steps, line)
-    return made.model_copy(update={"mix_bound": bound, "steps": steps, "reason": " ".join(steps)})
+    told = bound if bound < TELLING else None
+    return made.model_copy(update={"mix_bound": told, "steps": steps, "reason": " ".join(steps)})
+
+
+def by_screening(made: Recommendation, times: float) -> Recommendation:
+    """Named by screening: every other strategy took at least that many times as long."""
+    line = f"In screening every other took at least {units.ratio(times)} as long, so no final was held."
+    steps = (*made.steps, line)
+    decided = {"verdict": "fastest", "bound": 0.0, "tied_with": (), "next_step": ""}
+    named = made.model_copy(update={**decided, "steps": steps, "reason": " ".join(steps)})
+    return named.model_copy(update={"next_step": _next(named, "frame")})
 
 
 def _percent(bound: float | None) -> str:
