@@ -17,34 +17,33 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor import units
-from advisor.devices.catalogue import load, names
+from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.commits import commit_of
 from advisor.measure.energy import require_meter
-from advisor.measure.jobs import Description, Job
+from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
-from advisor.measure.runner import Hope, Run, job_of, run
+from advisor.measure.runner import Hope, Run, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.measure.version_run import Both, Versions, run_versions
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
-from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, frames_to_capture
+from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures
+from advisor.nsys.traced import traced
 from advisor.profiles import secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
-from advisor.profiles.schema import Commit, Measured, Predicted, Prediction, Profile, Tool
+from advisor.profiles.schema import Commit, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scratch import scratch
-from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
-from advisor.profiles.traces import NsysTrace
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, shared
@@ -63,7 +62,6 @@ from advisor.verdicts.versions import BASE, HEAD, changes
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"
-NO_GPU_TO_TRACE = "nothing ran on a GPU, so nsys had nothing to record"
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def profile(
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
             looking = captures or NsysCaptures(settings.nsys, kept)
-            complete = _traced(complete, _with_found(settings, complete), progress, folder, looking)
+            complete = traced(complete, settings, progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, settings.targets, settings.strategies), settings)
 
@@ -245,39 +243,6 @@ def _published(profile: Profile, settings: Settings) -> Profile:
     return without_environment(profile) if settings.no_environment else profile
 
 
-def _traced(
-    complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
-) -> Profile:
-    """With what nsys saw of every measured strategy, in runs of its own after all that was timed."""
-    if complete.device.kind == "cpu" and settings.nsys is None:
-        return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
-    frames, runs = complete.measured().values(), complete.script.measured if complete.script else ()
-    jobs = [_capture(settings, row, scratch) for rows in (frames, runs) for row in rows]
-    try:
-        trace = captures(jobs, complete.device, progress.begin, progress.end)
-    except KeyboardInterrupt:
-        note = "Interrupted while tracing with nsys. The measurements are complete."
-        trace = NsysTrace(reason="interrupted")
-        return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
-    return complete.model_copy(update={"trace": trace})
-
-
-def _with_found(settings: Settings, profile: Profile) -> Settings:
-    """With the mixes that were searched for, which a worker knows by their short names only so."""
-    there = {strategy.name for strategy in settings.strategies}
-    mixes = (made for name, made in strategies_of(profile).items() if isinstance(made, Mix))
-    found = tuple(made for made in mixes if made.name not in there)
-    return replace(settings, strategies=(*settings.strategies, *found))
-
-
-def _capture(settings: Settings, row: Measured | ScriptMeasured, scratch: Path) -> Job:
-    """The set-up and a few frames, or the script once; in what that takes without a tool."""
-    job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
-    frames = frames_to_capture(row) if isinstance(row, Measured) else 1
-    seconds = row.setup_seconds + 2 * frames * row.median_seconds
-    return job.model_copy(update={"frames": frames, "seconds": seconds})
-
-
 def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
     """With what the machine says once everything has run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
@@ -398,9 +363,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:
     known = strategies_of(profile)
     strategies = [known[row.strategy] for row in before.results if row.strategy in known]
-    for name in names():
-        if (entry := load(name)).device().name == before.device.name:
-            return predict(profile, entry, strategies)
+    if (entry := of_device(before.device.name)) is not None:
+        return predict(profile, entry, strategies)
     raise UsageError(
         f"{before.device.name} is not in the catalogue, so its verdict cannot be recomputed",
         next_step="Run `advisor predict PROFILE --target FILE.toml` with the same options.",

@@ -18,14 +18,13 @@ from advisor.profiles.schema import (
     Profile,
     Skipped,
     StageRecord,
-    StageWork,
     Tool,
     Trace,
-    Traffic,
     WorkloadRecord,
 )
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.profiles.system_state import CpuClocks, Environment, GpuState, HostState, NumaNode
+from advisor.profiles.traffic import StageWork, Traffic
 from advisor.verdicts import scripts
 
 MIB = 1 << 20

@@ -19,9 +19,9 @@ from advisor.profiles.schema import (
     Side,
     StageRecord,
     Trace,
-    Traffic,
     WorkloadRecord,
 )
+from advisor.profiles.traffic import Traffic
 from advisor.rules.advise import advise
 
 

@@ -20,11 +20,10 @@ from advisor.profiles.schema import (
     Predicted,
     Profile,
     StageRecord,
-    StageWork,
     Trace,
-    Traffic,
     WorkloadRecord,
 )
+from advisor.profiles.traffic import StageWork, Traffic
 
 DATA = Path(__file__).parent / "data"
 

@@ -21,7 +21,8 @@ from published_cases import (
 )
 
 from advisor.devices.systems import System
-from advisor.profiles.schema import AccessMode, Profile, StageWork
+from advisor.profiles.schema import AccessMode, Profile
+from advisor.profiles.traffic import StageWork
 
 SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "GB/s": 1e9, "MB/s": 1e6}
 MIB = float(1 << 20)

@@ -20,7 +20,7 @@ from advisor.errors import FileProblem, UsageError
 from advisor.model.machines import Machine, default
 from advisor.model.predict import predict
 from advisor.profiles.schema import MemoryClass, Predicted
-from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.registry import STRATEGIES, concerning
 
 CARD = """
 name = "A card"
@@ -76,7 +76,7 @@ def test_every_covered_entry_is_complete_enough_to_predict_with(name: str) -> No
     n = 1 << 20
     workload, trace = builders.vector_add_workload(n), builders.vector_add_trace(n)
     results = predict(builders.profile(workload=workload, traffic=trace), entry).results
-    available = {s.name for s in STRATEGIES if s.unavailable(entry.device()) is None}
+    available = {s.name for s in concerning(STRATEGIES, workload) if s.unavailable(entry.device()) is None}
     assert {r.strategy for r in results if isinstance(r, Predicted)} == available
     assert all(r.low_seconds > 0 for r in results if isinstance(r, Predicted))
 

@@ -77,12 +77,12 @@ QUIET = 0.01
 @pytest.mark.parametrize(
     ("parts", "cause", "told"),
     [
-        (SLOW, "machine", "the machine, not one strategy"),
+        (SLOW, "machine", "the machine, since all parts of a frame changed alike"),
         ({"produce": 3.0}, "stage", "stage `produce` (+12.0 ms), which every strategy runs"),
-        ({"produce": 1.8, "consume": 1.8}, "host", "the host stages (+8.00 ms), by the CPU or by code"),
+        ({"produce": 1.8, "consume": 1.8}, "host", "the host stages (+8.00 ms), caused by the CPU or code"),
         ({"add": 3.0}, "stage", "stage `add` (+8.00 ms)"),
-        ({"copies": 2.0}, "copies", "the copies (+16.0 ms), by the link or by what is copied"),
-        ({"produce": 1.9, "copies": 1.5}, "unknown", "which the parts of a frame do not tell apart"),
+        ({"copies": 2.0}, "copies", "the copies (+16.0 ms), caused by the link or by what is copied"),
+        ({"produce": 1.9, "copies": 1.5}, "unknown", "the parts of a frame do not show which"),
     ],
 )
 def test_what_moved_together_is_told_with_where_it_is(
@@ -112,7 +112,7 @@ def test_a_strategy_that_moved_alone_is_told_though_no_ratio_by_itself_is_clear(
     assert set(drift(base, head).alone) == {"pinned"}
     assert drift(base, head).alone["pinned"].low < 1.15 < drift(base, head).alone["pinned"].high
     assert not drift(base, head).together
-    assert "`pinned` moved alone: slower by" in said(base, head)
+    assert "`pinned` changed alone: slower by" in said(base, head)
 
 
 def test_a_slower_machine_and_one_strategy_beyond_it_are_both_told() -> None:
@@ -120,7 +120,7 @@ def test_a_slower_machine_and_one_strategy_beyond_it_are_both_told() -> None:
     assert set(drift(base, head).alone) == {"pinned"}
     told = said(base, head)
     assert "The other 4 strategies of the final are slower by" in told
-    assert "`pinned` moved alone: slower by" in told
+    assert "`pinned` changed alone: slower by" in told
 
 
 @pytest.mark.parametrize("restless", [0.01, 0.1, 0.3])

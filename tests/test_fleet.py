@@ -270,7 +270,7 @@ def test_what_is_done_is_kept_and_resumed(end: str, tmp_path: Path) -> None:
 
 
 def test_resuming_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no fleet's run"):
+    with pytest.raises(UsageError, match="does not hold the results of advisor fleet"):
         run(Imitated({}), tmp_path, resume=True)
     run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
     with pytest.raises(UsageError, match="other files, options"):

@@ -254,7 +254,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_pat
         assert process.wait(60) == 130
     text = log.read_text()
     assert "Traceback" not in text
-    assert "go on with --resume" in text
+    assert "continue with --resume" in text
     assert [r["status"] for r in map(read_row, out.glob("*/*/row.json"))] == ["profiled"]
 
 
@@ -279,7 +279,7 @@ def read_row(path: Path) -> dict[str, str]:
         (("--local", "1", "--set", "n=1", "--sweep", "n=1,2"), 2, "contradict each other"),
         (("--local", "1", "--target", "mine.toml"), 2, "only devices of the catalogue"),
         (("--local", "1", "--send", "nowhere"), 5, "nowhere does not exist"),
-        (("--local", "1", "--resume"), 2, "holds no fleet's run"),
+        (("--local", "1", "--resume"), 2, "does not hold the results of advisor fleet"),
     ],
 )
 def test_wrong_input_is_answered_before_anything_runs(

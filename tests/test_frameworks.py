@@ -19,8 +19,9 @@ from running import advisor, python_path
 from advisor.errors import WorkloadError
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.report import methods
+from advisor.workloads.arguments import FORMS
 from advisor.workloads.binding import bind
-from advisor.workloads.definition import FORMS, Buffer, In, InOut, Out, Stage, Workload, device, host
+from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 from advisor.workloads.frameworks.bridging import require_libraries
 from advisor.workloads.frameworks.libraries import is_numba_misfit
 

@@ -111,16 +111,16 @@ def test_a_step_with_another_driver_is_not_laid_on_the_code(form: str) -> None:
     made = series(40, {25: dict.fromkeys(TIMES, 1.10)})
     made = [on_driver(each, "570.1" if i < 25 else "580.2") for i, each in enumerate(made)]
     told = " ".join(shown(history(made), form).split())
-    assert "where driver changed too" in told
+    assert "(driver changed, too)" in told
     assert "driver (570.1 to 580.2)" in told
-    assert "where driver" not in shown(history([on_driver(each, "570.1") for each in made]), form)
+    assert "driver changed" not in shown(history([on_driver(each, "570.1") for each in made]), form)
 
 
 def test_a_step_within_one_commit_is_not_the_codes() -> None:
     made = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1))
     (course,) = courses(history(made))
     assert [change.same_code for change in course.changes] == [True]
-    assert "not by the code" in shown(history(made))
+    assert "(not the code: " in shown(history(made))
     changed = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1, changed=True))
     assert not courses(history(changed))[0].changes[0].same_code
 
@@ -177,7 +177,7 @@ def test_a_long_history_is_drawn_in_groups_and_its_table_keeps_the_changes() -> 
     assert page.count('<th scope="row"><code>') <= MOST_ROWS + 10
     assert commit(250).revision[:7] in page
     assert f"{MOST_ROWS} of 500 profiles" in page
-    assert "median of 5 neighbouring profiles" in page
+    assert "median of 5 consecutive profiles" in page
     assert len(page) < 600_000
     assert MOST_POINTS * 5 >= 500
 

@@ -157,7 +157,7 @@ def test_wrong_buffers_and_placements_are_told_before_anything_is_measured(tmp_p
     [
         ({"s": "pinned"}, cuda_device(), "only the GPU uses the buffer 's'"),
         ({"a": "zero-copy"}, cuda_device(can_map_host_memory=0), "cannot map host memory"),
-        (dict.fromkeys("abc", "managed"), cuda_device(), "as managed does it"),
+        (dict.fromkeys("abc", "managed"), cuda_device(), "as managed does, so this is no mix"),
         ({"a": "managed-prefetch"}, Device(name="CPU", kind="cpu"), None),
     ],
 )

@@ -32,8 +32,8 @@ TEXT = PATH.read_text(encoding="utf-8")
         ("low = 3.5e-6", "low = 5.5e-6", "launch_seconds: expected low <= value <= high"),
         ("low = 3.5e-6, ", "", "layers.0.figures.launch_seconds.low: Field required"),
         (
-            "value = 1.0, low = 0.5, high = 1.0",
-            "low = 0.5, high = 1.0",
+            "value = 1.0, low = 0.15, high = 1.0",
+            "low = 0.15, high = 1.0",
             "layers.0.figures.link_again_alone_share.value: Field required",
         ),
         ("[names]", '[names]\nl2_bytes = "x"', "names: expected figures that are not in catalogue entries"),

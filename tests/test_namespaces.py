@@ -116,7 +116,7 @@ def test_what_the_user_has_installed_from_the_checkout_comes_from_the_worktree(t
 
 
 def test_what_is_new_in_head_is_not_found_in_base(tree: Tree) -> None:
-    told = {"all_new": r"a clean checkout does not contain src/all_new\.py", "package.new": "No module named"}
+    told = {"all_new": r"the checkout does not contain src/all_new\.py", "package.new": "No module named"}
     for name, message in told.items():
         with Namespace(tree).entered(), pytest.raises(ModuleNotFoundError, match=message):
             importlib.import_module(name)

@@ -23,6 +23,7 @@ from advisor.measure.progress import Silent
 from advisor.nsys import program as nsys_module
 from advisor.nsys.capturing import NsysCaptures, frames_to_capture
 from advisor.nsys.program import Nsys, NsysFailed, find
+from advisor.nsys.traced import NO_GPU_TO_TRACE
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.traces import NsysTrace
 
@@ -323,7 +324,7 @@ def test_what_ran_on_the_cpu_is_not_traced_and_the_reason_is_no_missing_nsys(tmp
 
     asked, cpu = cpu_settings(trace=("nsys",)), FakeLauncher(device=builders.cpu_profile().device)
     result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=captures)
-    assert result.trace == NsysTrace(reason=pipeline.NO_GPU_TO_TRACE)
+    assert result.trace == NsysTrace(reason=NO_GPU_TO_TRACE)
 
 
 def test_an_nsys_that_is_named_looks_at_a_run_on_the_cpu_too(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:
         *(f"strategy-{i}" for i in range(7)),
         "pageable",
     ]
-    assert "\n5 more in report.html.\n" in text
+    assert "\n5 more in the HTML page.\n" in text
     assert re.findall(r"^- `skipped-(\d)` skipped: reason \1$", text, re.MULTILINE) == ["0", "1", "2"]
     assert "\n- and 6 more reasons in report.html\n" in text
     assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
@@ -299,7 +299,7 @@ def test_markdown_keeps_what_is_recommended_for_any_device_in_eight_rows() -> No
     assert told == [
         (d, name) for d, best in (("A", "fast-on-a"), ("B", "fast-on-b")) for name in (best, *slowest)
     ]
-    assert "\n12 more in report.html.\n" in text
+    assert "\n12 more in the HTML page.\n" in text
 
 
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:

@@ -57,7 +57,7 @@ def test_short_forms_keep_the_rows_of_the_lowest_rank_and_count_the_rest() -> No
     assert "| `r12` |" in text
     assert "| `r4` |" not in text
     assert "| `r5` |" in text
-    assert "\n5 more in report.html.\n" in text
+    assert "\n5 more in the HTML page.\n" in text
     assert "\n5 more columns in report.html.\n" in text
 
 

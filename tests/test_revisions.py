@@ -143,7 +143,7 @@ def test_histories_without_a_common_commit(found: Repository, work: Path) -> Non
 def test_nothing_to_compare(found: Repository, work: Path) -> None:
     """But for changes that are not committed, and where the revision is named."""
     git(work, "checkout", "-q", "main")
-    with pytest.raises(UsageError, match="nothing is changed") as raised:
+    with pytest.raises(UsageError, match="nothing has changed since") as raised:
         base_of(found, None)
     assert "--against HEAD~1" in raised.value.next_step
     assert base_of(found, "HEAD").commit == git(work, "rev-parse", "HEAD")

@@ -71,15 +71,15 @@ EXAMPLES = {
 def test_gpus_that_reach_each_other_copy_to_each_other() -> None:
     found = says("peer-access-off", EXAMPLES["peer-access-off"])
     assert (found.outcome, found.strategy) == ("advice", "peer")
-    assert figures(found)["crosses between GPUs in a frame"] == SIZE
+    assert figures(found)["copied between GPUs in a frame"] == SIZE
     assert found.gain.seconds_per_frame == pytest.approx(0.006)
 
 
 @pytest.mark.parametrize(
     ("made", "gpu", "rows", "said"),
     [
-        (SPLIT, PEERS, (), "No GPU reads what another one makes"),
-        (PIPELINE, APART, (), "cannot reach"),
+        (SPLIT, PEERS, (), "No GPU reads what another one writes"),
+        (PIPELINE, APART, (), "cannot access"),
         (PIPELINE, {}, (), "not known"),
     ],
 )

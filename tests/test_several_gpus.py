@@ -14,15 +14,12 @@ from running import missing
 from several import expected, mix
 
 from advisor import Buffer, In, InOut, Out, Workload, device, host
-from advisor.devices.catalogue import load
 from advisor.devices.energy import Together
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.timeline import Recorder
-from advisor.model.machines import Machine
-from advisor.model.simulate import simulate
-from advisor.profiles.schema import Trace, WorkloadRecord
+from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name, concerning
 from advisor.strategies.schedule import Plan, StageUse, Step, Traits
@@ -307,9 +304,3 @@ def test_peer_is_for_what_crosses_and_of_one_gpu_there_is_no_row() -> None:
     assert peer not in concerning(STRATEGIES, one)
     assert peer in concerning(STRATEGIES, split)
     assert concerning((peer,), one) == (peer,)
-
-
-def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
-    split = _record(_split())
-    told = simulate(split, Trace(), Machine(load("h200")))
-    assert set(told.values()) == {"the workload runs on 2 GPUs, and nothing is known of several H200 SXM"}

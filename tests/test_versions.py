@@ -289,7 +289,7 @@ def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
     assert set(one.judged().ratios) == {"pageable"}
     require_both(one)
     both = Hall(tmp_path / "both", frozenset({"BASE pinned", "HEAD pageable"}), always=True).run()
-    with pytest.raises(WorkloadError, match="failed while it was compared: ops"):
+    with pytest.raises(WorkloadError, match="failed in the comparison: ops"):
         require_both(both)
 
 
@@ -387,7 +387,7 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
         (
             {"pinned": (1.0, 0.95, 1.05)},
             {"seconds_more": 41.0},
-            "open: 5.0 % less to 5.0 % more time under pinned; some 41 s more would settle it",
+            "open: 5.0 % less to 5.0 % more time under pinned; about 41 s more would settle it",
         ),
         (
             {"pinned": (1.01, 0.98, 1.04)},

@@ -13,7 +13,8 @@ from shared_server import launching
 from advisor import pipeline
 from advisor.errors import WorkloadError
 from advisor.measure.progress import Silent
-from advisor.profiles.schema import Measured, Profile, Traffic
+from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.traffic import Traffic
 
 EXAMPLES = REPOSITORY / "workloads"
 

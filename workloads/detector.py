@@ -1,4 +1,4 @@
-"""A camera's detector: an image in the driver's memory, weights, small results, a mask for the CPU.
+"""A camera's detector: an image in the driver's memory, weights, small results and a mask for the CPU.
 
 Source: CUDA for Tegra, "Memory Types" (which memory suits which use); CUDA C++ Best Practices Guide, "Zero
 Copy" (what is read or written once).

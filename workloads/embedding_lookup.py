@@ -3,9 +3,9 @@
 Source: Naumov et al., "Deep Learning Recommendation Model" (arXiv 1906.00091): embedding tables larger than
 what a batch touches, then layers that re-read their weights; EMOGI (PVLDB 14(2), 2020) for gathers over the
 link.
-Question: which placement does each buffer need, and what does using one for all of them cost?
-Must advise: on a card, a mix: the table in zero-copy memory, of which a frame reads the rows that it looks
-up, and the weights where kernels read them from the card's own memory.
+Question: which placement does each buffer need, and what does one placement for all cost?
+Must advise: on a card, a mix: the table in zero-copy memory, so that only the rows that a frame looks up
+cross the link, and the weights in the card's own memory.
 Must not: copy the table in each frame; leave the weights in zero-copy memory on a card.
 """
 

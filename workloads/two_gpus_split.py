@@ -2,9 +2,9 @@
 
 Source: The CUDA Handbook, chapters 5 (portable pinned memory) and 9 (multiple GPUs): one host buffer for
 several GPUs.
-Question: how much faster are two GPUs than one where every byte comes from the host and goes back?
-Must advise: with gpus sharing one link to the host, that two copy no faster than one (one-link-for-two).
-Must not: advise copies between the GPUs: neither needs what the other makes.
+Question: how much faster are two GPUs than one if every byte comes from the host and goes back?
+Must advise: if the GPUs share one link to the host, that two copy no faster than one (one-link-for-two).
+Must not: advise copies between the GPUs: neither reads what the other writes.
 """
 
 from __future__ import annotations

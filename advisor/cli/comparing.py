@@ -47,9 +47,9 @@ def compare(
 ) -> None:
     """Compare two profiles, or two versions of a workload (--run).
 
-    Shows what differs besides the code, then the ratio of each strategy's times with its interval, HEAD over
-    BASE. With --run both versions of a workload run side by side, so that the ratio is known within a few
-    percent. A failed gate exits with code 1; an inconclusive gate does so only with --strict.
+    Shows what differs besides the code, then the ratio of each strategy's times, HEAD over BASE, with
+    its interval. With --run, both versions run side by side on this machine, which resolves differences of a
+    few percent. A failed gate exits with code 1; an inconclusive gate does so only with --strict.
     """
     from advisor import configuration
     from advisor.report import pages
@@ -102,7 +102,7 @@ def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any
     if head is None:
         raise UsageError(
             "compare takes two profiles, BASE and HEAD",
-            next_step="To run a workload at two revisions: advisor compare --run FILE --against REV.",
+            next_step="To run two versions of a workload: advisor compare --run FILE --against REV.",
         )
     said = [OPTIONS[name].key for name, value in given.items() if value not in (None, False, [])]
     said += ["against"] if against is not None else []

@@ -32,7 +32,9 @@ Scheduler = Annotated[
 SchedulerFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Its address, from `dask scheduler --scheduler-file`.", rich_help_panel=_CLUSTER
+        metavar="FILE",
+        help="The file that `dask scheduler --scheduler-file` writes.",
+        rich_help_panel=_CLUSTER,
     ),
 ]
 Local = Annotated[
@@ -41,7 +43,7 @@ Local = Annotated[
         metavar="NUMBER",
         min=1,
         max=256,
-        help="So many workers on this machine instead.",
+        help="Start this many workers on this machine instead.",
         rich_help_panel=_CLUSTER,
     ),
 ]
@@ -51,7 +53,7 @@ Each = Annotated[
 ]
 Alone = Annotated[
     bool,
-    typer.Option("--one-per-host", help="Run one profile at a time on a host.", rich_help_panel=_CLUSTER),
+    typer.Option("--one-per-host", help="Run one profile at a time on each host.", rich_help_panel=_CLUSTER),
 ]
 Where = Annotated[
     list[str] | None,
@@ -80,7 +82,7 @@ TaskSeconds = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Keep what an earlier run in --out profiled.", rich_help_panel=_CLUSTER),
+    typer.Option("--resume", help="Keep the results in --out and run the rest.", rich_help_panel=_CLUSTER),
 ]
 Emit = Annotated[
     Path | None,
@@ -88,15 +90,24 @@ Emit = Annotated[
 ]
 TlsCa = Annotated[
     Path | None,
-    typer.Option("--tls-ca-file", metavar="FILE", help="TLS: who is trusted.", rich_help_panel=_CLUSTER),
+    typer.Option(
+        "--tls-ca-file",
+        metavar="FILE",
+        help="TLS: certificate of the trusted authority.",
+        rich_help_panel=_CLUSTER,
+    ),
 ]
 TlsCert = Annotated[
     Path | None,
-    typer.Option("--tls-cert", metavar="FILE", help="TLS: own certificate.", rich_help_panel=_CLUSTER),
+    typer.Option(
+        "--tls-cert", metavar="FILE", help="TLS: this client's certificate.", rich_help_panel=_CLUSTER
+    ),
 ]
 TlsKey = Annotated[
     Path | None,
-    typer.Option("--tls-key", metavar="FILE", help="TLS: own private key.", rich_help_panel=_CLUSTER),
+    typer.Option(
+        "--tls-key", metavar="FILE", help="TLS: this client's private key.", rich_help_panel=_CLUSTER
+    ),
 ]
 
 
@@ -120,7 +131,8 @@ def fleet(
 ) -> None:
     """Profile a workload on every distinct device of a Dask cluster.
 
-    The workload's file and what it imports from its folder are sent to the workers. Needs the extra fleet.
+    Sends the workload's file and the modules that it imports from its folder to the workers. Needs the extra
+    `fleet`.
     """
     from advisor import configuration
     from advisor.fleet import asking
@@ -131,7 +143,8 @@ def fleet(
     formats = configuration.parse_formats(asked.formats)
     if str(out) == "-":
         raise UsageError(
-            "fleet writes a folder and cannot print to stdout", next_step="Give a directory: --out DIR."
+            "advisor fleet writes a folder and cannot print to stdout",
+            next_step="Give a directory: --out DIR.",
         )
     limit = task_seconds or 3 * asked.max_seconds + 120
     wanted = Wanted(each, asking.where(where or ()), asked.no_gpu, one_per_host)
@@ -187,7 +200,7 @@ def _end(outcome: Outcome, out: Path) -> None:
     from advisor.errors import AdvisorError, NothingMeasured
 
     if isinstance(outcome.stopped, KeyboardInterrupt):
-        say(f"interrupted: what was profiled is in {out}; go on with --resume")
+        say(f"interrupted: results so far are in {out}; continue with --resume")
         sys.exit(INTERRUPTED)
     if isinstance(outcome.stopped, AdvisorError):
         raise outcome.stopped

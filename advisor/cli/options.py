@@ -92,17 +92,17 @@ HeadProfile = Annotated[
 ]
 Run = Annotated[
     bool,
-    typer.Option("--run", help="Run two versions of a workload, side by side, and compare what is measured."),
+    typer.Option("--run", help="Run two versions of a workload side by side and compare them."),
 ]
 Against = Annotated[
     str | None,
     typer.Option(
         metavar="REV",
-        help="With --run and one file: the git revision that is BASE (default: the merge base with the "
+        help="With --run and one file: the git revision to use as BASE (default: the merge base with the "
         "remote's default branch). HEAD is the working tree.",
     ),
 ]
-History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory below which the profiles are.")]
+History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory that holds the profiles.")]
 Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.", autocompletion=rules)]
 Device = Annotated[
     str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.", autocompletion=devices)
@@ -112,7 +112,7 @@ Compared = Annotated[
     list[str] | None,
     of_profile(
         "strategies",
-        help="Compare only this strategy; with --run this one too, beside the baseline and the recommended "
+        help="Compare only this strategy; with --run, compare it besides the baseline and the recommended "
         "one. Repeatable.",
     ),
 ]

@@ -62,10 +62,10 @@ def history(
     details: options.Details = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show profiles of many commits as one page.
+    """Show times over commits from many profiles.
 
-    Reads every profile.json below DIR: times, memory and recommendation over commits, and the commits at
-    which times stepped up or down. Finding these needs the extra `history`.
+    Reads every profile.json below DIR and shows times, memory and recommendation over commits, and the
+    commits at which times changed. Finding these needs the extra `history`.
     """
     from advisor import configuration, pipeline
     from advisor.profiles import histories
@@ -79,7 +79,7 @@ def history(
     if not told:
         raise NothingMeasured(
             f"no profile below {directory} has a strategy that was measured or predicted",
-            next_step="`advisor report` shows the reason for one of them.",
+            next_step="Run `advisor report` on one of them to see the reason.",
         )
     _shown(pages.history_page(found, told), out, wanted, form, details=details, quiet=quiet)
 

@@ -6,6 +6,7 @@ the model then takes a default for the memory class and says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures, nearest
 from advisor.errors import FileProblem, UsageError
-from advisor.profiles.schema import MemoryClass
+from advisor.profiles.schema import MOST_GPUS, MemoryClass
 from advisor.profiles.toml_files import read_toml
 from advisor.texts import quoted, shortened
 
@@ -24,6 +25,8 @@ DEFAULT_TARGETS = ("orin-nano", "rtx-4090", "h200")
 """A Jetson, a desktop card and a data-centre card."""
 
 _HOME = Path(__file__).parent
+_SEVERAL = re.compile(r"([0-9]{1,6})x([^0-9].*)")
+_TIMES = " x "
 _VENDOR_WORDS = ("nvidia-", "jetson-", "geforce-", "tesla-")
 
 
@@ -35,6 +38,8 @@ def names() -> tuple[str, ...]:
 def load(name_or_path: str) -> CatalogueEntry:
     """An entry by its slug, in any case and with or without "Jetson" and the like, or by a TOML file's path.
 
+    2xh200 is two of one machine; of a file of your own, its `gpus` says how many.
+
     Raises `UsageError` for an unknown name, `FileProblem` for a file that is missing or wrong.
     """
     if name_or_path.endswith(".toml") or "/" in name_or_path:
@@ -44,10 +49,32 @@ def load(name_or_path: str) -> CatalogueEntry:
         slug = slug.removeprefix(word)
     if slug in names():
         return _read(_HOME / f"{slug}.toml", slug)
+    if several := _SEVERAL.fullmatch(slug):
+        return _times(int(several[1]), load(several[2]))
     raise UsageError(
         f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names())}",
         next_step=f"Choose from {', '.join(names())}, or give the path of your own .toml file.",
     )
+
+
+def of_device(name: str) -> CatalogueEntry | None:
+    """The entry of the catalogue whose device has that name, or so many of it; None where there is none."""
+    count, _, one = name.rpartition(_TIMES)
+    found = next((entry for entry in map(load, names()) if entry.device().name == one), None)
+    return _times(int(count), found) if found and count else found
+
+
+def _times(count: int, entry: CatalogueEntry) -> CatalogueEntry:
+    """So many of it. Raises `UsageError` for none, and for more than a workload can have."""
+    if not 1 <= count <= MOST_GPUS:
+        raise UsageError(
+            f"{count}x{entry.origin} is not a target: there can be 1 to {MOST_GPUS} GPUs",
+            next_step=f"Write 2x{entry.origin} for two.",
+        )
+    if count == 1:
+        return entry
+    changed = {"gpus": count, "name": f"{count}{_TIMES}{entry.name}", "origin": f"{count}x{entry.origin}"}
+    return entry.model_copy(update=changed)
 
 
 def _read(path: Path, origin: str) -> CatalogueEntry:

@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from advisor.devices.memory_class import memory_class
 from advisor.errors import did_you_mean
 from advisor.profiles.base import Record, optional
-from advisor.profiles.schema import Device, MemoryClass
+from advisor.profiles.schema import MOST_GPUS, Device, MemoryClass
 from advisor.texts import quoted, shortened
 
 FLAGS = (
@@ -91,6 +91,7 @@ class Figures(Record):
     zero_copy_random_read_bytes_per_second: Figure | None = optional(
         "Random reads of 4 bytes; only those count"
     )
+    peer_bytes_per_second: Figure | None = optional("From GPU to GPU, with peer access enabled")
     host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
     host_write_bytes_per_second: Figure | None = None
     host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
@@ -140,6 +141,8 @@ class CatalogueEntry(Record):
     memory_class: MemoryClass
     attributes: dict[str, Attribute]
     figures: Figures
+    gpus: int = Field(default=1, ge=1, le=MOST_GPUS, description="So many of it in one machine")
+    gpus_share_link: bool = optional("They have one link to the host together, else each its own", False)
     origin: str = Field(description="The slug, or the path of a user's file")
 
     @field_validator("attributes", mode="before")

@@ -33,7 +33,7 @@ def under(entry: CatalogueEntry, system: System) -> CatalogueEntry:
     if entry.attributes["integrated"].value or entry.memory_class == "coherent":
         raise UsageError(
             f"--os {system} does not fit {entry.name}, which runs Linux only",
-            next_step="Omit --os, or give a card as --target.",
+            next_step="Omit --os, or give a card with --target.",
         )
     if "total_global_mem" in entry.attributes:
         raise UsageError(

@@ -49,12 +49,16 @@ def _links(gpus: Sequence[Joined]) -> Iterator[Finding]:
         reached = other.address in one.reaches and one.address in other.reaches
         told = f"{over}, peer access" if reached else "no peer access"
         together = one.root_port is not None and one.root_port == other.root_port
-        means = f"both are below root port {one.root_port} and share its link to the host" if together else ""
+        means = (
+            f"both are below PCIe root port {one.root_port} and share its link to the host"
+            if together
+            else ""
+        )
         name = f"GPU {first} and {second}"
         if reached:
             yield ok(name, told, means or "`peer` copies from one to the other without the host")
         else:
-            step = "Look for ACS and IOMMU in the firmware's settings; in a virtual machine ask its operator."
+            step = "Check ACS and IOMMU in the firmware settings; in a virtual machine, ask its operator."
             yield limited(name, told, means or "copies between them are staged in host memory", step)
 
 

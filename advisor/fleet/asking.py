@@ -42,7 +42,7 @@ def request(
         )
     if own := [target for target in asked.targets if target.endswith(".toml")]:
         raise UsageError(
-            f"--target {own[0]}: a fleet's workers predict only devices of the catalogue",
+            f"--target {own[0]}: fleet workers predict only devices of the catalogue",
             next_step=f"Predict afterwards: advisor predict DIR/DEVICE/profile.json --target {own[0]}.",
         )
     sweep, parameters = _swept(asked)

@@ -147,11 +147,11 @@ def _no_device(request: Request, dispatcher: Dispatcher[str]) -> NothingMeasured
         told = ", ".join(f"{key}={value}" for key, value in request.wanted.where.items())
         return NothingMeasured(
             f"no device of the cluster fits --where {told}",
-            next_step="Omit it to see which devices there are.",
+            next_step="Omit it to see the devices.",
         )
     return NothingMeasured(
         "the scheduler has no workers",
-        next_step="Start some: dask worker ADDRESS, with ADDRESS of the scheduler.",
+        next_step="Start some: dask worker ADDRESS, with the scheduler's address.",
     )
 
 
@@ -189,7 +189,7 @@ class _Events:
 
     def begun(self, item: Item[str]) -> None:
         """See `advisor.fleet.running.Events`."""
-        again = "once more: " if item.tried else ""
+        again = "again: " if item.tried else ""
         self._progress.begin(f"{again}{self._label(item.device)} {item.value}".strip())
 
     def ended(self, item: Item[str], answer: Answer, seconds: float) -> None:

@@ -102,7 +102,7 @@ class Folder:
         reading.require_plausible(made, name)
         if made.workload.sha256 != self.sha256 or made.device.kind != row.kind:
             raise FileProblem(
-                f"{name} is of another workload or device than was asked for",
+                f"{name} is of another workload or device than requested",
                 next_step="Check who can reach the scheduler: docs/fleet.md, Security.",
             )
         return made
@@ -113,13 +113,13 @@ def require_same(folder: Path, record: FleetRecord) -> None:
     before = _record(folder / RECORD)
     if before is None:
         raise UsageError(
-            f"--resume: {folder} holds no fleet's run",
+            f"--resume: {folder} does not hold the results of advisor fleet",
             next_step="Give its folder with --out, or omit --resume.",
         )
     if before.request != record.request:
         raise UsageError(
             f"--resume: {folder} was made with other files, options or another version of advisor",
-            next_step="Give the options of that run, or omit --resume to begin again.",
+            next_step="Give the options of that run, or omit --resume to start over.",
         )
 
 

@@ -70,7 +70,7 @@ def _run(task: Task, message: Path, wanted: Callable[[], bool]) -> str:
             if time.monotonic() > deadline:
                 stopped = f"did not finish within {task.seconds:g} s"
             elif not wanted():
-                stopped = "nobody waits for it any more"
+                stopped = "the task was cancelled"
             if stopped:
                 break
     finally:

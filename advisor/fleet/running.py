@@ -239,7 +239,7 @@ class Dispatcher(Generic[Value]):
             if now - since > self._limits.look:
                 self._cluster.drop(given)
                 del self._looking[given]
-                what = f"it did not say what it has within {self._limits.look:g} s"
+                what = f"it did not report its devices within {self._limits.look:g} s"
                 self._events.unfit(
                     given.worker, "", Unfit(what, "Check whether it is busy with other tasks.")
                 )
@@ -273,11 +273,11 @@ def _machine(ended: Ended) -> tuple[Machine | None, Unfit | None]:
     if ended.no_package:
         return None, NO_PACKAGE
     if ended.text is None:
-        return None, Unfit(f"it cannot say what it has: {ended.reason}", "Check the worker's log.")
+        return None, Unfit(f"it cannot report its devices: {ended.reason}", "Check the worker's log.")
     try:
         return Machine.model_validate_json(ended.text), None
     except ValidationError as problem:
         return None, Unfit(
-            f"what it says of itself cannot be read: {wrong(problem)}",
+            f"its report of its devices cannot be read: {wrong(problem)}",
             "Install the same version of advisor there.",
         )

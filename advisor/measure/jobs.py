@@ -13,11 +13,12 @@ from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.row_figures import FrameEnergy, HostPages, Iterations
-from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, Wait, WorkloadRecord
+from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
+from advisor.profiles.traffic import Wait
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
 from advisor.texts import bounded, printable

@@ -125,7 +125,7 @@ class _Moved(MetaPathFinder):
             return found
         if not there.is_file():
             raise ModuleNotFoundError(
-                f"No module named {name!r} in this version: a clean checkout does not contain "
+                f"No module named {name!r} in this version: the checkout does not contain "
                 f"{here.relative_to(self.user)}",
                 name=name,
             )

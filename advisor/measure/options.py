@@ -97,15 +97,14 @@ class Options:
     )
     placement: Mapping[str, str] | None = _names(
         None,
-        "Also run with this buffer placed as that strategy does it; the others as --strategy says. "
-        "Repeatable.",
+        "Run a mix: place this buffer as that strategy does, the others as --strategy says. Repeatable.",
         "BUFFER=PLACEMENT",
         give="Write --placement table=zero-copy, once for each buffer.",
         script=False,
     )
     search: Literal["off", "auto", "exhaustive"] = _names(
         "auto",
-        "Search for a better mix of placements: off, auto (where one may gain), or exhaustive.",
+        "Search for a faster mix of placements: off, auto (if one may gain), or exhaustive.",
         "off|auto|exhaustive",
         script=False,
     )
@@ -126,7 +125,7 @@ class Options:
     )
     gpus: str = _gpu(
         "",
-        "GPUs of a workload on several, in its order: 0,1 (default: the first there are).",
+        "GPUs for a workload that runs on several, in its order: 0,1 (default: the first).",
         "NUMBERS",
         give="Give the numbers of different GPUs with commas: 0,1.",
         limits={"pattern": "^[0-9]{1,4}(,[0-9]{1,4})*$"},

@@ -46,7 +46,7 @@ def beginning_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         _START[:] = start
-        os.chdir(start[0] if start else here)
+        os.chdir(here)
 
 
 def back_to_start() -> None:

@@ -117,7 +117,7 @@ def base_of(found: Repository, against: str | None) -> Base:
         )
     if commit == head and not found.changed:
         raise UsageError(
-            f"HEAD is the merge base with {branch}, and nothing is changed: there is nothing to compare",
+            f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare",
             next_step="Name an earlier revision: --against HEAD~1.",
         )
     return Base(commit, f"merge base with {branch}, {commit[:10]}")

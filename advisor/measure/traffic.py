@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from advisor.measure.strays import Regions, Stray, Strayed, Watched
 from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
-from advisor.profiles.schema import Again, StageWork, Trace, Traffic
+from advisor.profiles.schema import Trace
+from advisor.profiles.traffic import Again, StageWork, Traffic
 from advisor.strategies.parts import Region
 from advisor.strategies.schedule import StageUse
 

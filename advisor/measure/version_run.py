@@ -146,7 +146,7 @@ def require_both(final: VersionFinal) -> None:
     if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
         name, problem = next(iter(left.items()))
         raise WorkloadError(
-            f"{name} failed while it was compared: {problem.message}",
+            f"{name} failed in the comparison: {problem.message}",
             next_step=problem.next_step,
             detail=problem.detail,
         )

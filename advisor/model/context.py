@@ -10,10 +10,11 @@ from typing import Literal
 from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
-from advisor.profiles.schema import BufferRecord, MemoryClass, StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
+from advisor.profiles.traffic import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import Strategy, shared
+from advisor.strategies.registry import Strategy, gpus_of, shared
 from advisor.strategies.schedule import Plan, Step, doubled, stage_uses
 
 Path = Literal["memory", "uncached", "link"]
@@ -128,19 +129,24 @@ class Context:
         return sum(b.bytes * self._copies(b.name) for b in self.workload.buffers)
 
     def device_bytes(self) -> int:
-        """Memory on the device alone, with memory that migrates there as a whole."""
-        return sum(
-            b.bytes * self._sets(b.name)
+        """Memory on the device alone, with memory that migrates there as a whole; of several, the fullest."""
+        held = [
+            (b.bytes * self._sets(b.name), self._gpus(b.name))
             for b in self.workload.buffers
             if self.own(b.name).device_kind == "device" or self.migrates(b.name)
-        )
+        ]
+        return max(sum(n for n, gpus in held if gpu in gpus) for gpu in range(self.workload.gpus))
 
     def _copies(self, buffer: str) -> int:
         placement = self.own(buffer)
         two_sides = placement.managed and not self.machine.shares_memory
-        both = 2 if two_sides or placement.host_kind != placement.device_kind else 1
+        there = len(self._gpus(buffer)) if placement.device_kind == "device" else 1
+        both = 2 if two_sides else there + (placement.host_kind != placement.device_kind)
         # The pinned pool between the two.
         return (both + placement.staged) * self._sets(buffer) + self.is_foreign(buffer)
+
+    def _gpus(self, buffer: str) -> tuple[int, ...]:
+        return gpus_of(self._buffers[buffer], self.workload) or (0,)
 
     def _sets(self, buffer: str) -> int:
         return 2 if self.strategy.pipelined and buffer in doubled(stage_uses(self.workload, "frame")) else 1

@@ -25,6 +25,7 @@ _WITHOUT = {
     "l2_bytes": "every pass of a kernel is assumed to read from memory",
     "pageable_to_device_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
     "pageable_to_host_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
+    "peer_bytes_per_second": "needed for strategy peer on several GPUs, which is not predicted without",
 }
 """What becomes of a figure that is neither known nor has a default."""
 

@@ -159,7 +159,8 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
         f"All figures for {target.name} are predicted, not measured. Ranges are the 5th to 95th "
         f"percentile of {DRAWS} simulated devices, with all uncertain figures drawn together.",
         "A device stage launches one kernel per traced array operation; a raw kernel is one launch. "
-        "Transfers, kernels and host stages run one after another, except where frames overlap.",
+        "Transfers, kernels and host stages run one after another, except where frames overlap"
+        + (" and on different GPUs, where no buffer orders them." if target.gpus > 1 else "."),
         *_of_the_trace(trace, machine),
         *(
             f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."

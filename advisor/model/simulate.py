@@ -18,10 +18,12 @@ from advisor import units
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
-from advisor.model.steady_frame import by_part, overlapped, timed_steps
+from advisor.model.several_gpus import frame_on_several, unknown, unknown_strategy
+from advisor.model.steady_frame import Frame, by_part, overlapped, timed_steps
 from advisor.profiles.preferences import Objective, counts_latency
 from advisor.profiles.row_figures import Iterations
-from advisor.profiles.schema import StageWork, Trace, Traffic, WorkloadRecord
+from advisor.profiles.schema import Trace, WorkloadRecord
+from advisor.profiles.traffic import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of
@@ -62,7 +64,12 @@ def simulate(
     found: dict[str, Simulated | str] = {}
     for strategy in strategies:
         device = machine.entry.device()
-        refused = _several(workload, machine) or strategy.unavailable(device) or strategy.unsuited(workload)
+        refused = (
+            unknown(workload, machine)
+            or strategy.unavailable(device)
+            or strategy.unsuited(workload)
+            or unknown_strategy(strategy, workload, machine)
+        )
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
             continue
@@ -74,15 +81,11 @@ def simulate(
     return found
 
 
-def _several(workload: WorkloadRecord, machine: Machine) -> str | None:
-    """Why frames on several GPUs are not predicted, or None."""
-    if workload.gpus == 1:
-        return None
-    known = f"nothing is known of several {machine.entry.name}"
-    return f"the workload runs on {workload.gpus} GPUs, and {known}"
-
-
 def _simulated(at: Context) -> Simulated:
+    if at.workload.gpus > 1:
+        period = [[(step, s * _residual(at, step)) for step, s in steps] for steps in Frame(at).period()]
+        parts = frame_on_several(at, period)
+        return Simulated(parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
     steps = [(step, seconds * _residual(at, step)) for step, seconds in timed_steps(at)]
     if at.strategy.pipelined:
         found = overlapped(at, steps)

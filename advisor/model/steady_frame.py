@@ -23,7 +23,7 @@ from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of, kernel_seconds
 from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.monte_carlo import Values, constant
-from advisor.model.transfers import first_writes, migration, transfer
+from advisor.model.transfers import first_writes, migration, peer_copy, transfer
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Action, Step
 
@@ -139,8 +139,10 @@ class Frame:
             return self._synchronize()
         if step.action in ("copy-in", "copy-out"):
             return self._foreign(step)
-        if step.action == "length":
+        if step.action in ("length", "mark", "order"):
             return constant(0.0)
+        if step.action == "to-peer":
+            return peer_copy(self.at, step)
         if step.action == "until":
             page = constant(min(self.at.size(step.name), _PAGE))
             return constant(0.0) if self.at.is_foreign(step.name) else self._arrive(step.name, page, "host")

@@ -18,15 +18,24 @@ def transfer(at: Context, step: Step, to: Side) -> Values:
     if placement.managed:
         return _prefetch(at, placement, size, to)
     if placement.staged and to == "device":
-        # The CPU's copy into CuPy's pinned pool.
-        pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
-        uncached = at.machine.entry.memory_class == "tegra"
-        rate = at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
-        return size / rate + _pinned(at, placement, size, to)
+        return into_pool(at, size) + _pinned(at, placement, size, to)
     if not placement.locks:
         rate = at.machine.pageable_rate("to_device" if to == "device" else "to_host")
         return np.asarray(terms.copy(size, at.machine.get("pageable_copy_call_seconds"), rate))
     return _pinned(at, placement, size, to)
+
+
+def into_pool(at: Context, size: float) -> Values:
+    """The CPU's copy into CuPy's pinned pool."""
+    pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
+    uncached = at.machine.entry.memory_class == "tegra"
+    return size / at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
+
+
+def peer_copy(at: Context, step: Step) -> Values:
+    """From GPU to GPU, with peer access enabled."""
+    call, rate = at.machine.get("pinned_copy_call_seconds"), at.machine.get("peer_bytes_per_second")
+    return np.asarray(terms.copy(at.moved(step), call, rate))
 
 
 def _pinned(at: Context, placement: Placement, size: float, to: Side) -> Values:

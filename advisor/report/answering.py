@@ -109,7 +109,7 @@ def _apart(row: Predicted) -> Fact:
     """The device path by itself, which no other day changes, and the host's stages with their noise."""
     host = row.host_seconds
     noise = min(HOST_NOISE + HOST_NOISE_SECONDS / host, 1.0) if host else 0.0
-    told = f"host stages {units.seconds(host)}, as timed on this CPU: ±{units.percent(noise)} between runs"
+    told = f"host stages {units.seconds(host)}, timed on this CPU (±{units.percent(noise)} between runs)"
     path = sum(row.terms.values()) - host
     return Fact("Device path", units.seconds(path), told if host else "no host stages")
 

@@ -27,11 +27,11 @@ _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confir
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
 _CAUSES: dict[Cause, str] = {
-    "machine": "the machine, not one strategy, since all parts of a frame changed alike",
-    "host": "the host stages ({by}), by the CPU or by code that they share",
-    "device": "the kernels ({by}), by the GPU's clocks, by the driver or by code that they share",
-    "copies": "the copies ({by}), by the link or by what is copied",
-    "unknown": "the machine or the code, which the parts of a frame do not tell apart",
+    "machine": "the machine, since all parts of a frame changed alike",
+    "host": "in the host stages ({by}), caused by the CPU or code that they share",
+    "device": "in the kernels ({by}), caused by the GPU's clocks, the driver or code that they share",
+    "copies": "in the copies ({by}), caused by the link or by what is copied",
+    "unknown": "the machine or the code; the parts of a frame do not show which",
 }
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
@@ -301,7 +301,7 @@ def _together(found: Drift | None) -> str:
         who = f"{'The other' if found.alone else 'All'} {count} strategies of the final"
         told.append(f"{who} are {words.slower(found.common)}: {_cause(found)}.")
     for name, ratio in found.alone.items():
-        told.append(f"{words.code(name)} moved alone: {words.slower(ratio)} beside the others.")
+        told.append(f"{words.code(name)} changed alone: {words.slower(ratio)} relative to the others.")
     return " ".join(told)
 
 

@@ -132,15 +132,15 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
         *([blocks.Column(words.name(record.parameter), figures=False)] if swept else []),
         blocks.Column("strategy", figures=False),
         blocks.Column("verdict", figures=False),
-        blocks.Column("one for all costs", brief="one for all"),
+        blocks.Column("one strategy for all", brief="one for all"),
     ]
     return blocks.Table(
         "fleet",
         "device",
         tuple(columns),
         tuple(_row(row, best[row.value], swept=swept) for row in done),
-        caption="The recommended strategy of each device; the last column is the time of the one "
-        "strategy for all, as a multiple of the device's best.",
+        caption="The recommended strategy of each device. Last column: the time of the one strategy for "
+        "all, as a multiple of the device's best time.",
         title="Devices:",
         identifier="rows",
         codes=False,

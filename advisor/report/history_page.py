@@ -25,14 +25,14 @@ MOST_POINTS, MOST_ROWS = 120, 200
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _PREDICTED = "Predicted, not measured. Profile each commit on the device to confirm."
 _SPAN = "The step is between the dotted lines."
-_UNSURE = "The step may be the effect of {}, which changed at the same place."
+_UNSURE = "The cause may also be {}, which changed at the same commit."
 _CLOCKS = ("clocks", "clock throttling")
 """These change with every run: they are told beside a step alone."""
 _HOW = (
-    "Times are compared by their logarithms. A step is told if Student's test holds at every place of every "
-    "line on this page at once (Bonferroni, 95 %): a page of unchanged code shows one in some 2 % of cases. "
-    "Its interval is that of the step at its place, its commit the first one profiled after it. Lines of "
-    "different machines, and measured and predicted times, are never compared."
+    "Times are compared by their logarithms. A step is shown if it is significant by Student's t-test, "
+    "corrected for every place of every line on this page (Bonferroni, 95 %): about 2 % of pages of "
+    "unchanged code show one. The commit of a step is the first one profiled after it; its interval assumes "
+    "that place. Lines of different machines, and measured and predicted times, are never compared."
 )
 
 
@@ -66,7 +66,7 @@ def history_page(history: History, found: Sequence[Course]) -> Page:
                     _PREDICTED * any(v.basis == "predicted" for v in told), "Next", kind="next together"
                 ),
                 blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
-                blocks.Items(left, "Files that were left out", most=10),
+                blocks.Items(left, "Files left out", most=10),
             ),
             *(_section(course, name, i) for i, (name, course) in enumerate(named, 1)),
             Section(
@@ -137,9 +137,9 @@ def _headline(course: Course) -> str:
 def _beside(change: Change) -> str:
     """That a step need not be the code's, in a few words."""
     if change.same_code:
-        return ", not by the code: its commit is the same before and after"
+        return " (not the code: the commit is the same before and after)"
     changed = words.listing(dict.fromkeys(words.name(c.what) for c in change.around), limit=3)
-    return f", where {changed} changed too" if changed else ""
+    return f" ({changed} changed, too)" if changed else ""
 
 
 def _foremost(course: Course, change: Change) -> str:
@@ -162,7 +162,9 @@ def _place(course: Course, change: Change) -> str:
 def _cause(change: Change) -> str:
     """What else may have made the step: it is never laid on the code without a word."""
     if change.same_code:
-        return "The commit is the same before and after: not the code, but the machine or its software."
+        return (
+            "The commit is the same before and after: the cause is the machine or its software, not the code."
+        )
     return _UNSURE.format(_conditions(change.around)) if change.around else ""
 
 
@@ -194,7 +196,7 @@ def _chart(course: Course, name: str, looks: dict[str, Style], index: int) -> Li
     changes = [
         (max(change.at - 1, 0) // size, change.at // size, _told(course, change)) for change in course.changes
     ]
-    notes = [f"Each point is the median of {size} neighbouring profiles, each line its intervals."] * (
+    notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
         size > 1
     )
     notes += [_SPAN] * bool(changes)
@@ -234,14 +236,12 @@ def _section(course: Course, name: str, number: int) -> Section:
         name,
         filled(
             _steps(course, number) if course.changes else None,
-            blocks.Items(tuple(_causes(course)), "What else changed there", label="also changed"),
+            blocks.Items(tuple(_causes(course)), "Other possible causes", label="possible cause"),
             table,
             blocks.Prose(legend(table), forms="md txt"),
-            blocks.Items(tuple(_memory(course)), "Memory that changed", label="memory"),
-            blocks.Items(tuple(_recommended(course)), "Recommendations that changed", label="recommended"),
-            blocks.Items(
-                tuple(_surroundings(course)), "What changed around the code", label="around the code"
-            ),
+            blocks.Items(tuple(_memory(course)), "Changes of memory", label="memory"),
+            blocks.Items(tuple(_recommended(course)), "Changes of the recommendation", label="recommended"),
+            blocks.Items(tuple(_surroundings(course)), "Changes besides the code", label="also changed"),
         ),
         nav=name,
         badge="" if course.track.basis == "cpu" else course.track.basis,
@@ -284,7 +284,7 @@ def _steps(course: Course, number: int) -> blocks.Table:
             blocks.Column("cause", figures=False),
         ),
         tuple(rows),
-        caption="Steps, the latest first: time after over time before.",
+        caption="Steps, latest first: time after divided by time before.",
         title="Steps:",
         identifier=f"steps-{number}",
         predicted=course.track.basis == "predicted",
@@ -298,7 +298,7 @@ def _mark(ratio: stats.Ratio) -> str:
 def _blamed(change: Change) -> str:
     if change.same_code:
         return "not the code"
-    return "code, or what else changed" if change.around else "code"
+    return "code or other changes" if change.around else "code"
 
 
 def _causes(course: Course) -> Iterator[blocks.Item]:
@@ -315,7 +315,9 @@ def _table(course: Course, name: str, number: int) -> blocks.Table:
         kept = sorted(sorted(range(len(rows)), key=lambda i: rows[i].rank)[:MOST_ROWS])
         rows = [rows[i] for i in kept]
     what = "Predicted time" if predicted else "Time"
-    only = f" {MOST_ROWS} of {len(course.entries)} profiles: those at changes, then evenly spread." * cut
+    only = (
+        f" {MOST_ROWS} of {len(course.entries)} profiles: those at changes, the others evenly spread." * cut
+    )
     return blocks.Table(
         "history",
         "commit",
@@ -380,4 +382,4 @@ def _machines(found: Sequence[Course]) -> blocks.Items:
         blocks.Item((words.name(machine),), "", words.count(max(len(c.entries) for c in same), "profile"))
         for machine, same in machines.items()
     )
-    return blocks.Items(tuple(items), "Machines, each with lines of its own", label="machine")
+    return blocks.Items(tuple(items), "Machines, each with its own lines", label="machine")

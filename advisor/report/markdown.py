@@ -150,7 +150,7 @@ class _Writer:
             yield prose(table.title)
         yield _drawn(first, right, body)
         if len(rows) < len(table.rows):
-            yield f"{len(table.rows) - len(rows)} more in report.html."
+            yield f"{len(table.rows) - len(rows)} more in the HTML page."
         if len(shown) < len(known):
             yield f"{words.count(len(known) - len(shown), 'more column')} in report.html."
 
@@ -198,7 +198,7 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     yield _drawn([heads[i] for i in told], [i > 1 for i in told], [[row[i] for i in told] for row in cells])
     left = sum(len(answer.bars) for answer in answers) - len(kept)
     if left:
-        yield f"{left} more in report.html."
+        yield f"{left} more in the HTML page."
 
 
 def _bar(device: str, bar: Bar) -> tuple[str, ...]:

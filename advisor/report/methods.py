@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from advisor import units
-from advisor.profiles.schema import Commit, Loop, Profile, StageRecord, Traffic
+from advisor.profiles.schema import Commit, Loop, Profile, StageRecord
+from advisor.profiles.traffic import Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
 from advisor.report.mixes import searched
@@ -116,7 +117,7 @@ def _counts(counts: Sequence[int]) -> str:
 
 def _commit(at: Commit | None) -> Iterator[Fact]:
     if at is not None:
-        differs = ", with changes that are not committed" * at.changed
+        differs = ", with uncommitted changes" * at.changed
         yield Fact("Commit", f"{at.revision}{differs}")
 
 

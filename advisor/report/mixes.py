@@ -22,8 +22,8 @@ _MOST = 6
 _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
 _MOVES = {
     "copied": "copied in each frame",
-    "prefetched": "moved in each frame on request",
-    "migrated": "its pages move to the side that touches them",
+    "prefetched": "prefetched in each frame",
+    "migrated": "pages migrate to the side that touches them",
 }
 
 
@@ -49,8 +49,8 @@ def searched(profile: Profile) -> Iterator[str]:
     early = f"; {words.line(made.reason, 300)}" if made.reason else ""
     over = f"{words.name(made.over)}, the best uniform strategy"
     yield (
-        f"{len(made.tried)} of {made.mixes} measured in {units.seconds(made.seconds)}, in rounds of blocks "
-        f"beside {over}{early}"
+        f"{len(made.tried)} of {made.mixes} mixes measured in {units.seconds(made.seconds)}, "
+        f"side by side with {over}{early}"
     )
 
 
@@ -137,16 +137,16 @@ def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Plac
     movement = placement.movement(device.memory_class)
     if movement != "in-place":
         if not moves and movement != "migrated":
-            return "moved once, after set-up: kernels read it from the GPU's memory"
+            return "moved once, after set-up: kernels read it from device memory"
         return _MOVES[movement]
     if (device.memory_class or "").startswith("tegra"):
-        return "used where it is: CPU and GPU share one memory"
+        return "used in place: CPU and GPU share one memory"
     kernels = {stage.name for stage in profile.workload.frame_stages("device")}
     seen = [t for t in profile.traffic.traffic if t.buffer == buffer.name] if profile.traffic else []
     touched = sum(t.bytes_read + t.bytes_written for t in seen if t.stage in kernels)
     if not touched:
-        return "not copied: kernels use it over the link"
-    return f"not copied: kernels use {units.size(round(touched))} over the link in a frame"
+        return "not copied: kernels access it over the link"
+    return f"not copied: kernels access {units.size(round(touched))} over the link in a frame"
 
 
 def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:

@@ -60,7 +60,7 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
                 blocks.Prose(_apart(found)),
             ),
             *(replace(section, forms="html") for section in gated),
-            Section("ratios", f"HEAD against BASE on {where}", table, nav="Ratios", brief=True),
+            Section("ratios", f"HEAD compared with BASE on {where}", table, nav="Ratios", brief=True),
             _parts(found),
             _around(found),
             advice(found),
@@ -72,7 +72,7 @@ def answer(found: VersionComparison) -> str:
     """The one line: by how much, under what, and which part of a frame."""
     run = found.run
     if not run.judged.ratios:
-        return "open: no strategy has blocks of both versions; give it more time: --max-seconds"
+        return "open: no strategy has blocks of both versions; raise --max-seconds"
     if run.judged.noise and not run.judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
     said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
@@ -83,7 +83,7 @@ def answer(found: VersionComparison) -> str:
         told.append(f"{text} under {listed}{part}")
     more = run.judged.seconds_more
     if run.judged.open and more:
-        told.append(f"some {units.digits(more, 2)} s more would settle it")
+        told.append(f"about {units.digits(more, 2)} s more would settle it")
     return "; ".join(told)
 
 
@@ -159,7 +159,7 @@ def _how(found: VersionComparison) -> str:
     ]
     if judged.noise:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
-    told += [f"{words.name(name)} left: {words.line(why, 200)}." for name, why in run.left.items()]
+    told += [f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()]
     return " ".join(told)
 
 
@@ -177,7 +177,7 @@ def _apart(found: VersionComparison) -> str:
 def _parts(found: VersionComparison) -> Section:
     """What changed, where: the parts of a frame with their differences."""
     tables = tuple(_table(name, told) for name, told in found.run.changes.items() if told)
-    return Section("parts", "What changed, where", tables, nav="What changed", brief=True)
+    return Section("parts", "What changed", tables, nav="What changed", brief=True)
 
 
 def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
@@ -204,7 +204,7 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
             blocks.Column("verdict", figures=False),
         ),
         rows,
-        caption=f"Under {words.name(strategy)}. {REST.capitalize()} is what is left of a frame.",
+        caption=f"Under {words.name(strategy)}. {REST.capitalize()} is the rest of a frame.",
         title=f"Parts of a frame under {strategy}:",
         codes=False,
     )

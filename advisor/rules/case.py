@@ -11,7 +11,6 @@ from dataclasses import replace
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import (
-    Again,
     Device,
     Failed,
     Measured,
@@ -23,6 +22,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
+from advisor.profiles.traffic import Again
 from advisor.rules.base import Case, Reads, Row
 from advisor.rules.rows import placements, shared
 from advisor.strategies.mixes import strategies_of

@@ -10,13 +10,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     """Warns where copies between such GPUs are a large part of a frame."""
     crossing = crossing_bytes(case)
     if not crossing:
-        return not_applicable("No GPU reads what another one makes.")
+        return not_applicable("No GPU reads what another one writes.")
     apart = {pair: size for pair, size in crossing.items() if reach(case, *pair) is False}
     if not apart:
-        return not_applicable("The GPUs can reach each other's memory, or it is not known whether they can.")
+        return not_applicable("The GPUs can access each other's memory, or it is not known whether they can.")
     row = case.chosen or case.fastest()
     assert row is not None
-    moved = Evidence(label="crosses between GPUs in a frame", value=sum(apart.values()), unit="bytes")
+    moved = Evidence(label="copied between GPUs in a frame", value=sum(apart.values()), unit="bytes")
     share = row.part(row.transfer_seconds)
     if share < limits["share"]:
         return passed(
@@ -24,20 +24,20 @@ def judge(case: Case, limits: Limits) -> Finding:
         )
     pairs = " and ".join(f"GPU {one} and GPU {other}" for one, other in apart)
     detail = (
-        f"{pairs} cannot read each other's memory, so that {units.size(sum(apart.values()))} a frame cross "
+        f"{pairs} cannot access each other's memory, so {units.size(sum(apart.values()))} per frame cross "
         f"the link to the host twice: copies are {units.percent(share)} of a frame of {row.strategy}. Keep "
-        "what one GPU makes on that GPU, or choose two that reach each other with --gpus: `advisor doctor` "
-        "lists them. In a virtual machine, and with ACS or an IOMMU, PCIe peers may be cut off."
+        "the data on one GPU, or choose two GPUs with peer access with --gpus: `advisor doctor` lists them. "
+        "A virtual machine, ACS or an IOMMU can prevent peer access over PCIe."
     )
     return Finding("advice", detail, evidence=(moved, row.copies(), row.frame()), inferred=True)
 
 
 RULE = Rule(
     id="host-staged-peer-copy",
-    title="Avoid copies between GPUs that cannot reach each other",
-    why="cudaMemcpyPeerAsync works between any two GPUs. Where one cannot read the other's memory, the "
-    "driver copies through host memory: each byte crosses the host's link "
-    "twice, and both GPUs' other copies wait.",
+    title="Avoid copies between GPUs without peer access",
+    why="cudaMemcpyPeerAsync works between any two GPUs. If one cannot access the other's memory, the "
+    "driver copies through host memory: each byte crosses the link to the host twice, and other copies of "
+    "both GPUs wait.",
     bad="""
     with cupy.cuda.Device(1):
         there = cupy.empty(shape, np.float32)

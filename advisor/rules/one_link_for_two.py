@@ -22,7 +22,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         ports[port].append(gpu)
     together = {port: gpus for port, gpus in ports.items() if len(gpus) > 1}
     if not together:
-        return passed("Each GPU has a link to the host of its own.", row.copies())
+        return passed("Each GPU has a separate link to the host.", row.copies())
     share = row.part(row.transfer_seconds)
     if share < limits["share"]:
         return passed(f"Copies are only {units.percent(share)} of a frame of {row.strategy}.", row.copies())
@@ -32,7 +32,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         f"{listed} are below one PCIe root port, {port}: their copies share one link to the host, and take "
         f"{units.percent(share)} of a frame of {row.strategy}. Choose GPUs below different ports with --gpus "
         "(`advisor doctor` lists them), or copy to one GPU and from there to the other (peer). The gain "
-        "assumes that with links of their own the copies take as long as those of the GPU that copies most."
+        "assumes that with separate links the copies take as long as those of the GPU that copies most."
     )
     saved = row.transfer_seconds * (1 - max(moved[gpu] for gpu in gpus) / sum(moved.values()))
     return Finding(
@@ -42,10 +42,10 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 RULE = Rule(
     id="one-link-for-two",
-    title="Use GPUs with a link to the host of their own",
+    title="Use GPUs with separate links to the host",
     why="GPUs below one PCIe switch or root port share its link to the host: two that copy at the same time "
-    "get half its rate each. GPUs below ports of their own copy at full rate at the same time: two H200s "
-    "55 GB/s each, 105 together.",
+    "get half its rate each. GPUs below separate ports copy at full rate at the same time: two H200s copy at "
+    "55 GB/s each and at 105 GB/s together.",
     bad="""
     for number in (0, 1):  # below one switch
         with cupy.cuda.Device(number):
@@ -59,7 +59,7 @@ RULE = Rule(
     thresholds=(frame_share("share of a frame from which copies are worth speeding up"),),
     sources=(
         "https://docs.kernel.org/PCI/sysfs-pci.html: a device's folder lies in that of its port",
-        "measured: two H200s, 55 GB/s from page-locked memory to each alone, 105 to both at once",
+        "measured: two H200s, 55 GB/s from page-locked memory to each alone, 105 GB/s to both at once",
     ),
     judge=judge,
 )

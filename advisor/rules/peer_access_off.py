@@ -11,10 +11,10 @@ def judge(case: Case, limits: Limits) -> Finding:
     """Advises peer where GPUs reach each other and copies between them are faster than through the host."""
     crossing = crossing_bytes(case)
     if not crossing:
-        return not_applicable("No GPU reads what another one makes.")
+        return not_applicable("No GPU reads what another one writes.")
     if not all(reach(case, *pair) for pair in crossing):
         return not_applicable(
-            "The GPUs cannot reach each other's memory, or it is not known whether they can."
+            "The GPUs cannot access each other's memory, or it is not known whether they can."
         )
     baseline, peer = case.baseline, case.rows[PEER]
     share = baseline.part(baseline.transfer_seconds)
@@ -26,19 +26,19 @@ def judge(case: Case, limits: Limits) -> Finding:
         return unbeaten(baseline, peer)
     between = sum(crossing.values())
     cause = (
-        f"{units.size(between)} a frame cross between the GPUs, which can read each other's memory. Without "
-        "peer access they go through the host, and cross the link to it twice."
+        f"{units.size(between)} per frame are copied between the GPUs, which can access each other's memory. "
+        "Without peer access they go through the host and cross its link twice."
     )
-    moved = Evidence(label="crosses between GPUs in a frame", value=between, unit="bytes")
+    moved = Evidence(label="copied between GPUs in a frame", value=between, unit="bytes")
     return case.swap(baseline, peer, cause, (moved, baseline.copies(), peer.copies()))
 
 
 RULE = Rule(
     id="peer-access-off",
     title="Enable peer access and copy from GPU to GPU",
-    why="GPUs joined by NVLink, or below one PCIe switch, can copy to each other directly, once peer access "
-    "is enabled. Without it even a copy from device to device is staged by the driver: between two H200s "
-    "joined by NVLink it runs at 38 GB/s, and at 387 with peer access.",
+    why="GPUs connected by NVLink, or below one PCIe switch, can copy to each other directly once peer "
+    "access is enabled. Without it the driver stages copies between them in host memory: two H200s "
+    "connected by NVLink copy at 38 GB/s without peer access and at 387 GB/s with it.",
     bad="""
     host = cupy.asnumpy(device)  # from GPU 0 to the host
     with cupy.cuda.Device(1):
@@ -56,7 +56,7 @@ RULE = Rule(
     thresholds=(frame_share(f"share of a `{BASELINE}` frame from which copies are worth removing"),),
     sources=(
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#peer-to-peer-memory-access",
-        "measured: two H200s joined by NVLink, CUDA 13: 38 GB/s until peer access is enabled, then 387",
+        "measured: two H200s connected by NVLink, CUDA 13: 38 GB/s without peer access, 387 GB/s with it",
     ),
     judge=judge,
 )

@@ -8,7 +8,7 @@ from advisor.rules.gpus import busy_seconds, crossing_bytes
 def judge(case: Case, limits: Limits) -> Finding:
     """Advises to even out the shares of GPUs that work side by side."""
     if crossing_bytes(case):
-        return not_applicable("One GPU works on what another makes: this is a pipeline, not a split.")
+        return not_applicable("One GPU works on the output of another: this is a pipeline, not a split.")
     row = case.chosen or case.fastest()
     assert row is not None
     busy = busy_seconds(row, case)
@@ -18,12 +18,12 @@ def judge(case: Case, limits: Limits) -> Finding:
     shown = [row.figure(f"{row.strategy}: GPU {gpu}", seconds) for gpu, seconds in busy.items()]
     over = most / mean
     if over < limits["ratio"]:
-        return passed(f"The GPU with the most to do has {units.ratio(over)} the mean.", *shown)
+        return passed(f"The busiest GPU takes {units.ratio(over)} the mean time.", *shown)
     longest = max(busy, key=lambda gpu: busy[gpu])
     detail = (
         f"GPU {longest} is busy for {units.seconds(most)} of a frame of {row.strategy}, {units.ratio(over)} "
-        f"the mean of its {len(busy)} GPUs: kernels, and its share of the copies by bytes. A frame ends with "
-        "the slowest. Give each GPU a share in proportion to its speed."
+        f"the mean of {len(busy)} GPUs: kernels, and copies in proportion to their bytes. The frame ends "
+        "when the slowest GPU is done. Give each GPU a share of the work in proportion to its speed."
     )
     return Finding(
         "advice", detail, evidence=(*shown, row.frame()), gain=estimate(most - mean), inferred=True
@@ -32,9 +32,9 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 RULE = Rule(
     id="unbalanced-split",
-    title="Give each GPU as much as it can do in the same time",
-    why="GPUs that work side by side are done when the slowest is. With two GPUs, one of which has a quarter "
-    "more to do than the mean, a frame takes a quarter longer than it must.",
+    title="Balance the work between GPUs",
+    why="A frame ends when the slowest of its GPUs is done. If one of two GPUs has a quarter more work than "
+    "the mean, the frame takes a quarter longer than necessary.",
     bad="""
     shares = {0: rows * 3 // 4, 1: rows // 4}  # of two equal GPUs
     print(shares)""",
@@ -47,8 +47,8 @@ RULE = Rule(
             "ratio",
             1.1,
             "ratio",
-            "the busiest GPU's time over the mean from which the shares are worth changing",
-            "a choice: the gain is at most this ratio, and below 10 % the stages' own times differ as much",
+            "the busiest GPU's time over the mean, from which the shares are worth changing",
+            "a choice: the gain is at most this ratio, and the times of stages vary by up to 10 %",
             low=1.0,
         ),
     ),

@@ -197,7 +197,7 @@ def _require_fits(made: Mix, workload: WorkloadRecord, device: Device) -> None:
             )
     if same := uniform(made.assigned(workload), pipelined=made.pipelined):
         raise UsageError(
-            f"--placement: every buffer that CPU and GPU share is placed as {same} does it",
+            f"--placement: every buffer that CPU and GPU share is placed as {same} does, so this is no mix",
             next_step=f"Run that strategy: --strategy {same}.",
         )
 

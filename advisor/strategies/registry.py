@@ -62,7 +62,7 @@ class Strategy:
         if self.several_gpus and workload.gpus == 1:
             return "the workload runs on one GPU"
         if self.several_gpus and not _crosses(workload):
-            return "no GPU reads what another one makes, so that nothing differs from `pinned`"
+            return "no GPU reads what another one writes, so `peer` is the same as `pinned`"
         return obstacle(stage_uses(workload, "frame")) if self.pipelined else None
 
     def placements(self, workload: WorkloadRecord) -> dict[str, Placement]:

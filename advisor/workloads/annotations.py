@@ -11,7 +11,8 @@ from advisor.errors import WorkloadError
 from advisor.profiles.schema import ArrayForm
 from advisor.strategies.parts import Part, Region, region_of
 from advisor.workloads import definition
-from advisor.workloads.definition import FORMS_EXPLAINED, Access, Buffer, StageFunction
+from advisor.workloads.arguments import FORMS_EXPLAINED
+from advisor.workloads.definition import Access, Buffer, StageFunction
 
 
 def annotated(function: StageFunction, annotation: Any, where: str) -> tuple[Access | None, Any]:

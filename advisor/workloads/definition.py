@@ -13,25 +13,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import MOST_GPUS, MOST_PERIOD, ArrayForm, Loop, Side
+from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.texts import bounded, in_a_line, is_name
 from advisor.workloads.access import Access as Access
 from advisor.workloads.access import In as In
 from advisor.workloads.access import InOut as InOut
 from advisor.workloads.access import Out as Out
+from advisor.workloads.arguments import dtype_of, every_of, form_of, function_of, gpu_of, shape_of
 
 StageFunction: TypeAlias = Callable[..., object]
-FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
-FORMS_EXPLAINED = (
-    'arrays="torch" gives tensors, "numba" Numba arrays, "pointer" addresses as int, "dlpack" objects '
-    "for from_dlpack; without it a stage gets NumPy or CuPy arrays."
-)
 _MOST_SUMMARY = 300
 """Characters of a docstring's first line that a report shows."""
 
@@ -60,8 +56,8 @@ class Buffer:
     valid: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _shape(self.shape))
-        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        object.__setattr__(self, "shape", shape_of(self.shape))
+        object.__setattr__(self, "dtype", dtype_of(self.dtype))
         if self.external and self.scratch:
             raise WorkloadError(
                 "a buffer cannot be both external and scratch",
@@ -113,8 +109,8 @@ def host(function: StageFunction, *, arrays: str | None = None, every: int = 1) 
     buffer's memory. every: it runs, and what it needs is moved, only in frames 0, every, 2 * every, ...
     Raises `WorkloadError` for another form, and for an `every` that is not 1 or more.
     """
-    form = _form(arrays, _name(function))
-    return Stage(_callable(function, "host"), "host", arrays=form, every=_every(every, _name(function)))
+    form = form_of(arrays, _name(function))
+    return Stage(function_of(function, "host"), "host", arrays=form, every=every_of(every, _name(function)))
 
 
 def device(
@@ -148,12 +144,12 @@ def device(
                 f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more",
                 next_step=f"Give the number of {what}, or omit it.",
             )
-    twin = None if cpu is None else _callable(cpu, "device(cpu=...)")
-    form = _form(arrays, _name(function))
-    often = _every(every, _name(function))
-    where = _gpu(gpu, _name(function))
+    twin = None if cpu is None else function_of(cpu, "device(cpu=...)")
+    form = form_of(arrays, _name(function))
+    often = every_of(every, _name(function))
+    where = gpu_of(gpu, _name(function))
     return Stage(
-        _callable(function, "device"), "device", twin, dict(passes or {}), flops, form, often, gpu=where
+        function_of(function, "device"), "device", twin, dict(passes or {}), flops, form, often, gpu=where
     )
 
 
@@ -207,7 +203,7 @@ class Workload:
         _require_frames(self.frame_stages)
         _require_gpus({s.gpu for s in (*self.setup, *self.frame_stages) if s.side == "device"})
         if self.check is not None:
-            _callable(self.check, "check=")
+            function_of(self.check, "check=")
 
     @property
     def gpus(self) -> int:
@@ -251,27 +247,7 @@ class Definition:
 
 def workload(function: Callable[..., object]) -> Definition:
     """Marks a function that returns a `Workload`; its annotated parameters are the workload's."""
-    return Definition(_callable(function, "@workload"))
-
-
-def _every(every: object, stage: str) -> int:
-    """The number itself. Raises `WorkloadError` for what is no count of frames."""
-    if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-        raise WorkloadError(
-            f"stage {stage!r}: every is {every!r}; it must be an integer, 1 or more",
-            next_step="every=10 runs it in frames 0, 10, 20 and so on.",
-        )
-    return int(every)
-
-
-def _gpu(gpu: object, stage: str) -> int:
-    """The number itself. Raises `WorkloadError` for what is no GPU's."""
-    if isinstance(gpu, bool) or not isinstance(gpu, (int, np.integer)) or not 0 <= gpu < MOST_GPUS:
-        raise WorkloadError(
-            f"stage {stage!r}: gpu is {gpu!r}; it must be an integer from 0 to {MOST_GPUS - 1}",
-            next_step="gpu=1 is the workload's second GPU; --gpus says which device that is.",
-        )
-    return int(gpu)
+    return Definition(function_of(function, "@workload"))
 
 
 def _require_gpus(used: set[int]) -> None:
@@ -297,53 +273,6 @@ def _require_frames(frame: Sequence[Stage]) -> None:
             f"{math.lcm(*every)} frames; the maximum is {MOST_PERIOD}",
             next_step="Choose numbers that are multiples of each other.",
         )
-
-
-def _form(arrays: object, stage: str) -> ArrayForm | None:
-    """The form that `arrays=` names. Raises `WorkloadError` for any other value."""
-    for form in FORMS:
-        if arrays == form:
-            return form
-    if arrays is None:
-        return None
-    raise WorkloadError(
-        f"stage {stage!r}: arrays is {arrays!r}, which is not one of {', '.join(FORMS)}"
-        f"{nearest(str(arrays), FORMS)}",
-        next_step=FORMS_EXPLAINED,
-    )
-
-
-def _shape(shape: object) -> tuple[int, ...]:
-    parts = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if not parts or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in parts):
-        raise WorkloadError(
-            f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them",
-            next_step="Write Buffer(1024, np.float32) or Buffer((480, 640), np.uint8).",
-        )
-    return tuple(int(n) for n in parts)
-
-
-def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    try:
-        element = np.dtype(dtype)
-    except (TypeError, ValueError):
-        element = None
-    unusable = element is None or element.hasobject or element.itemsize == 0 or element.subdtype is not None
-    if dtype is None or element is None or unusable:
-        raise WorkloadError(
-            f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
-            next_step="Write Buffer(1024, np.float32), for example.",
-        )
-    return element
-
-
-def _callable(function: object, where: str) -> Callable[..., object]:
-    if not callable(function):
-        raise WorkloadError(
-            f"{where} was given {function!r}, which is not a function",
-            next_step="Pass the function itself; do not call it.",
-        )
-    return function
 
 
 def _require_buffers(buffers: object) -> None:

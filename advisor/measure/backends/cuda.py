@@ -93,7 +93,7 @@ class CudaBackend:
             have = f"--gpus names {len(chosen)}" if chosen else f"CUDA sees {len(there)}"
             raise NothingMeasured(
                 f"the workload runs on {count} GPUs; {have}",
-                next_step="Name as many with --gpus, run where there are as many, or predict with --no-gpu.",
+                next_step="Give that many with --gpus, or run on a machine that has them.",
             )
         others = [CudaBackend(gpu, self) for gpu in wanted[len(self.gpus) : count]]
         self._runtime.setDevice(self._gpu)

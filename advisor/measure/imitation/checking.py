@@ -22,7 +22,7 @@ from advisor.measure.imitation.module import Imitation
 from advisor.measure.imitation.watch import Refusal, Refused, Unknowable, Watch
 from advisor.measure.jobs import Imitated, RefusedStage
 from advisor.measure.stand import Stand
-from advisor.profiles.schema import Wait
+from advisor.profiles.traffic import Wait
 from advisor.workloads.binding import BoundStage, BoundWorkload
 
 _SLOW = 2.0

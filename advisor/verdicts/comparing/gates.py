@@ -117,7 +117,9 @@ def _lost(gap: OneSided) -> _Finding:
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> _Finding:
     most = 1 + gate.limit
     if isinstance(row, Paired) and not row.trusted:
-        return _Finding("inconclusive", "A second copy of HEAD differs from HEAD, so the run tells nothing.")
+        return _Finding(
+            "inconclusive", "A second copy of HEAD differs from HEAD, so the run cannot be trusted."
+        )
     if row.ratio.high <= most:
         return _Finding("passed", "")
     takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)}"

@@ -96,7 +96,7 @@ def require_same_frames(base: WorkloadRecord, head: WorkloadRecord) -> None:
             raise UsageError(
                 f"buffer {buffer.name!r} has shape {before_it.shape} in BASE and {buffer.shape} in HEAD, so "
                 "their frames do different work",
-                next_step="Make the shape a parameter and set it for both with --set; or add --anyway.",
+                next_step="Make the size a parameter and set it for both with --set; or add --anyway.",
             )
 
 

@@ -1,0 +1,162 @@
+"""One steady frame on several GPUs: each GPU's copies and kernels on a stream of its own, beside the host.
+
+The plan says what waits for what: `synchronize` holds the host until a GPU is done, `order` one GPU's stream
+until another's has come to a `mark`. What nothing orders overlaps. The frame's time is its longest path,
+whose parts add up to it, in every draw for itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+
+from advisor.model.context import Context
+from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values, constant
+from advisor.model.steady_frame import Timed, label
+from advisor.model.transfers import into_pool
+from advisor.profiles.schema import WorkloadRecord
+from advisor.strategies.registry import Strategy
+from advisor.strategies.schedule import Step
+
+_QUEUED = ("device", "to-device", "to-host", "to-peer")
+"""What goes onto a GPU's stream; everything else keeps the host busy."""
+
+
+def unknown(workload: WorkloadRecord, machine: Machine) -> str | None:
+    """Why nothing can be predicted of so many GPUs, or None."""
+    entry, wanted = machine.entry, workload.gpus
+    if entry.gpus > 1 and machine.shares_memory:
+        return f"{entry.name}: a board whose CPU and GPU share one memory, as a Jetson, has one GPU"
+    if wanted <= entry.gpus:
+        return None
+    said = f"the workload runs on {wanted} GPUs, and {entry.name}"
+    if machine.shares_memory:
+        return f"{said} has one"
+    return (
+        f"{said} as a target is {entry.gpus}: write {wanted}xNAME, or gpus = {wanted} in a file of your own"
+    )
+
+
+def unknown_strategy(strategy: Strategy, workload: WorkloadRecord, machine: Machine) -> str | None:
+    """Why the strategy cannot be predicted on these GPUs, or None; one GPU is no matter of this module."""
+    if workload.gpus == 1:
+        return None
+    if any(placed.own.managed for placed in strategy.placements(workload).values()):
+        return "how managed memory moves between several GPUs is not known"
+    if strategy.several_gpus and not machine.has("peer_bytes_per_second"):
+        return f"how fast {machine.entry.name} copies from GPU to GPU is not known (peer_bytes_per_second)"
+    return None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A moment of a frame: the seconds by part on the longest path that leads to it."""
+
+    parts: Mapping[str, Values] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> Values:
+        """From the frame's begin."""
+        return sum(self.parts.values(), constant(0.0))
+
+    def plus(self, part: str, seconds: Values) -> Reached:
+        """So much later, spent on that part."""
+        return Reached({**self.parts, part: self.parts.get(part, 0.0) + seconds})
+
+
+def latest(*moments: Reached) -> Reached:
+    """The last of them, in every draw."""
+    return reduce(_later, moments)
+
+
+def _later(one: Reached, other: Reached) -> Reached:
+    if not other.parts or one is other:
+        return one
+    second, nothing = other.seconds > one.seconds, constant(0.0)
+    return Reached(
+        {
+            name: np.where(second, other.parts.get(name, nothing), one.parts.get(name, nothing))
+            for name in (*one.parts, *(name for name in other.parts if name not in one.parts))
+        }
+    )
+
+
+def frame_on_several(at: Context, period: Sequence[Sequence[Timed]]) -> dict[str, Values]:
+    """Seconds by part of a frame, the mean of a period's."""
+    found: dict[str, Values] = defaultdict(lambda: constant(0.0))
+    for steps in period:
+        for part, seconds in _Walk(at).through(steps).parts.items():
+            found[part] = found[part] + seconds / len(period)
+    return dict(found)
+
+
+@dataclass
+class _Walk:
+    """Follows the host, each GPU's stream and, where GPUs share it, the link's two directions."""
+
+    at: Context
+    host: Reached = Reached()
+    streams: defaultdict[int, Reached] = field(default_factory=lambda: defaultdict(Reached))
+    link: defaultdict[str, Reached] = field(default_factory=lambda: defaultdict(Reached))
+    marks: dict[str, Reached] = field(default_factory=dict)
+
+    def through(self, steps: Sequence[Timed]) -> Reached:
+        """The end of the frame, for which the host waits for all GPUs."""
+        for step, seconds in steps:
+            self._take(step, seconds * step.times(self.at.iterations))
+        return latest(self.host, *self.streams.values())
+
+    def _take(self, step: Step, seconds: Values) -> None:
+        stream = self.streams[step.gpu]
+        if step.action == "mark":
+            self.marks[step.name] = stream
+        elif step.action == "order":
+            self.streams[step.gpu] = latest(stream, self.marks[step.name])
+        elif step.action in _QUEUED:
+            self._queue(step, seconds)
+        else:
+            waited = latest(self.host, stream) if step.action == "synchronize" else self.host
+            self.host = waited.plus(label(step), seconds)
+
+    def _queue(self, step: Step, seconds: Values) -> None:
+        """The step begins once the host has asked for it and what is before it on its stream is done."""
+        lanes = self._lanes(step)
+        begin = latest(self.host, self.streams[step.gpu], *(self.link[lane] for lane in lanes))
+        end = begin.plus(label(step), seconds)
+        self.streams[step.gpu] = end
+        self.link.update(dict.fromkeys(lanes, end))
+        if self._blocks(step):
+            self.host = end
+        else:
+            self.host = self.host.plus(label(step), np.minimum(self._call(step), seconds))
+
+    def _lanes(self, step: Step) -> tuple[str, ...]:
+        """Of a link that the GPUs share: the directions that the step keeps busy."""
+        if not self.at.machine.entry.gpus_share_link or step.action == "to-peer":
+            return ()
+        if step.action != "device":
+            return (step.action,)
+        linked = any(self.at.path(traffic.buffer) == "link" for traffic in self.at.traffic(step.name))
+        return ("to-device", "to-host") if linked else ()
+
+    def _blocks(self, step: Step) -> bool:
+        """A copy from or to pageable memory."""
+        if step.action not in ("to-device", "to-host"):
+            return False
+        placement = self.at.own(step.name)
+        return not placement.locks and not (placement.staged and step.action == "to-device")
+
+    def _call(self, step: Step) -> Values:
+        """What asking for the step takes of the host's time."""
+        machine = self.at.machine
+        if step.action == "device":
+            return machine.get("launch_seconds") * max(self.at.work(step.name).calls or 1, 1)
+        call = machine.get("pinned_copy_call_seconds")
+        if step.action == "to-device" and self.at.own(step.name).staged:
+            return call + into_pool(self.at, self.at.moved(step))
+        return call

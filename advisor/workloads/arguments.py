@@ -1,0 +1,88 @@
+"""The arguments of `Buffer`, `host`, `device` and `@workload`, refused where they are of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.errors import WorkloadError, nearest
+from advisor.profiles.schema import MOST_GPUS, ArrayForm
+
+FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
+FORMS_EXPLAINED = (
+    'arrays="torch" gives tensors, "numba" Numba arrays, "pointer" addresses as int, "dlpack" objects '
+    "for from_dlpack; without it a stage gets NumPy or CuPy arrays."
+)
+
+
+def every_of(every: object, stage: str) -> int:
+    """The number itself. Raises `WorkloadError` for what is no count of frames."""
+    if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+        raise WorkloadError(
+            f"stage {stage!r}: every is {every!r}; it must be an integer, 1 or more",
+            next_step="every=10 runs it in frames 0, 10, 20 and so on.",
+        )
+    return int(every)
+
+
+def gpu_of(gpu: object, stage: str) -> int:
+    """The number itself. Raises `WorkloadError` for what is no GPU's."""
+    if isinstance(gpu, bool) or not isinstance(gpu, (int, np.integer)) or not 0 <= gpu < MOST_GPUS:
+        raise WorkloadError(
+            f"stage {stage!r}: gpu is {gpu!r}; it must be an integer from 0 to {MOST_GPUS - 1}",
+            next_step="gpu=1 is the workload's second GPU; --gpus says which device that is.",
+        )
+    return int(gpu)
+
+
+def form_of(arrays: object, stage: str) -> ArrayForm | None:
+    """The form that `arrays=` names. Raises `WorkloadError` for any other value."""
+    for form in FORMS:
+        if arrays == form:
+            return form
+    if arrays is None:
+        return None
+    raise WorkloadError(
+        f"stage {stage!r}: arrays is {arrays!r}, which is not one of {', '.join(FORMS)}"
+        f"{nearest(str(arrays), FORMS)}",
+        next_step=FORMS_EXPLAINED,
+    )
+
+
+def shape_of(shape: object) -> tuple[int, ...]:
+    """The dimensions. Raises `WorkloadError` for what is no shape."""
+    parts = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if not parts or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in parts):
+        raise WorkloadError(
+            f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them",
+            next_step="Write Buffer(1024, np.float32) or Buffer((480, 640), np.uint8).",
+        )
+    return tuple(int(n) for n in parts)
+
+
+def dtype_of(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """The NumPy dtype. Raises `WorkloadError` for one without a fixed size, and for objects."""
+    try:
+        element = np.dtype(dtype)
+    except (TypeError, ValueError):
+        element = None
+    unusable = element is None or element.hasobject or element.itemsize == 0 or element.subdtype is not None
+    if dtype is None or element is None or unusable:
+        raise WorkloadError(
+            f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
+            next_step="Write Buffer(1024, np.float32), for example.",
+        )
+    return element
+
+
+def function_of(function: object, where: str) -> Callable[..., object]:
+    """The function itself. Raises `WorkloadError` for what cannot be called."""
+    if not callable(function):
+        raise WorkloadError(
+            f"{where} was given {function!r}, which is not a function",
+            next_step="Pass the function itself; do not call it.",
+        )
+    return function

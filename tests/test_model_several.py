@@ -1,0 +1,162 @@
+"""Predictions of workloads on several GPUs: what overlaps, what crosses, and what is not known."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.devices.catalogue import load, of_device
+from advisor.devices.entries import CatalogueEntry
+from advisor.errors import UsageError
+from advisor.model.machines import Machine
+from advisor.model.simulate import Simulated, simulate
+from advisor.profiles.schema import BufferRecord, StageRecord, Trace, WorkloadRecord
+
+SIZE = 1 << 28
+COPYING = ("pageable", "staged", "pinned", "registered", "zero-copy")
+
+
+def _stage(name: str, gpu: int | None = None) -> StageRecord:
+    if gpu is None:
+        return StageRecord(name=name, side="host", phase="frame")
+    return StageRecord(name=name, side="device", phase="frame", gpu=gpu, passes={"a": 1, "b": 1, "c": 1})
+
+
+def _workload(stages: list[StageRecord], *buffers: BufferRecord) -> WorkloadRecord:
+    return WorkloadRecord(
+        name="w", file="w.py", sha256="0" * 64, parameters={}, buffers=buffers, stages=tuple(stages)
+    )
+
+
+def _buffer(name: str, regions: dict[str, int] | None = None, **access: str) -> BufferRecord:
+    half = SIZE // 2
+    spans = {stage: ((gpu * half, (gpu + 1) * half),) for stage, gpu in (regions or {}).items()}
+    return BufferRecord(name=name, shape=(SIZE,), dtype="uint8", bytes=SIZE, access=access, regions=spans)
+
+
+def split(gpus: int) -> WorkloadRecord:
+    """Each half of a to the same half of c, on one GPU or on two."""
+    halves = {"first": 0, "second": 1}
+    return _workload(
+        [_stage("produce"), _stage("first", 0), _stage("second", gpus - 1), _stage("consume")],
+        _buffer("a", halves, produce="out", first="in", second="in"),
+        _buffer("c", halves, first="out", second="out", consume="in"),
+    )
+
+
+def pipeline() -> WorkloadRecord:
+    """One GPU makes b of a, the other c of b."""
+    return _workload(
+        [_stage("produce"), _stage("make", 0), _stage("finish", 1), _stage("consume")],
+        _buffer("a", produce="out", make="in"),
+        _buffer("b", make="out", finish="in"),
+        _buffer("c", finish="out", consume="in"),
+    )
+
+
+def predicted(workload: WorkloadRecord, target: CatalogueEntry | str) -> dict[str, Simulated | str]:
+    """By strategy."""
+    entry = load(target) if isinstance(target, str) else target
+    return simulate(workload, Trace(), Machine(entry))
+
+
+def _figures(found: Simulated | str) -> Simulated:
+    assert isinstance(found, Simulated), found
+    return found
+
+
+def _device_path(found: Simulated | str) -> float:
+    return sum(float(s[0]) for part, s in _figures(found).parts.items() if not part.startswith("host"))
+
+
+def _host_path(found: Simulated | str) -> float:
+    return sum(float(s[0]) for part, s in _figures(found).parts.items() if part.startswith("host"))
+
+
+@pytest.mark.parametrize("strategy", ["pinned", "registered", "zero-copy"])
+def test_a_split_halves_the_device_path_and_nothing_else(strategy: str) -> None:
+    one, two = (predicted(split(gpus), "2xh200")[strategy] for gpus in (1, 2))
+    assert 1.8 < _device_path(one) / _device_path(two) < 2.05
+    assert _host_path(two) == pytest.approx(_host_path(one))
+
+
+@pytest.mark.parametrize("strategy", ["pinned", "registered", "zero-copy"])
+def test_a_link_that_is_shared_halves_nothing_on_it(strategy: str) -> None:
+    behind_one = load("2xh200").model_copy(update={"gpus_share_link": True})
+    one, two = predicted(split(1), "h200")[strategy], predicted(split(2), behind_one)[strategy]
+    assert 0.9 < _device_path(one) / _device_path(two) < (1.1 if strategy == "zero-copy" else 1.6)
+
+
+def test_pageable_copies_hold_the_host_up() -> None:
+    """They return when they are done, so a second GPU's wait for the first's."""
+    one, two = (predicted(split(gpus), "2xh200")["pageable"] for gpus in (1, 2))
+    assert _device_path(one) / _device_path(two) < 1.1
+
+
+def test_a_peer_pipeline_is_faster_than_through_the_host() -> None:
+    found = predicted(pipeline(), "2xh200")
+    peer, pinned = _figures(found["peer"]), _figures(found["pinned"])
+    assert float(peer.parts["to-peer"][0]) == pytest.approx(SIZE / 387e9, rel=0.05)
+    saved = float(pinned.seconds[0] - peer.seconds[0])
+    assert saved == pytest.approx(SIZE / 55.1e9 + SIZE / 55.4e9 - SIZE / 387e9, rel=0.05)
+    assert (peer.seconds < pinned.seconds).all()
+
+
+@pytest.mark.parametrize("strategy", COPYING)
+@pytest.mark.parametrize("workload", [split(2), pipeline()], ids=["split", "pipeline"])
+def test_parts_add_up_in_every_draw_and_figures_have_ranges(workload: WorkloadRecord, strategy: str) -> None:
+    found = _figures(predicted(workload, "2xh200")[strategy])
+    np.testing.assert_allclose(sum(found.parts.values()), found.seconds)
+    low, high = np.percentile(found.seconds[1:], (5, 95))
+    assert low < found.seconds[0] < high
+
+
+def test_each_gpu_has_memory_of_its_own() -> None:
+    pinned, peer = (_figures(predicted(pipeline(), "2xh200")[name]) for name in ("pinned", "peer"))
+    assert pinned.physical_bytes == 7 * SIZE
+    assert peer.physical_bytes == 6 * SIZE
+
+
+def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
+    one = set(predicted(split(2), "h200").values())
+    assert one == {
+        "the workload runs on 2 GPUs, and H200 SXM as a target is 1: write 2xNAME, or gpus = 2 in a file of "
+        "your own"
+    }
+    jetson = set(map(str, predicted(split(1), "2xorin-nano").values()))
+    assert len(jetson) == 1
+    assert "has one GPU" in jetson.pop()
+    assert set(predicted(split(2), "orin-nano").values()) == {
+        "the workload runs on 2 GPUs, and Jetson Orin Nano 8GB has one"
+    }
+    cards = predicted(pipeline(), "2xrtx-4090")
+    assert "copies from GPU to GPU is not known" in str(cards["peer"])
+    assert isinstance(cards["pinned"], Simulated)
+    assert "managed memory" in str(cards["managed"])
+
+
+def test_a_count_and_a_name_are_a_target() -> None:
+    two = load("2xH200")
+    assert (two.gpus, two.name, two.origin) == (2, "2 x H200 SXM", "2xh200")
+    assert of_device(two.device().name) == two
+    assert of_device("H200 SXM") == load("1xh200") == load("h200")
+    assert of_device("2 x Nothing") is None
+
+
+@pytest.mark.parametrize("target", ["0xh200", "17xh200", "2x2xh200"])
+def test_a_wrong_count_is_one_message(target: str) -> None:
+    with pytest.raises(UsageError) as problem:
+        load(target)
+    assert re.match(r"^\S+xh200'? is not a target|there is no device '2x2xh200'", problem.value.message)
+
+
+def test_a_file_of_ones_own_says_how_many(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = (Path(__file__).parent.parent / "advisor/devices/h200.toml").read_text(encoding="utf-8")
+    path.write_text("gpus = 2\ngpus_share_link = true\n" + text, encoding="utf-8")
+    entry = load(str(path))
+    assert (entry.gpus, entry.gpus_share_link) == (2, True)
+    assert isinstance(predicted(split(2), entry)["pinned"], Simulated)
