@@ -46,7 +46,7 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
     # At least, a stage takes half its measured time, or its bytes' time if that is more.
     likely = memory[0]
     least = likely > 0 and measured > MEMORY_OF_CPUS * likely
-    least_share = 1 - math.log(MEMORY_OF_CPUS) / math.log(measured / likely) if least else 0.0
+    least_share = 1 - math.log(MEMORY_OF_CPUS) / (math.log(measured) - math.log(likely)) if least else 0.0
     share = at.machine.drawn(least_share, 1.0, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
 
