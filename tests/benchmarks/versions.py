@@ -14,6 +14,7 @@ import numpy as np
 
 from advisor import api
 from advisor.profiles.scratch import scratch
+from advisor.report.versions_page import answer
 from advisor.verdicts.choice import SPENDING
 from advisor.verdicts.estimate import Block
 from advisor.verdicts.planning import Pace, Step, first_step
@@ -131,6 +132,7 @@ def planted(place: str, share: float, seconds: float, *, no_gpu: bool) -> str:
         for file, planted_share in zip(files, (0.0, share), strict=True):
             file.write_text(workload(place, planted_share), encoding="utf-8")
         found = api.compare_versions(*files, no_gpu=no_gpu, max_seconds=seconds, anyway=True, quiet=True)
+    print(f"    {share:.0%} in {place}: {found.run.judged.rounds} rounds, {answer(found)}", flush=True)
     return found.rows[0].outcome if found.rows else "cannot tell"
 
 
