@@ -90,8 +90,8 @@ def cases(device: str | None = None) -> Iterator[Case]:
     for found in extracts():
         figures = tuple(row.figure(name) for name, row in found.rows.items())
         profile = builders.cpu_profile(
-            workload=found.workload, traffic=found.traffic, predictions=(), advice=()
-        ).model_copy(update={"results": ()})  # the builder's are another workload's
+            results=(), workload=found.workload, traffic=found.traffic, predictions=(), advice=()
+        )
         entry = device or str(DATA / "devices" / f"{found.device}.toml")
         yield Case(found.name, entry, profile, figures, found.measured)
 

@@ -128,7 +128,7 @@ class _Builder:
             ),
         )
         trace = Trace(traffic=tuple(self.traffic), work=tuple(self.work))
-        return builders.cpu_profile(workload=workload, traffic=trace, predictions=(), advice=())
+        return builders.cpu_profile(workload=workload, traffic=trace, results=(), predictions=(), advice=())
 
 
 def predicted(profile: Profile, device: str) -> dict[str, Predicted]:
