@@ -13,9 +13,9 @@ from advisor.model.context import Context
 from advisor.model.device_stages import kernel_seconds
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
-from advisor.model.measured import compare, entry_of, learned
+from advisor.model.measured import compare, entry_of, learned, pooled
 from advisor.model.predict import predict
-from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, Trace
+from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, StageWork, Trace
 from advisor.strategies.registry import by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
@@ -141,3 +141,16 @@ def test_on_the_measured_device_its_host_stages_are_certain() -> None:
     assert set(host_seconds(at, "consume")) == {0.01}
     assert kernel_seconds(at, "add") == pytest.approx(0.001)
     assert learned(profile, Machine(load("v100"))).unexplained == 0.5
+
+
+def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> None:
+    trace = builders.vector_add_trace().model_copy(
+        update={"work": (StageWork(stage="consume", seconds=0.030),)}
+    )
+    rows = tuple(
+        builders.measured(name, 1.0, stage_seconds={"consume": seconds})
+        for name, seconds in (("zero-copy", 0.010), ("pageable", 0.012))
+    )
+    found = pooled(builders.cpu_profile(traffic=trace, results=rows))
+    assert found is not None
+    assert [(w.stage, w.seconds) for w in found.work] == [("consume", 0.012)]
