@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -30,6 +33,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported stays, so that no collection of garbage, as before measuring, walks it again."""
     gc.freeze()
+
+
+MOST_SECONDS = 1200
+"""Of a test. One that never ends takes its process with it, which is a failure, in place of the whole run."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """A test that takes longer shows where it stands, and ends."""
+    faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
