@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
-Seconds = Annotated[float, Field(ge=0)]
-PositiveSeconds = Annotated[float, Field(gt=0)]
+# Beyond thirty million years a time is damage, which would overflow in what is computed from it.
+Seconds = Annotated[float, Field(ge=0, le=1e15)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=1e15)]
 
 
 def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
