@@ -132,12 +132,16 @@ class _Writer:
 
     def answers(self, block: Answers) -> Iterator[list[str]]:
         """Of each device verdict and chart; the advice for all. Where there is room the tables tell more."""
-        yield from (self._verdict(told, self.indent) for told in block.over)
+        mixes = self.wrap(f"Mixes: {block.mixes}" if block.mixes else "", self.indent)
         kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
         told = list(zip(kept, self._charts(kept), strict=True))
+        if alone:
+            yield [*self._device(kept[0].verdict, named=False, reasons=not self.room.brief), *mixes]
+        yield from (self._verdict(told, self.indent) for told in block.over)
+        yield [] if alone else mixes
         if alone or not self.room.brief:
             for answer, chart in told:
-                yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
+                yield [] if alone else self._device(answer.verdict, named=True, reasons=True)
                 apart = self.wrap(answer.apart_told, self.indent) if answer.apart else []
                 yield [*chart, *(missing(answer.missing) if self.room.brief else []), *apart]
         else:
