@@ -14,6 +14,7 @@ from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change
 from advisor.report.bars import drawn, measured_bars, predicted_bars, script_bars
 from advisor.report.blocks import Fact, Finding, Verdict
+from advisor.report.mixes import legend
 from advisor.report.recommendations import direction, measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
@@ -34,11 +35,11 @@ _ONCE = "# Once."
 def answers(profile: Profile) -> Answers:
     """One answer where something was measured on a GPU; else one for each device that was predicted."""
     if profile.device.kind != "cpu":
-        return Answers((measured_answer(profile),))
+        return Answers((measured_answer(profile),), mixes=legend(profile))
     found = tuple(predicted_answer(profile, made) for made in profile.predictions)
     if not found:
         return Answers((Answer(verdicts(profile)[0]),))
-    return Answers(found, over=_over(found) if len(found) > 1 else ())
+    return Answers(found, over=_over(found) if len(found) > 1 else (), mixes=legend(profile))
 
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
