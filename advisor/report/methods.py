@@ -1,4 +1,4 @@
-"""How the figures were taken, and of what: the command, the rounds, the workload."""
+"""How the figures were measured: the command, the rounds, the workload."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def lead(*blocks: Block | None) -> Section:
 
 
 def around(failed: Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:
-    """What failed goes before all that is told; on a page beneath it, where a verdict has its chart."""
+    """What failed comes first; on a page whose verdict has a chart, last."""
     if not drawn:
         return failed, *told
     return replace(failed, forms="md txt"), *told, replace(failed, forms="html")

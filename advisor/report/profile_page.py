@@ -20,7 +20,7 @@ from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed
 
 BESIDE_VERDICT = 3
-"""So many warnings stand beside the verdict."""
+"""Most warnings beside the verdict."""
 _NOTHING_PREDICTED = (
     "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."
 )

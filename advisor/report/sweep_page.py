@@ -1,4 +1,4 @@
-"""The page over a sweep: the sentences, and for each device its lines and its table."""
+"""The page of a sweep: the verdicts, and a chart and a table for each device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHANGES = " The best strategy changes between the dotted lines."
 _LESS = 0.01
 """From so much less time on, a difference is seen in the three digits of a table."""
 _FEW = 2
-"""So many strategies more need no band."""
+"""Fewer other strategies are drawn without a band."""
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
 _WORKLOAD = ("File", "SHA-256", "Frame")
 _VALUES = "each value is a separate run, one after the other; no values in between were tested"
@@ -281,7 +281,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
 
 
 def _faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
-    """The first two neighbours of which the larger is predicted faster: host stages are timed, each anew."""
+    """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
     for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile):
         before, now = sweep.points[low].profile, sweep.points[high].profile
         if not before or not now or not now.workload.frame_stages("host"):
