@@ -165,9 +165,10 @@ class Row:
 class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
 
-    `caption` stands over it on a page, `title` in the short forms; `label` is its name for screen readers. `codes` and `code_heads`: whether the rows' and columns' names are
-    names in code. `brief_notes`: whether the short forms show the cells' notes. `left_out` is what a column
-    is: those that a terminal has no room for are counted; without it they follow beneath.
+    `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
+    `codes`, `code_heads`: the rows' and columns' names are code. `brief_notes`: the short forms show the
+    cells' notes. `left_out` is what a column is: those that a terminal has no room for are counted; without
+    it they follow below.
     """
 
     kind: str
