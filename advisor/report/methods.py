@@ -16,7 +16,7 @@ from advisor.rules.advise import silences
 from advisor.rules.registry import RULES, changed
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
-
+ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 
 _OBJECTIVES = {
     "time": "time: the latency of a frame",

@@ -12,7 +12,7 @@ from advisor.report import blocks, words
 from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
-from advisor.report.methods import CPU_LABEL, method, pairs, workload
+from advisor.report.methods import CPU_LABEL, ON_CPU, method, pairs, workload
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
@@ -42,7 +42,6 @@ _LINKS = (
     "The report of each value, linked in the table, has its stages, its memory, its advice and all raw "
     "samples."
 )
-_ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 _PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
 
 
@@ -127,14 +126,10 @@ def _circumstances(
     taken = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *taken]
     machine = environment(first) if first else ()
     return circumstances(
-        blocks.Fold(
-            "How it was measured",
-            (blocks.Facts((*taken, blocks.Fact("Best strategy", _BEST))),),
-            open=True,
-        ),
-        blocks.Fold("Workload", filled(blocks.Facts(ran))),
-        blocks.Fold("Machine and software", filled(blocks.Facts(machine))),
         blocks.Prose(_LINKS, forms="html"),
+        method=(*taken, blocks.Fact("Best strategy", _BEST)),
+        ran=ran,
+        machine=machine,
         facts=(
             *(ran[:1] + machine)[:8],
             blocks.Fact("other parameters", fixed),
@@ -170,7 +165,7 @@ def _device(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
-            blocks.Prose(_ON_CPU if cpu else memory_told(track.device), forms="html"),
+            blocks.Prose(ON_CPU if cpu else memory_told(track.device), forms="html"),
             *figures,
             blocks.Items(gaps, "Strategies without figures", forms="html"),
             blocks.Items(tuple(further), forms="md txt"),
