@@ -21,7 +21,7 @@ from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
-from advisor.verdicts.comparing.rows import HOST_NOISE, HOST_NOISE_SECONDS
+from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
 from advisor.verdicts.speeds import baseline
@@ -100,8 +100,8 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
 def _apart(row: Predicted) -> Fact:
     """The device path by itself, which no other day changes, and the host's stages with their noise."""
     host = row.host_seconds
-    noise = min(HOST_NOISE + HOST_NOISE_SECONDS / host, 1.0) if host else 0.0
-    told = f"host stages {units.seconds(host)}, timed on this CPU (±{units.percent(noise)} between runs)"
+    noise = units.percent(host_noise(row) / host) if host else ""
+    told = f"host stages {units.seconds(host)}, timed on this CPU (±{noise} between runs)"
     path = sum(row.terms.values()) - host
     return Fact("Device path", units.seconds(path), told if host else "no host stages")
 
