@@ -143,10 +143,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers(Block):
-    """The answers for one device or several. `over` are the sentences over all of several devices."""
+    """The answers for one device or several. `over` are the sentences over all of several devices.
+
+    `mixes` is what the short names of mixes stand for.
+    """
 
     items: tuple[Answer, ...]
     over: tuple[Verdict, ...] = ()
+    mixes: str = ""
 
     @property
     def sentences(self) -> tuple[Verdict, ...]:

@@ -14,13 +14,14 @@ from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change
 from advisor.report.bars import drawn, measured_bars, predicted_bars, script_bars
 from advisor.report.blocks import Fact, Finding, Verdict
+from advisor.report.mixes import legend
 from advisor.report.recommendations import direction, measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
-from advisor.verdicts.comparing.rows import HOST_NOISE, HOST_NOISE_SECONDS
+from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
 from advisor.verdicts.speeds import baseline
@@ -34,11 +35,11 @@ _ONCE = "# Once."
 def answers(profile: Profile) -> Answers:
     """One answer where something was measured on a GPU; else one for each device that was predicted."""
     if profile.device.kind != "cpu":
-        return Answers((measured_answer(profile),))
+        return Answers((measured_answer(profile),), mixes=legend(profile))
     found = tuple(predicted_answer(profile, made) for made in profile.predictions)
     if not found:
         return Answers((Answer(verdicts(profile)[0]),))
-    return Answers(found, over=_over(found) if len(found) > 1 else ())
+    return Answers(found, over=_over(found) if len(found) > 1 else (), mixes=legend(profile))
 
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
@@ -108,8 +109,8 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
 def _apart(row: Predicted) -> Fact:
     """The device path by itself, which no other day changes, and the host's stages with their noise."""
     host = row.host_seconds
-    noise = min(HOST_NOISE + HOST_NOISE_SECONDS / host, 1.0) if host else 0.0
-    told = f"host stages {units.seconds(host)}, timed on this CPU (±{units.percent(noise)} between runs)"
+    noise = units.percent(host_noise(row) / host) if host else ""
+    told = f"host stages {units.seconds(host)}, timed on this CPU (±{noise} between runs)"
     path = sum(row.terms.values()) - host
     return Fact("Device path", units.seconds(path), told if host else "no host stages")
 

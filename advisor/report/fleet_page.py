@@ -13,11 +13,12 @@ from advisor.profiles.fleets import FleetRecord
 from advisor.profiles.fleets import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
+from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead
 from advisor.verdicts.agreement import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
-_MOST_NAMED = 6
+_MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
 
 
@@ -127,18 +128,21 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     best = {value: least(rows) for value, rows in words.grouped(done, lambda row: row.value).items()}
     if not done:
         return None
+    costs = [row.costs.get(one.strategy) if (one := best[row.value]) else None for row in done]
+    axis = ratio_axis([(cost, cost) for cost in costs if cost])
     swept = bool(record.parameter)
     columns = [
         *([blocks.Column(words.name(record.parameter), figures=False)] if swept else []),
         blocks.Column("strategy", figures=False),
         blocks.Column("verdict", figures=False),
+        blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
         blocks.Column("one strategy for all", brief="one for all"),
     ]
     return blocks.Table(
         "fleet",
         "device",
         tuple(columns),
-        tuple(_row(row, best[row.value], swept=swept) for row in done),
+        tuple(_row(row, cost, axis, swept=swept) for row, cost in zip(done, costs, strict=True)),
         caption="The recommended strategy of each device. Last column: the time of the one strategy for "
         "all, as a multiple of the device's best time.",
         title="Devices:",
@@ -148,13 +152,15 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     )
 
 
-def _row(row: FleetRow, best: OneForAll | None, *, swept: bool) -> blocks.Row:
-    cost = row.costs.get(best.strategy) if best else None
+def _row(row: FleetRow, cost: float | None, axis: RatioScale, *, swept: bool) -> blocks.Row:
+    """`cost` is the time of the one strategy for all over the best one's."""
+    slower = cost is not None and cost > 1 + stats.EQUIVALENCE
     cells = [
         blocks.TableCell(
             words.name(row.strategy) if row.strategy else row.basis, mark="chosen" * bool(row.strategy)
         ),
         blocks.TableCell(row.verdict or blocks.NOTHING),
+        blocks.TableCell("", mark="slower" * slower, strip=axis.strip(cost, 1.0, cost) if cost else None),
         blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost),
     ]
     if swept:

@@ -27,15 +27,16 @@ _MOVES = {
 }
 
 
-def legend(profile: Profile) -> blocks.Prose:
-    """`hybrid-1` is table: zero-copy, weights: pinned; empty without mixes."""
+def legend(profile: Profile) -> str:
+    """`hybrid-1` is table: zero-copy, weights: pinned; recommended ones first, nothing without mixes."""
+    first = {row.strategy for _, row in _recommended(profile)}
+    rows = sorted(mixes_of(profile).items(), key=lambda each: each[0] not in first)
     told = [
         f"{words.code(name)} is {words.line(label(row.placements, pipelined=row.pipelined), 300)}"
-        for name, row in mixes_of(profile).items()
+        for name, row in rows[:_MOST]
     ]
-    shown = told[:_MOST]
-    more = f"; {len(told) - len(shown)} more" * (len(told) > len(shown))
-    return blocks.Prose(f"{'; '.join(shown)}{more}." if shown else "", label="Mixes")
+    more = [f"{len(rows) - _MOST} more"] * (len(rows) > _MOST)
+    return f"{'; '.join([*told, *more])}." if told else ""
 
 
 def searched(profile: Profile) -> Iterator[str]:

@@ -11,7 +11,7 @@ from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
-from advisor.report.mixes import buffers, legend
+from advisor.report.mixes import buffers
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
@@ -82,7 +82,6 @@ def _lead(profile: Profile) -> Section:
             told,
             drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
         ),
-        legend(profile),
         blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution", forms="html md"),
         blocks.Banners("warning", warnings, forms="txt"),
         *_further(len(warnings) - BESIDE_VERDICT),

@@ -29,10 +29,11 @@ WIDE = """() => {
   const root = document.documentElement;
   const apart = ".scroll, pre, details:not([open]), .visually-hidden, .skip, [hidden]";
   const shown = (e) => e.closest(apart) === null;
+  const box = (e) => e.getBoundingClientRect();
   return {
     scroll: root.scrollWidth, client: root.clientWidth,
     wide: [...document.querySelectorAll("body *")].filter(
-      (e) => shown(e) && e.getBoundingClientRect().right > root.clientWidth + 1
+      (e) => shown(e) && (box(e).right > root.clientWidth + 1 || box(e).left < -1)
     ).slice(0, 5).map((e) => e.tagName + "." + (e.className.baseVal ?? e.className)),
   };
 }"""
