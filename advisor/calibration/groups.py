@@ -44,7 +44,7 @@ GROUPS = (
         "managed", "managed memory", (*host_memory.keys(host_memory.MANAGED), *managed.KEYS), managed.measure
     ),
 )
-"""The CPU alone first; managed memory, which has hung GPUs, last."""
+"""Host measurements first; managed memory, which has hung GPUs, last."""
 
 
 def by_name(name: str) -> Group:

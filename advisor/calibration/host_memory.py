@@ -1,7 +1,7 @@
 """How fast one CPU thread reads, writes and copies into memory of each kind.
 
 NumPy calls that run at memory speed: a fill, the largest of 64 bit words, a copy. The fill is not with 0: for
-that arm64 clears whole cache lines, which says nothing about writes. Nor is it of bytes: memset
+that arm64 clears whole cache lines without writing data. Nor is it of bytes: memset
 writes past the caches, half as fast again as a program's stores (13.4 against 8.8 GB/s on an H200's host).
 """
 
@@ -32,7 +32,7 @@ def keys(kind: str) -> tuple[str, ...]:
 
 
 def measure_plain(bench: Bench) -> None:
-    """Ordinary memory, and the size of the cache beyond which it was measured."""
+    """Pageable memory, and the size of the cache beyond which it was measured."""
     _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
     cache = bench.sizes.host_cache
     if cache is None:

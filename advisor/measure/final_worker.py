@@ -1,8 +1,8 @@
 """A process of the final: all contestants, a block of frames each, round by round as the parent asks.
 
-For each block the workload's function is called again and its buffers are placed anew behind an allocation of
-random size, so that no contestant keeps the luck of one placing, and no state, graph or binding holds
-addresses of before. Where the function and its set-up take longer than a block (a model is loaded), that
+For each block the workload's function is called again and its buffers are placed again behind an allocation
+of random size, so that no contestant keeps one lucky placement, and no state, graph or binding holds old
+addresses. Where the function and its set-up take longer than a block (a model is loaded), that
 is done once for each contestant, all side by side, and blocks alternate between them.
 """
 

@@ -11,7 +11,7 @@ from advisor.report import words
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
-"""So many lines of code stand on the first screen; all of it is folded beneath."""
+"""Lines of code on the first screen; all of it is folded below."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Bar:
 
     @property
     def tip(self) -> str:
-        """All of it in a line, for who points at it."""
+        """All of it in a line, for a tooltip."""
         ratio = f"gain {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
         parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
         return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"

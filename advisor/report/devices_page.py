@@ -1,4 +1,4 @@
-"""The page over several devices: who recommends what, where they agree, all times side by side."""
+"""The page for several devices: each one's recommendation, where they agree, all times side by side."""
 
 from __future__ import annotations
 

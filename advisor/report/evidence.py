@@ -20,6 +20,7 @@ from advisor.report.charts import (
     recommended,
 )
 from advisor.report.distribution import spread
+from advisor.report.methods import ON_CPU
 from advisor.report.more_figures import mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
@@ -30,7 +31,6 @@ _PARTS = (
     "Parts are grouped by kind, not by time, and each is a separate median. The bracket below shows the "
     "interval of the whole frame."
 )
-_ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 _PHYSICAL = "The physical total counts managed memory on a card once per side, other shared memory once."
 _BESIDE = "Predicted and measured times on this device"
 
@@ -43,7 +43,7 @@ def stages(profile: Profile) -> Section:
         notes = tuple(filter(None, (_PARTS, overlap_note(profile))))
         drawn = replace(frame_chart(fastest_first(counted(undoubted(profile)))), notes=notes)
     parts = filled(
-        blocks.Prose(_ON_CPU if cpu else "", forms="html"),
+        blocks.Prose(ON_CPU if cpu else "", forms="html"),
         drawn,
         blocks.Items(missing, "Strategies without figures", forms="html"),
         blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),

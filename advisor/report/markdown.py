@@ -21,7 +21,7 @@ class Room:
     rows: int = 8
     columns: int = 7
     devices: int = 4
-    """So many verdicts, and so many tables."""
+    """Most verdicts, and most tables."""
     facts: int = 24
     code: Literal["whole", "heart", "none"] = "whole"
     """Code is shown to its last line, where the results are waited for; or without its helper functions."""
@@ -35,7 +35,7 @@ ROOMS = (
     Room(rows=5, columns=4, devices=2, facts=4, code="none"),
 )
 _MOST = 3
-"""So many failures, warnings and pieces of advice."""
+"""Most failures, warnings and pieces of advice."""
 
 
 def render(page: Page, limit: int = LIMIT) -> str:

@@ -20,7 +20,7 @@ from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed
 
 BESIDE_VERDICT = 3
-"""So many warnings stand beside the verdict."""
+"""Most warnings beside the verdict."""
 _NOTHING_PREDICTED = (
     "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."
 )
@@ -123,16 +123,11 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
         blocks.Banners("warning", further, forms="html"),
         blocks.Fold("Objective, budget and rule settings", filled(blocks.Facts(wanted)), open=True),
         blocks.Facts(wanted, forms="txt"),
-        blocks.Group(
-            "sheet",
-            filled(
-                blocks.Fold("How it was measured", (blocks.Facts(taken),), open=True),
-                blocks.Fold("Workload", (blocks.Facts(workload(profile)),)),
-                blocks.Fold("Machine and software", filled(blocks.Facts(machine), *readings(profile))),
-                blocks.Fold("Readings that are not available", filled(blocks.Facts(absent(profile)))),
-            ),
-            forms="html",
-        ),
+        method=taken,
+        ran=workload(profile),
+        machine=machine,
+        readings=readings(profile),
+        absent=absent(profile),
         facts=(
             blocks.Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
             blocks.Fact("workload", ran),

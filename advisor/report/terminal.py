@@ -27,7 +27,7 @@ _Shown = TypeVar("_Shown")
 
 @dataclass(frozen=True)
 class Room:
-    """So many `rows` of a table, devices, lines of a sentence; `most` of anything else."""
+    """Most `rows` of a table, devices, lines of a sentence; `most` of anything else."""
 
     rows: int = 8
     most: int = 3
@@ -66,7 +66,7 @@ def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
 
 
 def verdict(page: Page) -> str:
-    """Each verdict in a line of its own, for scripts and for who wants no more."""
+    """Each verdict in its own line, for scripts and --quiet."""
     told: list[blocks.Verdict] = []
     for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
         if isinstance(block, Answers):

@@ -168,7 +168,7 @@ class Row:
         return (1 / high, 1 / low) if low and high else None
 
     def beats(self, other: Row) -> bool:
-        """Surely faster when measured; likely, by more than the equivalence margin, when predicted.
+        """Clearly faster when measured; likely, by more than the equivalence margin, when predicted.
 
         The model errs alike for all strategies of a device, so its ranges may overlap where the order is
         plain; measured intervals may not.

@@ -31,7 +31,7 @@ class Way:
     attaches: bool = False
     """`prefetch` attaches the memory to the stream, which cannot be the library's own then."""
     rebinds: bool = False
-    """An upload makes a new device array, so that `frame` must bind its name anew."""
+    """An upload makes a new device array, so that `frame` must bind its name again."""
 
     @property
     def copies(self) -> bool:

@@ -64,7 +64,7 @@ class Compared:
 @dataclass(frozen=True)
 class Paired(Compared):
     """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
-    its strategies together; `trusted` unless a second copy of HEAD surely differs from HEAD."""
+    its strategies together; `trusted` unless a second copy of HEAD clearly differs from HEAD."""
 
     trusted: bool = True
 

@@ -43,7 +43,7 @@ class TorchBridge(Bridge):
     def wrap(self, array: Any) -> Any:
         """from_numpy; on the GPU as_tensor, which asks CUDA where the memory is.
 
-        CUDA knows nothing of ordinary memory that a coherent GPU reaches, so that as_tensor refuses it;
+        CUDA knows nothing of pageable memory that a coherent GPU reaches, so that as_tensor refuses it;
         DLPack takes CuPy's word for it.
         """
         if not self.on_gpu:
