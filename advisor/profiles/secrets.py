@@ -1,10 +1,11 @@
 """What looks like a secret: by the name it is given to, by its form, or as the value of such a name.
 
 Covered: values of options, parameters and environment variables whose names look secret, and passwords in
-the URLs of other variables, wherever they reappear; `name=value`, `name: value` and `("name", "value")` in
-texts; logins of a `.netrc` and of curl; credentials in URLs; Bearer and Basic headers; JSON web tokens; private keys in PEM; and the forms
-below. Not covered: a secret under a harmless name and without a form of its own, a word of letters
-after `name:`, which is mostly prose, one that is cut, encoded or encrypted, and anything in pictures or binary files.
+the URLs of arguments and variables, wherever they reappear; `name=value`, `name: value` and `("name",
+"value")` in texts; logins of a `.netrc` and of curl; credentials in URLs; Bearer and Basic headers; JSON web
+tokens; private keys in PEM; and the forms below. Not covered: a secret under a harmless name and without a
+form of its own, a bare word without a digit after `name:`, which is mostly prose, one that is cut, encoded or
+encrypted, and anything in pictures or binary files.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[st
         for argument, shown in zip(arguments, masked(arguments), strict=True)
         if argument != shown
     ]
+    values += [found for argument in arguments for found in _PASSWORD_IN_URL.findall(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
     parts = [part.strip() for value in values for part in value.split(",")]
     return [value for value in dict.fromkeys((*values, *parts)) if len(value) >= _SHORTEST and value != MASK]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -22,7 +23,16 @@ from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
 from tests.faults.secret_cases import more_secrets, secrets
 from tests.faults.started import Started
-from tests.faults.surrounding_cases import around, signals, streams, surroundings, together
+from tests.faults.surrounding_cases import (
+    around,
+    histories,
+    limits,
+    names,
+    signals,
+    streams,
+    surroundings,
+    together,
+)
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
 
@@ -40,6 +50,9 @@ GROUPS = (
     signals,
     together,
     around,
+    names,
+    limits,
+    histories,
 )
 CASES = tuple(case for group in GROUPS for case in group())
 
@@ -48,6 +61,7 @@ LONGEST = 90.0
 _STARTED: dict[int, Started] = {}
 _READ_AT_THE_START = ("PYTHON", "LC_", "OMP_", "OPENBLAS_")
 """Variables that Python and NumPy look at while they start."""
+_MOMENT = 3.0
 _LARGEST_PAGE = 2_000_000
 _LARGEST_SAID = 100_000
 _OBEYED = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -147,19 +161,19 @@ def _of_files(case: Case, folder: Path) -> list[str]:
 
 
 def _left(folder: Path) -> list[str]:
-    """Processes that the command left; ended here."""
+    """Processes that the command left; ended here. Of one that was killed they have a moment to end."""
     left = []
     for process in psutil.process_iter():
-        try:
-            if (
-                process.environ().get("FAULT_CASE") == str(folder)
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
-                left.append(f"left a process: {' '.join(process.cmdline())[:60]}")
+        with suppress(psutil.Error):
+            if process.environ().get("FAULT_CASE") == str(folder):
+                left.append(process)
+    told = []
+    for process in psutil.wait_procs(left, timeout=_MOMENT)[1] if left else ():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                told.append(f"left a process: {' '.join(process.cmdline())[:60]}")
                 process.kill()
-        except psutil.Error:
-            continue
-    return left
+    return told
 
 
 def main(wanted: Sequence[str]) -> int:

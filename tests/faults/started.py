@@ -19,6 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from advisor.profiles.reading import load
+from advisor.report.pages import page_of, render
+from tests.faults.case import PROFILE, ROOT
+
 _LOADED = (
     "advisor.cli.profiling",
     "advisor.cli.reporting",
@@ -26,9 +30,11 @@ _LOADED = (
     "advisor.cli.tracing",
     "advisor.cli.listing",
     "advisor.cli.explaining",
+    "advisor.nsys.chrome",
     "advisor.pipeline",
     "advisor.sweep",
-    "advisor.report.pages",
+    "numpy.ma",
+    "numpy.random",
 )
 
 
@@ -70,6 +76,9 @@ def main() -> None:
     """Forks a process for each request on stdin until that ends."""
     for name in _LOADED:
         import_module(name)
+    page = page_of(load(PROFILE))
+    for form in ("html", "md", "txt"):  # compiles the templates
+        render(page, form)
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         signal.signal(number, handler)  # nohup and a shell's background have them ignored
     gc.freeze()
@@ -89,7 +98,7 @@ def _become(command: list[str], folder: str, variables: dict[str, str], output: 
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
-    sys.argv = [str(Path(__file__).parents[2] / "advisor" / "__main__.py"), *command]
+    sys.argv = [str(ROOT / "advisor" / "__main__.py"), *command]
     sys.path[0] = folder
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, output, os.O_WRONLY)):
         opened = os.open(path, flags)
