@@ -16,7 +16,7 @@ from builders import cpu_profile, footprint, gpu_state, measured, profile, recom
 from running import Command
 
 from advisor.errors import FileProblem, NothingMeasured
-from advisor.measure.commits import commit_of
+from advisor.measure.revisions import commit_of
 from advisor.profiles import histories
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.redaction import anonymous
@@ -290,8 +290,11 @@ def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: P
 
 @pytest.mark.parametrize("problem", [OSError("no git"), subprocess.TimeoutExpired("git", 5)])
 def test_without_git_there_is_no_commit_and_no_error(problem: Exception) -> None:
-    def ask(_: object) -> str:
+    def hangs(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
         raise problem
 
-    assert commit_of(Path("w.py"), ask) is None
-    assert commit_of(Path("w.py"), lambda _: "w.py nonsense") is None
+    def jests(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, "w.py nonsense", "")
+
+    assert commit_of(Path("w.py"), hangs) is None
+    assert commit_of(Path("w.py"), jests) is None

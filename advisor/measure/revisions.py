@@ -1,4 +1,5 @@
-"""One file at an earlier revision: a clean worktree of the user's repository in a temporary folder.
+"""What git knows of a workload's file: the commit that it is at, and the file at an earlier one, in a clean
+worktree of the user's repository in a temporary folder.
 
 The user's checkout is never touched. Nothing of the user's runs: hooks are off.
 """
@@ -7,13 +8,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.errors import FileProblem, UsageError
+from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.measure.processes import uninterrupted
+from advisor.profiles.schema import Commit
 from advisor.profiles.scratch import scratch
 
 _DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -24,6 +27,8 @@ _SHALLOW = (
 )
 _TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 _SHOWN = 5
+_SECONDS = 5.0
+"""A file system that hangs must not hold up a profile, which can do without its commit."""
 _LINE = "\n"
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 """Where a hook of git's runs this, they stand for another repository or index."""
@@ -171,20 +176,43 @@ def dirty(found: Repository) -> str:
     return f"HEAD is the working tree, with uncommitted changes: {', '.join(changed[:_SHOWN])}{more}."
 
 
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs git there, in a session of its own: Ctrl-C is for this process to handle."""
-    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false", *arguments]
+def _git(folder: Path, *arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs git there, in a session of its own: Ctrl-C is for this process to handle. It asks nothing and starts
+    no hook. Raises `subprocess.TimeoutExpired` after so many seconds."""
+    ours = ("core.hooksPath=/dev/null", "core.quotePath=false", "core.fsmonitor=false")
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
     try:
         return subprocess.run(
-            command,
+            ["git", *(part for setting in ours for part in ("-c", setting)), *arguments],
             cwd=folder,
-            env={**inherited, "LC_ALL": "C"},
+            env={**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             start_new_session=True,
+            timeout=seconds,
             check=False,
         )
     except FileNotFoundError:
         raise UsageError("git is not installed", next_step=_TWO_FILES) from None
+
+
+def commit_of(file: Path, git: Callable[..., subprocess.CompletedProcess[str]] = _git) -> Commit | None:
+    """The commit checked out where the file is, if the file is one of its, and whether anything differs; None
+    where git is not there or does not know it."""
+
+    def ask(*arguments: str) -> str:
+        ended = git(file.parent, *arguments, seconds=_SECONDS)
+        ended.check_returncode()
+        return ended.stdout.strip()
+
+    try:
+        if not ask("ls-files", "--", f":(literal){file.name}"):
+            return None
+        revision, _, seconds = ask("log", "-1", "--format=%H %ct").partition(" ")
+        changed = bool(ask("status", "--porcelain", "--untracked-files=no"))
+        time = datetime.fromtimestamp(int(seconds), timezone.utc)
+        return Commit(revision=revision, committed=time.isoformat(), changed=changed)
+    except (AdvisorError, OSError, ValueError, OverflowError, subprocess.SubprocessError):
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher
 from advisor.measure.progress import Progress
-from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
+from advisor.measure.runner import CONCLUDING_SECONDS, LATE, Run, job_of, run
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.version_final import VersionFinal
@@ -33,6 +33,8 @@ class Both:
     base: Run
     head: Run
     final: VersionFinal
+    notes: tuple[str, ...] = ()
+    """Strategies that were not compared, and why."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ def run_versions(
                 directory / version,
                 keep=lambda _: None,
                 accept=seen,
-                promising=lambda so_far, asked: promising(settings, so_far, asked),
+                promising=lambda so_far, asked: sorted(
+                    promising(settings, so_far, asked),
+                    key=lambda name: name not in (BASELINE, *versions.named),
+                ),
                 clock=clock,
             )
             _require_figures(found)
@@ -90,10 +95,11 @@ def run_versions(
         replace(base, strategies=choose(names)),
         lambda description: accept(of_head.description, description),
     )
-    final = _final(versions, {BASE: of_base, HEAD: of_head}, names, launcher, directory, clock)
+    runs = {HEAD: of_head, BASE: of_base}
+    final = _final(versions, runs, names, launcher, directory, clock)
     final.run(deadline, progress)
     require_both(final)
-    return Both(of_base, of_head, final)
+    return Both(of_base, of_head, final, tuple(_uncompared(names, runs)))
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,20 @@ def require_both(final: VersionFinal) -> None:
             next_step=problem.next_step,
             detail=problem.detail,
         )
+
+
+def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
+    """What the time or a failure kept out of the final, in sentences."""
+    late = [row.strategy for row in runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
+    if late:
+        yield (
+            f"Screening HEAD did not reach {len(late)} strategies in its share of --max-seconds, so one of them "
+            "may be the one to recommend."
+        )
+    for version, found in runs.items():
+        for row in found.rows:
+            if row.strategy in names and not isinstance(row, Measured):
+                yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
 
 
 def _final(
