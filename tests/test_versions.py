@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -530,6 +531,30 @@ def test_the_page_says_what_changed_where_and_what_was_compared() -> None:
         "alternate",
     ):
         assert part in " ".join(text.split())
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("form", ["html", "md", "txt"])
+def test_the_page_looks_as_accepted(form: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"versions.{form}"
+    found = compared(
+        {"pageable": (1.07, 1.05, 1.09), "pinned": (1.01, 0.97, 1.05)},
+        apart="both have the compiled extension fast",
+        left={"BASE zero-copy": "the process was killed by SIGBUS"},
+        notes=("HEAD is the working tree, with uncommitted changes: w.py.",),
+        seconds_more=41.0,
+        preparing_seconds=12.3,
+    )
+    page = versions_page(found, judge(found, parse_gates(["slower=2%", "slower=5%", "footprint=+10%"])))
+    now = re.sub(r"<(style|script)>.*?</\1>", "", render(page, form), flags=re.DOTALL)
+    now = re.sub(r"sha256-[^']+", "…", now)
+    if request.config.getoption("--accept"):
+        path.write_text(now, encoding="utf-8")
+    assert now == path.read_text(encoding="utf-8"), (
+        "accept with: python -m pytest tests/test_versions.py --accept"
+    )
 
 
 @pytest.mark.parametrize(

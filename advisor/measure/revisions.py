@@ -177,8 +177,8 @@ def dirty(found: Repository) -> str:
 
 
 def _git(folder: Path, *arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs git there, in a session of its own: Ctrl-C is for this process to handle. It asks nothing and starts
-    no hook. Raises `subprocess.TimeoutExpired` after so many seconds."""
+    """Runs git there, in a session of its own: Ctrl-C is for this process to handle. It asks nothing and
+    starts no hook. Raises `subprocess.TimeoutExpired` after so many seconds."""
     ours = ("core.hooksPath=/dev/null", "core.quotePath=false", "core.fsmonitor=false")
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
     try:

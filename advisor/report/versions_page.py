@@ -158,12 +158,11 @@ def _signed(seconds: float) -> str:
 def _how(found: VersionComparison) -> str:
     """How it was measured, and what that is worth."""
     run, judged = found.run, found.run.judged
+    spread = f"; blocks of one version differ by {_percent(judged.spread)}" if judged.spread else ""
     told = [
-        f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}, ratios within "
-        f"a process, {found.confidence * 100:g} % intervals."
+        f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}{spread}.",
+        f"Ratios within a process, {found.confidence * 100:g} % intervals.",
     ]
-    if judged.spread:
-        told.append(f"Blocks of one version differ by {_percent(judged.spread)}.")
     if judged.open and run.preparing_seconds:
         told.append(f"Checking and screening took {_preparing(found)} of the time.")
     if judged.noise:
