@@ -213,7 +213,8 @@ def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: 
     """Whatever the folders are called; what is damaged, of another kind or without a time is told."""
     for i, made in enumerate(series(8, {4: {"pinned": 1.3}})):
         save(made, f"all/{(i * 5) % 8}/deep")
-    save(script_profile(), "all/script")
+    for name in ("script", "scripts"):
+        save(script_profile(), f"all/{name}")
     save(profile(created="yesterday"), "all/timeless")
     for name, text in (("torn", "{"), ("foreign", '{"name": "package"}')):
         Path("all", name).mkdir()
@@ -225,8 +226,10 @@ def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: 
     text = Path("advisor-history/history.md").read_text(encoding="utf-8")
     for name in ("torn", "foreign"):
         assert f"{name}/profile.json" in text
+    assert text.count("is a profile of a script") == 1
+    assert "script/profile.json and scripts/profile.json" in text
     assert {each.file.split("/")[0] for each in gathered("all").left_out} == {
-        *("torn", "foreign", "script", "timeless")
+        *("torn", "foreign", "script", "scripts", "timeless")
     }
     assert command("history", "all", "--out", "-", "--format", "md").out == text
 

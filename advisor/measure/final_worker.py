@@ -1,11 +1,10 @@
 """A process of the final: all contestants, a block of frames each, round by round as the parent asks.
 
-For each block the workload's function is called again and its buffers are placed anew behind an allocation of
-random size, so that no contestant keeps the luck of one placing, and no state, graph or binding holds
-addresses of before. Versions of the code share the luck of a placing: in one round those under one strategy
-have the same memory, where their buffers are alike. Where the function and its set-up take longer than a
-block (a model is loaded), that is done once for each contestant, all side by side, and blocks alternate
-between them.
+For each block the workload's function is called again and its buffers are placed again behind an allocation
+of random size, so that no contestant keeps one lucky placement, and no state, graph or binding holds old
+addresses. Versions of the code share a placement: in one round those under one strategy have the same memory,
+where their buffers are alike. Where the function and its set-up take longer than a block (a model is loaded),
+that is done once for each contestant, all side by side, and blocks alternate between them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from statistics import mean
 from time import perf_counter
 from typing import Any, TextIO
 
-from advisor.devices.energy import Meter, Together, Unmetered, metering
+from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
@@ -51,7 +50,7 @@ from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
 from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
-from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
+from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.placements.arena import Shelf
 from advisor.workloads.loading import Loaded
@@ -83,8 +82,8 @@ class Final:
     clock: Clock
     meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
     sleep: Callable[[float], None] = time.sleep
-    power: tuple[Meter, float] | None = None
-    """Where blocks are windows for energy: what counts it, and the idle power in watts."""
+    power: tuple[tuple[Meter, ...], tuple[float, ...]] | None = None
+    """Where blocks are windows for energy: what counts that of each GPU, and its idle power in watts."""
     compared: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     open: ExitStack = field(default_factory=ExitStack)
@@ -174,10 +173,17 @@ class Final:
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         """As many frames as fit a window for energy."""
         assert self.power is not None
-        meter, idle = self.power
+        meters, idle = self.power
         frame = by_period(loop.frame, loop.period, first)
-        taken = window(frame, first, meter, self.clock, self.job.energy_seconds)
-        energy = Energy(joules=taken.joules, idle_watts=idle, source=meter.source)
+        taken = window(frame, first, meters, self.clock, self.job.energy_seconds)
+        each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(taken.joules, idle, strict=True))
+        together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
+        energy = Energy(
+            joules=sum(taken.joules),
+            idle_watts=sum(idle),
+            source=f"{meters[0].source}{together}",
+            gpus=each if together else (),
+        )
         return {
             "frames": taken.frames * loop.period,
             "seconds": taken.seconds,
@@ -185,8 +191,8 @@ class Final:
             "energy": energy,
         }
 
-    def _metered(self) -> tuple[Meter, float]:
-        """The device's meter, open for the life of the process, and the power while nothing runs."""
+    def _metered(self) -> tuple[tuple[Meter, ...], tuple[float, ...]]:
+        """A meter for each GPU, open for the life of the process, and the power while nothing runs."""
         if self.job.base.backend == "cpu":
             raise Unmetered("the CPU device has no energy counter")
         meters = []
@@ -194,9 +200,8 @@ class Final:
             place = gpu.environment().get("pci_bus_id")
             counting = self.meter(None if place is None else str(place), self.job.base.gpu)
             meters.append(self.open.enter_context(counting))
-        meter = meters[0] if len(meters) == 1 else Together(tuple(meters))
         wait_for_all(self.backend)
-        return meter, idle_watts(meter, self.clock, self.sleep)
+        return tuple(meters), idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
     def _standing(self, name: str, number: int) -> Iterator[Kept]:

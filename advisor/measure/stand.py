@@ -125,7 +125,7 @@ def _loops(
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:
-    """Imports the job's file anew; each call of what is returned calls the workload's function.
+    """Imports the job's file again; each call of the result calls the workload's function.
 
     Random generators begin alike each time, and so does the working directory: a workload that ignores `rng`
     still repeats. What an earlier load held is let go of first.

@@ -133,6 +133,9 @@ class _Naming:
     def begin(self, what: str) -> None:
         self.progress.begin(f"{self.version}: {what}")
 
+    def printed(self, lines: str) -> None:
+        self.progress.printed(lines)
+
     def end(self) -> None:
         self.progress.end()
 

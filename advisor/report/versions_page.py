@@ -137,7 +137,7 @@ def _percent(share: float) -> str:
 
 
 def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
-    """The part that has most of the difference, where one surely has some of it."""
+    """The part that has most of the difference, where one clearly has some of it."""
     if ratio.low <= 1 <= ratio.high:
         return ""
     slower = ratio.value > 1

@@ -21,7 +21,7 @@ BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
 """Versions within this share of one another are the same, where no gate asks for another."""
 CONFIDENCE = 0.975
-"""Of all ratios at all looks: the same code twice is told apart in at most 1 of 40 runs."""
+"""Of all ratios at all looks: the same code twice is distinguished in at most 1 of 40 runs."""
 PARTS_CONFIDENCE = 0.95
 """Of the differences of all parts of a frame together."""
 
@@ -41,7 +41,7 @@ class Question:
         return found.low > 1 or found.high < 1 or self.same(found)
 
     def same(self, found: stats.Ratio) -> bool:
-        """Whether the two are surely within the indifference."""
+        """Whether the two are clearly within the indifference."""
         return found.low >= 1 / (1 + self.indifference) and found.high <= 1 + self.indifference
 
 
@@ -49,7 +49,7 @@ class Question:
 class Entry:
     """The contestants' names: strategy to that of each version, and the second copy of HEAD.
 
-    `apart`: versions have processes of their own, whose luck is in the ratios.
+    `apart`: versions have separate processes, whose luck is in the ratios.
     """
 
     strategies: tuple[str, ...]
@@ -113,7 +113,7 @@ class Judged:
 
     @property
     def trusted(self) -> bool:
-        """HEAD does not surely differ from itself."""
+        """HEAD does not clearly differ from itself."""
         return self.noise is None or (self.noise.low <= 1 + TRUSTED and self.noise.high >= 1 / (1 + TRUSTED))
 
 

@@ -122,7 +122,7 @@ class Arena:
         )
 
     def registered(self, nbytes: int, *, mapped: bool = False) -> int:
-        """Ordinary memory on pages of its own, locked afterwards. The host's pointer."""
+        """Pageable memory on pages of its own, locked afterwards. The host's pointer."""
         backend = self.backend
 
         def take() -> int:
@@ -166,7 +166,7 @@ class Arena:
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
 
     def _malloc(self, nbytes: int) -> int:
-        """All ordinary memory of the host, whatever becomes of it."""
+        """All pageable memory of the host, whatever becomes of it."""
         pointer, memory = ordinary_memory(nbytes)
         self._owned[pointer] = memory
         return pointer
