@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -59,6 +59,14 @@ class Repository:
         lines = (line for line in told.splitlines() if not line.startswith("??") or line.endswith(".py"))
         return tuple(line[3:] for line in lines)
 
+    def submodules(self, commit: str) -> Iterator[tuple[str, str]]:
+        """Path and commit of each in that commit."""
+        told = self.git("ls-tree", "-r", "-z", "--full-tree", commit) or ""
+        for line in told.split("\0"):
+            kind, _, path = line.partition("\t")
+            if kind.startswith("160000 "):
+                yield path, kind.split()[2]
+
     def commit(self, revision: str) -> str | None:
         """The whole name of the commit."""
         return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -66,10 +74,11 @@ class Repository:
 
 @dataclass(frozen=True)
 class Base:
-    """What HEAD is compared with: a commit, and how it was chosen, in words."""
+    """What HEAD is compared with: a commit, how it was chosen, in words, and the file there."""
 
     commit: str
     told: str
+    file: Path
 
 
 def repository(file: Path) -> Repository:
@@ -93,18 +102,30 @@ def repository(file: Path) -> Repository:
 def base_of(found: Repository, against: str | None) -> Base:
     """The revision that is named, or else the merge base with the remote's default branch.
 
-    Raises `UsageError` where there is none.
+    Raises `UsageError` where there is none, or where the file is not in it.
     """
-    if against is not None:
-        commit = found.commit(against)
-        if commit is None:
-            raise UsageError(
-                f"git knows no revision {against!r}",
-                next_step=_SHALLOW
-                if found.shallow
-                else "List branches and tags with `git branch -a`, `git tag`.",
-            )
-        return Base(commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10])
+    commit, told = _named(found, against) if against is not None else _merge_base(found)
+    if found.git("cat-file", "-e", f"{commit}:{found.file.as_posix()}") is not None:
+        return Base(commit, told, found.file)
+    renamed = _renamed(found, commit)
+    if renamed is None:
+        raise _absent(found, told)
+    return Base(commit, told, Path(renamed))
+
+
+def _named(found: Repository, against: str) -> tuple[str, str]:
+    commit = found.commit(against)
+    if commit is None:
+        raise UsageError(
+            f"git knows no revision {against!r}",
+            next_step=_SHALLOW
+            if found.shallow
+            else "List branches and tags with `git branch -a`, `git tag`.",
+        )
+    return commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10]
+
+
+def _merge_base(found: Repository) -> tuple[str, str]:
     head = found.commit("HEAD")
     if head is None:
         raise UsageError("the repository has no commit yet", next_step=f"Commit first. {_TWO_FILES}")
@@ -123,46 +144,52 @@ def base_of(found: Repository, against: str | None) -> Base:
     if commit == head and not found.changed:
         raise UsageError(
             f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare",
-            next_step="Name an earlier revision: --against HEAD~1.",
+            next_step=_SHALLOW if found.shallow else "Name an earlier revision: --against HEAD~1.",
         )
-    return Base(commit, f"merge base with {branch}, {commit[:10]}")
+    return commit, f"merge base with {branch}, {commit[:10]}"
 
 
 @contextmanager
 def checkout(found: Repository, base: Base) -> Iterator[Path]:
-    """A clean worktree of that commit, gone at the end however it comes; its top folder.
+    """A clean worktree of that commit with its submodules, gone at the end however it comes; its top folder.
 
-    Raises `UsageError` where the file is not in it.
+    Raises `FileProblem` where git cannot check it out.
     """
-    if found.git("cat-file", "-e", f"{base.commit}:{found.file.as_posix()}") is None:
-        raise _absent(found, base)
-    with scratch() as folder:
-        tree = folder / "base"
-        try:
-            with uninterrupted():  # half of one could not be removed
-                ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), base.commit)
-            if ended.returncode:
-                raise FileProblem(
-                    f"git could not check out {base.told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
-                    next_step=_TWO_FILES,
-                )
-            yield tree
-        finally:
-            with uninterrupted():
-                _git(found.top, "worktree", "remove", "--force", "--force", str(tree))
+    with scratch() as folder, ExitStack() as trees:
+        _add(trees, found, folder / "base", base.commit, base.told)
+        yield folder / "base"
 
 
-def _absent(found: Repository, base: Base) -> UsageError:
+def _add(trees: ExitStack, found: Repository, tree: Path, commit: str, told: str) -> None:
+    """A worktree, and those of the submodules that the user's checkout has, from its repositories."""
+    trees.callback(_remove, found, tree)
+    with uninterrupted():  # half of one could not be removed
+        ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), commit)
+    if ended.returncode:
+        raise FileProblem(
+            f"git could not check out {told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
+            next_step=_TWO_FILES,
+        )
+    for path, at in found.submodules(commit):
+        if (found.top / path / ".git").exists():
+            inner = Repository(found.top / path, found.file)
+            _add(trees, inner, tree / path, at, f"the submodule {path} of {told}, {at[:10]}")
+
+
+def _remove(found: Repository, tree: Path) -> None:
+    with uninterrupted():
+        _git(found.top, "worktree", "remove", "--force", "--force", str(tree))
+
+
+def _absent(found: Repository, told: str) -> UsageError:
     tracked = found.git("ls-files", "--error-unmatch", "--", str(found.file)) is not None
-    renamed = _renamed(found, base)
-    step = f"Commit it first. {_TWO_FILES}" if not tracked else f"It is new since then. {_TWO_FILES}"
-    if renamed:
-        step = f"It was {renamed} then. {_TWO_FILES}"
-    return UsageError(f"{found.file} does not exist in BASE ({base.told})", next_step=step)
+    step = "It is new since then." if tracked else "Commit it first."
+    return UsageError(f"{found.file} does not exist in BASE ({told})", next_step=f"{step} {_TWO_FILES}")
 
 
-def _renamed(found: Repository, base: Base) -> str | None:
-    told = found.git("diff", "--find-renames", "--diff-filter=R", "--name-status", base.commit) or ""
+def _renamed(found: Repository, commit: str) -> str | None:
+    """What the file was called then, where git takes it for the same."""
+    told = found.git("diff", "--find-renames", "--diff-filter=R", "--name-status", commit) or ""
     pairs = (line.split("\t") for line in told.splitlines())
     return next((old for _, old, new in pairs if new == found.file.as_posix()), None)
 
