@@ -177,9 +177,9 @@ def _sides(
             checkout=str(folder),
             folder=str(namespaces.same_folder(repository.top, folder)),
         )
-        earlier = replace(made, file=folder / repository.file, workload=name, tree=tree)
+        earlier = replace(made, file=folder / chosen.file, workload=name, tree=tree)
         now = replace(made, file=file.absolute())
-        told = (mask(f"{repository.file} at {chosen.told}"), f"{repository.file} in the working tree")
+        told = (mask(f"{chosen.file} at {chosen.told}"), f"{repository.file} in the working tree")
         yield earlier, now, told, revisions.dirty(repository)
 
 

@@ -73,6 +73,8 @@ SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
 """Of the time that the command may take: predicting, advising, rendering."""
+LATE = "time: --max-seconds ran out"
+"""Why a strategy has no figures that the time did not reach."""
 KEEP_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 
@@ -356,5 +358,5 @@ class _Runner:
         if name in self.failed:
             return self.failed[name]
         row = self.subject.row(name, self.samples.get(name, ()))
-        late = "time: --max-seconds ran out" if name in self.late else ""
+        late = LATE if name in self.late else ""
         return row or Skipped(strategy=name, reason=late or "the run ended before it was measured")
