@@ -18,7 +18,7 @@ from advisor.model.context import Context
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.steady_frame import Timed, label
-from advisor.model.transfers import into_pool
+from advisor.model.transfers import blocks, into_pool
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import Step
@@ -144,7 +144,7 @@ class _Walk:
         end = begin.plus(label(step), self._beside_others(step, begin.seconds, seconds))
         self.streams[step.gpu] = end
         self.link.update(dict.fromkeys(lanes, end))
-        if self._blocks(step):
+        if blocks(self.at, step):
             self.host = end
         else:
             self.host = self.host.plus(label(step), np.minimum(self._call(step), seconds))
@@ -181,13 +181,6 @@ class _Walk:
     def _lanes(self, step: Step) -> frozenset[str]:
         """Of a link that the GPUs share: the directions that the step keeps busy."""
         return self._ways(step) if self.at.machine.entry.gpus_share_link else frozenset()
-
-    def _blocks(self, step: Step) -> bool:
-        """A copy from or to pageable memory."""
-        if step.action not in ("to-device", "to-host"):
-            return False
-        placement = self.at.own(step.name)
-        return not placement.locks and not (placement.staged and step.action == "to-device")
 
     def _call(self, step: Step) -> Values:
         """What asking for the step takes of the host's time."""
