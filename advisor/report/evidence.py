@@ -15,7 +15,7 @@ from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
 from advisor.report.distribution import spread
 from advisor.report.methods import ON_CPU
-from advisor.report.more_figures import mix, more_figures, places
+from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.counting import counted
@@ -39,6 +39,7 @@ def stages(profile: Profile) -> Section:
     parts = filled(
         blocks.Prose(ON_CPU if cpu else "", forms="html"),
         drawn,
+        *by_gpu(fastest_first(counted(profile))),
         blocks.Items(missing, "Strategies without figures", forms="html"),
         blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
