@@ -21,8 +21,8 @@ MOST_GAIN = 10.0
 
 @dataclass(frozen=True)
 class Worth:
-    """A final's mixes that are clearly better by more than the indifference, those for which that is open, and
-    what each mix gains at most, as a share."""
+    """A final's mixes that are clearly better by more than the indifference, those for which that is open,
+    and what each mix gains at most, as a share."""
 
     better: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
