@@ -179,7 +179,7 @@ class _Walk:
         )
 
     def _lanes(self, step: Step) -> frozenset[str]:
-        """Of a link that the GPUs share: the directions that the step keeps busy."""
+        """The directions of a link shared by GPUs that the step keeps busy."""
         return self._ways(step) if self.at.machine.entry.gpus_share_link else frozenset()
 
     def _call(self, step: Step) -> Values:
