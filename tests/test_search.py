@@ -24,7 +24,7 @@ from advisor.measure.search import Searching, no_search
 from advisor.profiles import reading
 from advisor.profiles.blocks import Search, Tried
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Measured, Profile, Skipped
 from advisor.report.blocks import Table
 from advisor.report.mixes import buffers
 from advisor.strategies.mixes import known
@@ -254,6 +254,37 @@ def test_with_one_uniform_strategy_left_a_mix_is_searched_and_held_against_it(tm
     assert said.verdict in ("fastest", "near")
     assert rows[said.strategy].placements["c"] == "zero-copy"
     assert rows["zero-copy"].outside.startswith("screened out")
+
+
+@pytest.mark.parametrize("seconds", [18.0, 60.0])
+def test_a_short_run_leaves_time_for_the_final(tmp_path: Path, seconds: float) -> None:
+    """Screening all strategies would take 16 s."""
+    clock = FakeClock()
+
+    def measure(job: Job) -> Ended:
+        clock.advance(1.2)
+        return Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished")
+
+    launcher = FakeLauncher(measure, session=lambda made: session(made, EVEN, clock))
+    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=seconds, search="off")
+    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock)
+    assert found.blocks
+    late = [row.strategy for row in found.rows if isinstance(row, Skipped) and "ran out" in row.reason]
+    assert bool(late) == (seconds < 20)
+    assert clock.now <= seconds
+
+
+def test_a_run_too_short_for_a_final_says_that_time_is_why(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    def measure(job: Job) -> Ended:
+        clock.advance(1.2)
+        return Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished")
+
+    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=10.0, search="off")
+    found = runner.run(settings, FakeLauncher(measure), Silent(), tmp_path, lambda _: None, clock=clock)
+    rows = {row.strategy: row for row in found.rows if isinstance(row, Measured)}
+    assert rows["pinned"].outside == "no time was left for the final; raise --max-seconds"
 
 
 _ALONE = {"pinned": 0.1}
