@@ -254,7 +254,7 @@ def made_small(words: list[str], folder: Path) -> list[str]:
         if not (folder / ".git").exists():
             commit_twice(folder)
         return [*words, "--no-gpu", "--max-seconds", "12", "--target", "h200"]
-    if words[0] != "profile":
+    if words[0] not in ("profile", "fleet"):
         return words
     file = folder / words[1].partition("::")[0]
     own = "@workload" in file.read_text(encoding="utf-8")
