@@ -130,9 +130,9 @@ def files(directory: Path) -> Iterator[Said]:
         section = tool.get("advisor") if isinstance(tool, dict) else None
         if section is not None:
             yield _said(section, "pyproject.toml: [tool.advisor]", folder)
-        if own.is_file():
+        if there := os.path.lexists(own):  # a FIFO or a dangling link is a mistake to tell of
             yield _said(_toml(own), f"{FILE}:", folder)
-        if section is not None or own.is_file():
+        if section is not None or there:
             return
 
 

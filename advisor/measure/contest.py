@@ -104,7 +104,7 @@ class Contest:
             found = decided(blocks, self.entered, self._preferences, self.record())
             self.dropped |= found.dropped
             progress.begin(_shown(found.verdict.kind, found.verdict.chosen))
-            return Look(found.settled, found.dropped, found.step)
+            return Look(found.settled, self.dropped, found.step)
 
         progress.begin("the final")
         hold(plan, self.held, self._start, self.clock, look, keep)

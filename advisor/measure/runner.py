@@ -17,8 +17,9 @@ from pathlib import Path
 
 from advisor.measure.contest import Contest
 from advisor.measure.iterations import uneven
-from advisor.measure.jobs import Description, Job, Sample, ScriptSample, Task
+from advisor.measure.jobs import LOG, STDOUT, Description, Job, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended, Launcher
+from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
 from advisor.measure.results import failure
 from advisor.measure.sampling import MIN_FRAMES, Clock
@@ -195,6 +196,10 @@ class _Runner:
         left = self.deadline - self.clock()
         limit = left if math.isfinite(left) else None
         ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
+        if step.task == "reference" and ended.outcome is not None:  # otherwise the error has the log
+            folder = Path(job.directory)
+            if lines := first_lines(folder / LOG, folder / STDOUT):
+                self.progress.printed(lines)
         self.progress.end()
         self.launched += 1
         return ended

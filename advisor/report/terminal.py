@@ -142,8 +142,9 @@ class _Writer:
         if alone or not self.room.brief:
             for answer, chart in told:
                 yield [] if alone else self._device(answer.verdict, named=True, reasons=True)
-                apart = self.wrap(answer.apart_told, self.indent) if answer.apart else []
-                yield [*chart, *(missing(answer.missing) if self.room.brief else []), *apart]
+                gone, path = missing(answer.missing) if self.room.brief else [], answer.apart
+                apart = f"{path.label} {path.value}; {path.note}" if path else ""
+                yield [*chart, *gone, *self.wrap(apart, self.indent)]
         else:
             devices = [
                 [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)

@@ -16,8 +16,29 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.cases import ROOT, Case, all_cases
-from tests.faults.more_cases import more_cases
+from tests.faults.case import ROOT, Case
+from tests.faults.file_cases import configurations, files, profiles
+from tests.faults.secret_cases import more_secrets, secrets
+from tests.faults.surrounding_cases import around, signals, streams, surroundings, together
+from tests.faults.usage_cases import options
+from tests.faults.workload_cases import processes, workloads
+
+GROUPS = (
+    workloads,
+    processes,
+    options,
+    profiles,
+    configurations,
+    files,
+    secrets,
+    more_secrets,
+    surroundings,
+    streams,
+    signals,
+    together,
+    around,
+)
+CASES = tuple(case for group in GROUPS for case in group())
 
 LONGEST = 90.0
 """Seconds that a command may take."""
@@ -124,8 +145,7 @@ def _left(folder: Path) -> list[str]:
 
 def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
-    every = [*all_cases(), *more_cases()]
-    cases = [case for case in every if not wanted or any(text in case.name for text in wanted)]
+    cases = [case for case in CASES if not wanted or any(text in case.name for text in wanted)]
     begin = time.monotonic()
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
         ended = list(pool.map(_in_a_folder, cases))
