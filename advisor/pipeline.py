@@ -347,8 +347,8 @@ def concluded(profile: Profile) -> Profile:
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     """The same figures by other preferences; the profile itself where they are those it was made with.
 
-    They say nothing of a script. The devices are predicted anew where the preferences decide between
-    strategies. Raises `UsageError` where one is not in the catalogue.
+    They do not apply to a script. Devices are predicted again if the preferences decide between strategies.
+    Raises `UsageError` where one is not in the catalogue.
     """
     if profile.script is not None:
         return conclude(profile, ())

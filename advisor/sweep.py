@@ -231,7 +231,7 @@ class SweepProgress:
         self._label = label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
     def start(self, total: int) -> None:
-        """So many processes for the value at work."""
+        """Announces the processes of the current value."""
         self._progress.start(self._before + total * self._left)
 
     def limit(self, seconds: float) -> None:
@@ -260,7 +260,7 @@ class _Runner:
     directory: Path
     keep: Keep
     launcher: Launcher | None
-    """None for real processes, forked anew for each value."""
+    """None for real processes, forked again for each value."""
 
     def require_readable(self, swept: Sweep, settings: Settings) -> None:
         """Has a process import the file and read every value, so that nothing runs where one is wrong."""

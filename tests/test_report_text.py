@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,16 @@ PAGES: dict[str, Callable[[], Page]] = {
 }
 
 
+@cache
+def made(name: str) -> Page:
+    """Once for the tests of a process."""
+    return PAGES[name]()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
     """25 lines with a blank one, the files and what opens a trace; --details has all that there is."""
-    page = PAGES[name]()
+    page = made(name)
     for bars in (False, True):
         lines = render(page, "txt", bars=bars).splitlines()
         assert len(lines) <= LINES == 22
@@ -63,12 +70,16 @@ def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
     details = render(page, "details").splitlines()
     assert max(map(len, details)) <= 80
     assert not any("--details" in line for line in details)
-    assert len(render(page, "md")) < LIMIT == 6_000
+    comment = render(page, "md")
+    assert len(comment) < LIMIT == 6_000
+    rows = re.findall(r"^\| .* \|$", comment.partition("<details><summary>")[0], re.MULTILINE)
+    in_parentheses = [cell for row in rows for cell in row.split(" | ") if re.search(r"\d[^|]*\(", cell)]
+    assert in_parentheses == []
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "doctor"])
 def test_quiet_is_the_verdict_alone_and_the_screen_begins_with_it(name: str) -> None:
-    page = PAGES[name]()
+    page = made(name)
     verdict = render(page, "verdict").splitlines()
     assert 1 <= len(verdict) <= 12
     if len(verdict) == 1:
@@ -118,13 +129,6 @@ def test_equal_strategies_are_named_as_they_fit(names: tuple[str, ...], room: in
 )
 def test_a_bar_shows_its_interval(ends: tuple[float, float, float], predicted: bool, drawn: str) -> None:
     assert text.bar(*ends, predicted=predicted) == drawn
-
-
-def test_no_cell_of_a_table_in_markdown_runs_into_parentheses() -> None:
-    for make in PAGES.values():
-        at_once = render(make(), "md").partition("<details><summary>")[0]
-        rows = re.findall(r"^\| .* \|$", at_once, re.MULTILINE)
-        assert not [cell for row in rows for cell in row.split(" | ") if re.search(r"\d[^|]*\(", cell)]
 
 
 def test_markdown_has_the_code_for_each_device_that_it_names() -> None:

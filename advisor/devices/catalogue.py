@@ -65,7 +65,7 @@ def of_device(name: str) -> CatalogueEntry | None:
 
 
 def _times(count: int, entry: CatalogueEntry) -> CatalogueEntry:
-    """So many of it. Raises `UsageError` for none, and for more than a workload can have."""
+    """A device several times. Raises `UsageError` for none, and for more than a workload can have."""
     if not 1 <= count <= MOST_GPUS:
         raise UsageError(
             f"{count}x{entry.origin} is not a target: there can be 1 to {MOST_GPUS} GPUs",

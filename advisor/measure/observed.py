@@ -1,4 +1,4 @@
-"""One call of a user's function, watched in a process of its own: for `advisor new FILE --from`.
+"""One call of a user's function, watched in a separate process: for `advisor new FILE --from`.
 
 The file is run as a script until it calls the function. What the call was given, what it changed and what it
 returned is told; an array that it overwrites without reading is found by calling it again on copies that hold

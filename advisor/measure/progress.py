@@ -19,7 +19,7 @@ class Progress(Protocol):
     """Hears what is at work."""
 
     def start(self, total: int) -> None:
-        """So many processes are to come."""
+        """Announces a number of processes."""
 
     def limit(self, seconds: float) -> None:
         """All of it ends in so many seconds at most."""
@@ -35,7 +35,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Says nothing (--quiet)."""
+    """Prints nothing (--quiet)."""
 
     def __enter__(self) -> Silent:
         return self

@@ -50,7 +50,7 @@ class AllocatorChanged(BaseException):
 
 
 def describe(job: Job) -> Description:
-    """The GPU, in a process of its own: a backend brings a stream that the script must not have."""
+    """The GPU, in a separate process: a backend brings a stream that the script must not have."""
     return described(open_backend("cuda", job.gpu), _record(Path(job.file)))
 
 

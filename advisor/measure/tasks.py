@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from statistics import mean, median
@@ -22,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from advisor.devices.gpus import gpu_state
+from advisor.devices.packages import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
@@ -67,10 +66,7 @@ class StateLeft(Exception):
 
 def described(backend: Backend, record: WorkloadRecord) -> Description:
     """What is known before anything of the user's frames is run."""
-    packages = {}
-    for name in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            packages[name] = metadata.version(name)
+    packages = installed(*PACKAGES)
     return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
 
 

@@ -21,8 +21,9 @@ from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
 
-SCREENING = 0.3
-"""Of the time that is left, what the screening of a version may take."""
+SCREENING = {HEAD: 0.2, BASE: 0.5}
+"""Of the time that is left, what the screening of a version may take: HEAD's looks for the strategy to
+recommend, as far as it comes, and BASE's has those alone that are compared."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def run_versions(
     deadline = began + head.max_seconds - CONCLUDING_SECONDS
 
     def screened(version: str, settings: Settings, seen: Callable[[Description], None]) -> Run:
-        given = CONCLUDING_SECONDS + SCREENING * max(0.0, deadline - clock())
+        given = CONCLUDING_SECONDS + SCREENING[version] * max(0.0, deadline - clock())
         short = replace(settings, began=clock(), max_seconds=given, final=False, rounds=1)
         with _of(version):
             found = run(

@@ -20,9 +20,9 @@ from advisor.verdicts.comparing.recommended import Recommended
 
 _LIMIT = 500
 _CHANGES, _SHORT = 4, 60
-"""So many differences stand in one line; with their values where these have no more characters."""
+"""Differences in one line; with their values if these have at most so many characters."""
 _FEW = 3
-"""So many strategies are named in a headline; more are counted, and the table has them."""
+"""Strategies named in a headline; more are counted, and the table has them."""
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""

@@ -10,7 +10,7 @@ from advisor import stats, units
 from advisor.profiles.histories import Entry, History
 from advisor.report import blocks, words
 from advisor.report.axes import ratio_axis
-from advisor.report.lines import Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.lines import Curve, LineChart, Passage, Sample, Style, line_chart, styles
 from advisor.report.methods import pairs
 from advisor.report.page import MARKED, Page, Section, filled, lead, legend, panels
 from advisor.report.sweep_page import leading, sample
@@ -194,7 +194,8 @@ def _chart(course: Course, name: str, looks: dict[str, Style], index: int) -> Li
         for s in track.with_figures
     ]
     changes = [
-        (max(change.at - 1, 0) // size, change.at // size, _told(course, change)) for change in course.changes
+        Passage(max(change.at - 1, 0) // size, change.at // size, _told(course, change))
+        for change in course.changes
     ]
     notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
         size > 1

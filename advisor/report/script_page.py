@@ -63,6 +63,7 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
             *([Section("frames", "Within a run", seen, nav="Runs")] if seen else []),
             _unknown(),
             _circumstances(profile, script, notes, f"advisor {tool}, {made}"),
+            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
         tool=f"advisor {tool}",
         created=made,
@@ -178,13 +179,9 @@ def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], 
         blocks.Fact("Compared", words.listing(script.compared)),
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
-    folds = (
-        blocks.Fold("How it was measured", (blocks.Facts(method),), open=True),
-        blocks.Fold("Machine and software", (blocks.Facts(machine),)),
-    )
     return circumstances(
-        blocks.Group("sheet", folds),
-        download(profile),
+        method=method,
+        machine=machine,
         facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
         notes=notes,
         made=made,

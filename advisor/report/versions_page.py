@@ -14,7 +14,7 @@ from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
 
 _MOST_PARTS = 6
 _TIMES = 2.0
-"""From so many times on a ratio is told as such, below as a share."""
+"""From this ratio on a change is written as a factor, below as a share."""
 _KINDS = {"host": "stage", "device": "kernel"}
 _COPIES = {
     "to-device": "copy to device",
@@ -132,7 +132,7 @@ def _percent(share: float) -> str:
 
 
 def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
-    """The part that has most of the difference, where one surely has some of it."""
+    """The part that has most of the difference, where one clearly has some of it."""
     if ratio.low <= 1 <= ratio.high:
         return ""
     slower = ratio.value > 1

@@ -76,7 +76,7 @@ def _evaluate(function: StageFunction, text: str, where: str) -> Any:
     """A string annotation in the scope of its function; names of our own that a local import hides, too.
 
     A name that only annotations use is not in the closure: it may be a library that is imported already.
-    Raises `WorkloadError` for a part that needs a name of which nothing is known here.
+    Raises `WorkloadError` for a part that needs a name that is not known here.
     """
     plain = inspect.unwrap(function)
     problem: NameError | None = None
