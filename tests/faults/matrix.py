@@ -180,13 +180,14 @@ def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
     cases = [case for case in CASES if not wanted or any(text in case.name for text in wanted)]
     begin, used = time.monotonic(), _cpu_seconds()
+    ended = []
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
-        ended = list(pool.map(_in_a_folder, cases))
+        for held in pool.map(_in_a_folder, cases):
+            verdict, ended = "; ".join(held.broken) or "holds", [*ended, held]
+            codes = f"{held.case.code:>4} {held.code:>4}"
+            print(f"{held.case.name:<52} {codes} {held.seconds:6.1f} s  {verdict}", flush=True)
     for started in _STARTED.values():
         started.close()
-    for held in ended:
-        verdict = "; ".join(held.broken) or "holds"
-        print(f"{held.case.name:<52} {held.case.code:>4} {held.code:>4} {held.seconds:6.1f} s  {verdict}")
     broken = [held for held in ended if held.broken]
     slowest, whole = max(held.seconds for held in ended), time.monotonic() - begin
     print(f"{len(ended)} cases in {whole:.0f} s, {len(broken)} do not hold, the slowest took {slowest:.1f} s")
