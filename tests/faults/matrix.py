@@ -133,6 +133,12 @@ def _started() -> Started:
     return _STARTED[thread]
 
 
+def close_started() -> None:
+    """Ends the interpreters of all threads."""
+    while _STARTED:
+        _STARTED.popitem()[1].close()
+
+
 def _of_text(case: Case, said: str, code: int) -> list[str]:
     checks = {
         f"exit code {code}, expected {case.code}": code != case.code,
@@ -186,8 +192,7 @@ def main(wanted: Sequence[str]) -> int:
             verdict, ended = "; ".join(held.broken) or "holds", [*ended, held]
             codes = f"{held.case.code:>4} {held.code:>4}"
             print(f"{held.case.name:<52} {codes} {held.seconds:6.1f} s  {verdict}", flush=True)
-    for started in _STARTED.values():
-        started.close()
+    close_started()
     broken = [held for held in ended if held.broken]
     slowest, whole = max(held.seconds for held in ended), time.monotonic() - begin
     print(f"{len(ended)} cases in {whole:.0f} s, {len(broken)} do not hold, the slowest took {slowest:.1f} s")
