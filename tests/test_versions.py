@@ -505,6 +505,16 @@ def test_the_answer_is_the_first_line(
     assert told.replace("'", "&#39;") in " ".join(render(page, "html").split())
 
 
+def test_an_interval_of_hardly_any_blocks_is_not_written_out() -> None:
+    wide = stats.Ratio(1.1, 1e-9, 1e300)
+    found = compared({"pinned": (1.1, 1e-9, 1e300)}, processes=1, noise=wide)
+    for form in ("txt", "md", "html"):
+        text = render(versions_page(found), form)
+        assert "unknown" in text
+        assert "second copy" not in text
+        assert not re.search(r"0\.0{6}|0{20}|e\+300", text)
+
+
 def test_the_page_says_what_changed_where_and_what_was_compared() -> None:
     found = compared(
         {"pinned": (1.07, 1.05, 1.09)},
