@@ -46,7 +46,7 @@ from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, shared
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, to_place
 from advisor.strategies.spaces import MOST_EXHAUSTIVE
 from advisor.verdicts import scripts
 from advisor.verdicts.comparing.versions import (
@@ -190,7 +190,7 @@ def _require(settings: Settings, description: Description) -> None:
     secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
     require_rules(description.workload)
     require_fits(settings.strategies, description.workload, description.device)
-    buffers = len(shared(description.workload))
+    buffers = len(to_place(description.workload))
     if settings.search == "exhaustive" and buffers > MOST_EXHAUSTIVE:
         raise UsageError(
             f"--search exhaustive takes at most {MOST_EXHAUSTIVE} shared buffers; there are {buffers}",
