@@ -222,6 +222,7 @@ class SweepProgress:
         self._left = values
         self._done = self._before = 0
         self._label = ""
+        self._printed = False
 
     def value(self, label: str) -> None:
         """The next value begins."""
@@ -240,6 +241,12 @@ class SweepProgress:
     def begin(self, what: str) -> None:
         """One of them starts."""
         self._progress.begin(f"{self._label}: {what}" if self._label else what)
+
+    def printed(self, lines: str) -> None:
+        """Of the first value that prints; the others print much the same."""
+        if not self._printed:
+            self._printed = True
+            self._progress.printed(lines)
 
     def end(self) -> None:
         """It has ended."""

@@ -243,7 +243,7 @@ def test_nothing_to_compare_is_an_error_and_no_pass(base: Profile, head: Profile
     assert raised.value.next_step
 
 
-@pytest.mark.parametrize("seconds", [5e-324, 1e-13, 2e9, 1e300])
+@pytest.mark.parametrize("seconds", [5e-324, 1e-13, 2e9, 1e14])
 def test_times_that_cannot_be_are_refused(seconds: float) -> None:
     for make in (
         lambda s: profile(results=(measured("pageable", s, spread=0),)),

@@ -208,9 +208,9 @@ class Frames:
 def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
     clock = FakeClock()
     frames = Frames(clock, seconds)
-    found = window(frames, 7, Ticking(clock, 200.0), lambda: clock.now)
+    found = window(frames, 7, (Ticking(clock, 200.0),), lambda: clock.now)
     assert found.seconds >= WINDOW_SECONDS
-    assert found.joules / found.seconds == pytest.approx(200.0, rel=0.01 + seconds / 2)
+    assert found.joules[0] / found.seconds == pytest.approx(200.0, rel=0.01 + seconds / 2)
     assert frames.ran == list(range(7, 7 + len(frames.ran))), "each index once, in order"
     assert found.frames <= len(frames.ran)
     assert found.frames * seconds == pytest.approx(found.seconds, rel=0.1)
@@ -218,13 +218,15 @@ def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
 
 def test_a_counter_that_stands_still_ends_a_window_all_the_same() -> None:
     clock = FakeClock()
-    found = window(Frames(clock, 0.01), 0, Ticking(clock, 200.0, tick=0), lambda: clock.now)
-    assert (found.joules, found.seconds) == (0.0, pytest.approx(2.5, abs=0.1))
+    found = window(Frames(clock, 0.01), 0, (Ticking(clock, 200.0, tick=0),), lambda: clock.now)
+    assert (found.joules, found.seconds) == ((0.0,), pytest.approx(2.5, abs=0.1))
 
 
 def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
     clock = FakeClock()
-    assert idle_watts(Ticking(clock, 75.0), lambda: clock.now, clock.advance) == pytest.approx(75, rel=0.02)
+    meters = (Ticking(clock, 75.0), Ticking(clock, 30.0))
+    found = idle_watts(meters, lambda: clock.now, clock.advance)
+    assert found == (pytest.approx(75, rel=0.02), pytest.approx(30, rel=0.02))
 
 
 # The run of a script
@@ -365,15 +367,15 @@ def test_ctrl_c_keeps_the_windows_that_ended() -> None:
 
 @contextmanager
 def metered(place: str | None, gpu: int) -> Iterator[Meter]:
-    """200 W, in ticks of 10 ms of the true clock."""
-    assert (place, gpu) == (None, 0)
+    """200 W, and of the GPU of address 1 50 W, in ticks of 10 ms of the true clock."""
+    assert (place, gpu) in ((None, 0), ("1", 0))
     clock = FakeClock()
 
     class Real(Ticking):
         def joules(self) -> float:
             return self.watts * self.tick * int(time.perf_counter() / self.tick)
 
-    yield Real(clock, 200.0, tick=0.01)
+    yield Real(clock, 50.0 if place else 200.0, tick=0.01)
 
 
 @pytest.mark.parametrize("overlapping", [False, True])
@@ -398,6 +400,26 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_p
         assert block.energy.joules / block.seconds == pytest.approx(200, rel=0.3)
         assert block.energy.idle_watts == pytest.approx(200, rel=0.05)
         assert bool(block.frame_latencies) == overlapping
+
+
+def test_energy_of_several_gpus_is_told_by_gpu(tmp_path: Path) -> None:
+    base = job(file=str(REPOSITORY / "workloads" / "two_gpus_split.py"), assignments={"n": "4096"})
+    asked = FinalJob(
+        base=base, process=2, contestants={"a": "pinned"}, frames=5, block_seconds=0.05,
+        energy_seconds=0.1, compare=0, directory=str(tmp_path),
+    )  # fmt: skip
+    backend = RecordingBackend(gpus=2)
+    backend.open_gpus(2)
+    backend.gpus[1].environment = lambda: {"pci_bus_id": "1"}  # type: ignore[method-assign]
+    make = prepare(Path(base.file), None, base.assignments)
+    final = Final(asked, backend, lambda _: make, time.perf_counter, meter=metered)
+    with final.open:
+        found = final.block(FinalRound(round=0, order=("a",), warm_frames=2), 0).block.energy
+    assert found
+    assert found.source == "a fake, of 2 GPUs together"
+    assert [gpu.idle_watts for gpu in found.gpus] == [pytest.approx(w, rel=0.05) for w in (200, 50)]
+    assert found.gpus[0].joules == pytest.approx(4 * found.gpus[1].joules)
+    assert found.joules == pytest.approx(sum(gpu.joules for gpu in found.gpus))
 
 
 def test_a_process_on_the_cpu_has_nothing_to_count(tmp_path: Path) -> None:

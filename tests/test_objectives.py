@@ -16,7 +16,7 @@ from advisor.measure.contest import TAIL_FRAMES, Contest
 from advisor.measure.energy import NO_TIME
 from advisor.measure.progress import Silent
 from advisor.measure.row_figures import OUTSIDE, figures
-from advisor.profiles.blocks import Block, Energy, FinalRecord
+from advisor.profiles.blocks import Block, Energy, FinalRecord, GpuEnergy
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.schema import Measured
@@ -239,6 +239,17 @@ def test_cpu_time_is_the_mean_of_the_blocks() -> None:
     blocks = [block(0, r, "a", [0.01] * 5, cpu_seconds=0.002 * (r + 1)) for r in range(3)]
     assert figures(blocks, [], "")["cpu_seconds"] == pytest.approx(0.004)
     assert "cpu_seconds" not in figures([block(0, 0, "a", [0.01])], [], ""), "that of the screening stays"
+
+
+def test_energy_of_several_gpus_is_above_the_idle_power_of_each() -> None:
+    windows = []
+    for made in (window(0, 0, "a", 0.5), window(1, 0, "a", 0.7)):
+        assert made.energy
+        taken = ((made.energy.joules - 60, 20.0), (20.0, 10.0), (40.0, 25.0))  # of the third less than idle
+        gpus = tuple(GpuEnergy(joules=joules, idle_watts=watts) for joules, watts in taken)
+        windows.append(made.model_copy(update={"energy": made.energy.model_copy(update={"gpus": gpus})}))
+    found = figures([], windows, "")["energy"]
+    assert found.gpus == (pytest.approx((90 + 110 - 80) / 200), 0.0, 0.0)
 
 
 def test_energy_is_above_the_idle_power_and_says_how_much_that_was() -> None:

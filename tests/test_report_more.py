@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import MIB, footprint, measured, profile, recommendation
+from running import missing
 
 from advisor.profiles.reading import load
 from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
@@ -14,7 +15,7 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Prose, Table
 from advisor.report.charts import Chart
-from advisor.report.more_figures import mix, more_figures, places
+from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.pages import page_of
 
 REPORTS = Path(__file__).parents[1] / "reports" / "h200"
@@ -98,6 +99,28 @@ def test_memory_is_told_by_place() -> None:
     assert [(cell.value, cell.note) for cell in row.cells] == [
         ("235 MiB", "43.0 MiB steady"), ("258 MiB", "258 MiB steady"), ("50 %", ""), ("0: 25 %, 1: 75 %", ""),
     ]  # fmt: skip
+
+
+def test_each_of_several_gpus_has_its_kernels_memory_and_energy_in_all_three_forms() -> None:
+    energy = told(0.010)["energy"].model_copy(update={"gpus": (0.4, 0.1)})
+    places = {f"gpu{n}": PlaceMemory(steady_bytes=MIB, peak_bytes=n * MIB) for n in (0, 1)}
+    whole = FULL.footprint.model_copy(update={"places": places})
+    row = measured("pinned", 0.010, energy=energy, footprint=whole, stage_seconds={"add": 0.002})
+    ran = page(row)
+    (add,) = ran.workload.frame_stages("device")
+    assert list(by_gpu(ran)) == [], "one GPU"
+    stages = tuple(s.model_copy(update={"gpu": 1}) if s == add else s for s in ran.workload.stages)
+    several = ran.model_copy(update={"workload": ran.workload.model_copy(update={"stages": stages})})
+    found = table(list(by_gpu(several)), "gpus")
+    assert {row.name: [cell.value for cell in row.cells] for row in found.rows} == {
+        "pinned, GPU 0": [NOTHING, "0 B", "400 mJ"],
+        "pinned, GPU 1": ["2.00 ms", "1.00 MiB", "100 mJ"],
+    }
+    made = page_of(several)
+    for drawn in (html.render(made), markdown.render(made), terminal.render(made, details=True)):
+        text = drawn.replace("\N{NO-BREAK SPACE}", " ")
+        assert "pinned, GPU 1" in text
+        assert not missing(text, "2.00 ms", "1.00 MiB", "100 mJ")
 
 
 def test_columns_without_any_figure_are_left_out() -> None:

@@ -4,7 +4,6 @@ stream dawdles."""
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from running import missing
 from several import expected, mix
 
 from advisor import Buffer, In, InOut, Out, Workload, device, host
-from advisor.devices.energy import Together
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.timeline import Recorder
 from advisor.profiles.schema import WorkloadRecord
+from advisor.profiles.traces import lanes
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name, concerning
 from advisor.strategies.schedule import Plan, StageUse, Step, Traits
@@ -252,8 +251,13 @@ def test_a_timeline_says_on_which_gpu() -> None:
         run.loop.first_frame()
         timeline = Recorder(backend, FakeClock(step=1.0)).timeline(run.loop, 3)
     assert timeline
-    labels = {span.label for span in timeline.spans}
-    assert {"device:first (GPU 0)", "device:second (GPU 1)", "to-host (GPU 1)", "host:produce"} <= labels
+    seen = {(span.label, span.gpu) for span in timeline.spans}
+    assert {("device:first", 0), ("device:second", 1), ("to-host", 1), ("host:produce", None)} <= seen
+    lines = dict(lanes(timeline))
+    assert list(lines) == [
+        "host", "GPU 0 copies", "GPU 0 kernels", "GPU 1 copies", "GPU 1 kernels",
+    ]  # fmt: skip
+    assert {span.gpu for span in lines["GPU 1 copies"]} == {1}
 
 
 def test_memory_is_told_by_gpu() -> None:
@@ -268,12 +272,6 @@ def test_memory_is_told_by_gpu() -> None:
         backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
         places = footprint.over_frames(run.loop, 1, backend, before, 0)
     assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)
-
-
-def test_energy_is_that_of_all_gpus() -> None:
-    one, other = (SimpleNamespace(source="a counter", joules=lambda n=n: float(n)) for n in (3, 4))
-    together = Together((one, other))
-    assert (together.joules(), together.source) == (7.0, "a counter, of 2 GPUs together")
 
 
 def test_ranges_have_their_gpu_as_category() -> None:

@@ -122,7 +122,7 @@ def _named(number: int) -> Any:
 def test_what_overlaps_is_drawn_on_lines_of_its_own() -> None:
     up, down, later = span("copy", 0, 2), span("copy", 1, 3), span("copy", 2, 4)
     drawn = lanes(Timeline(source="nsys", frame_seconds=4, spans=(down, later, span("host", 0, 4), up)))
-    assert drawn == [("host", [span("host", 0, 4)]), ("copy", [up, later]), ("copy", [down])]
+    assert drawn == [("host", [span("host", 0, 4)]), ("copies", [up, later]), ("copies", [down])]
 
 
 # The Trace Event format

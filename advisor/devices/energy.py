@@ -60,22 +60,6 @@ def metering(pci_bus_id: str | None, index: int, machine: Machine = THIS_MACHINE
         raise Unmetered(str(problem)) from None
 
 
-@dataclass(frozen=True)
-class Together:
-    """Several GPUs as one meter."""
-
-    meters: tuple[Meter, ...]
-
-    @property
-    def source(self) -> str:
-        """That of each, which is the same."""
-        return f"{self.meters[0].source}, of {len(self.meters)} GPUs together"
-
-    def joules(self) -> float:
-        """Their sum."""
-        return sum(meter.joules() for meter in self.meters)
-
-
 @dataclass
 class _Nvml:
     asking: Questions

@@ -56,38 +56,44 @@ class Window:
 
     frames: int
     seconds: float
-    joules: float
+    joules: tuple[float, ...]
+    """By meter."""
 
 
 def window(
-    frame: Callable[[int], None], first: int, meter: Meter, clock: Clock, seconds: float = WINDOW_SECONDS
+    frame: Callable[[int], None],
+    first: int,
+    meters: Sequence[Meter],
+    clock: Clock,
+    seconds: float = WINDOW_SECONDS,
 ) -> Window:
-    """Runs frames from that index on, from one tick of the counter to the first one after `seconds`.
+    """Runs frames from that index on, from one tick of the counters to the first one after `seconds`.
 
-    Raises `Unmetered` where the counter is lost.
+    meters: one for each GPU. Raises `Unmetered` where a counter is lost.
     """
-    begin = _tick(frame, first, meter, clock)
+    begin = _tick(frame, first, meters, clock)
     index = begin.index
     while clock() < begin.at + seconds:
         frame(index)
         index += 1
-    end = _tick(frame, index, meter, clock)
-    return Window(end.index - begin.index, end.at - begin.at, end.joules - begin.joules)
+    end = _tick(frame, index, meters, clock)
+    taken = tuple(after - before for before, after in zip(begin.joules, end.joules, strict=True))
+    return Window(end.index - begin.index, end.at - begin.at, taken)
 
 
 def idle_watts(
-    meter: Meter,
+    meters: Sequence[Meter],
     clock: Clock,
     sleep: Callable[[float], None] = time.sleep,
     seconds: float = IDLE_SECONDS,
-) -> float:
-    """Mean power while this process waits."""
+) -> tuple[float, ...]:
+    """Mean power while this process waits, by meter."""
 
     def wait(_: int) -> None:
         sleep(_LOOK_SECONDS)
 
-    rested = window(wait, 0, meter, clock, seconds)
-    return max(rested.joules, 0.0) / rested.seconds
+    rested = window(wait, 0, meters, clock, seconds)
+    return tuple(max(joules, 0.0) / rested.seconds for joules in rested.joules)
 
 
 def of_run(
@@ -100,7 +106,7 @@ def of_run(
     with ExitStack() as stack:
         try:
             meter = stack.enter_context(opened)
-            watts, before = idle_watts(meter, clock, sleep), meter.joules()
+            (watts,), before = idle_watts((meter,), clock, sleep), meter.joules()
         except Unmetered as problem:
             run()
             return str(problem)
@@ -123,20 +129,24 @@ class _Mark:
     index: int
     """Of the next frame."""
     at: float
-    joules: float
+    joules: tuple[float, ...]
 
 
-def _tick(frame: Callable[[int], None], index: int, meter: Meter, clock: Clock) -> _Mark:
-    """Runs frames until the counter moves."""
-    before, begin = meter.joules(), clock()
+def _tick(frame: Callable[[int], None], index: int, meters: Sequence[Meter], clock: Clock) -> _Mark:
+    """Runs frames until a counter moves."""
+    before, begin = _counts(meters), clock()
     while True:
         looked = clock()
         while clock() < looked + _LOOK_SECONDS:
             frame(index)
             index += 1
-        joules, now = meter.joules(), clock()
+        joules, now = _counts(meters), clock()
         if joules != before or now >= begin + LONGEST_TICK:
             return _Mark(index, now, joules)
+
+
+def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:
+    return tuple(meter.joules() for meter in meters)
 
 
 @dataclass

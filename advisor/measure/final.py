@@ -49,7 +49,8 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the blocks concluded: whether to stop, who need not be measured on, what is next."""
+    """What a look at the blocks concluded: whether to stop, who is not measured until the next one, what is
+    next."""
 
     settled: bool
     dropped: frozenset[str] = frozenset()
@@ -124,7 +125,7 @@ def hold(
             held.share = SPENDING[held.looks] if goes_on else left
             seen = look(held.blocks)
             held.looks, held.settled = held.looks + 1, seen.settled
-            final.dropped |= seen.dropped
+            final.dropped = seen.dropped
             step = final.after(seen) if goes_on else None
             if step is not None:
                 held.share = left - held.share
@@ -293,7 +294,7 @@ class _Final:
         """A round of the process that runs; what the frames before each block took."""
         assert self.session is not None
         begin = self.clock()
-        order = random.Random(f"{self.plan.seed}-{self.processes}-{number}").sample(names, len(names))
+        order = self._order(names, random.Random(f"{self.plan.seed}-{self.processes}-{number}"))
         warm = self.held.warm_frames
         if warm is None:
             warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
@@ -306,6 +307,14 @@ class _Final:
             self.held.left[name] = problem
         self.measuring += self.clock() - begin
         return warming
+
+    def _order(self, names: Sequence[str], generator: random.Random) -> list[str]:
+        """Random; versions of the code under one strategy, which are compared, follow one another."""
+        order = generator.sample(names, len(names))
+        if self.plan.same_work:
+            return order
+        strategies = [self.plan.contestants[name] for name in order]
+        return sorted(order, key=lambda name: strategies.index(self.plan.contestants[name]))
 
     def _hear(self, message: Message) -> Sequence[float]:
         """Keeps what it says; the seconds of the frames before a block."""

@@ -2,8 +2,9 @@
 
 For each block the workload's function is called again and its buffers are placed again behind an allocation
 of random size, so that no contestant keeps one lucky placement, and no state, graph or binding holds old
-addresses. Where the function and its set-up take longer than a block (a model is loaded), that
-is done once for each contestant, all side by side, and blocks alternate between them.
+addresses. Versions of the code share a placement: in one round those under one strategy have the same memory,
+where their buffers are alike. Where the function and its set-up take longer than a block (a model is loaded),
+that is done once for each contestant, all side by side, and blocks alternate between them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from statistics import mean
 from time import perf_counter
 from typing import Any, TextIO
 
-from advisor.devices.energy import Meter, Together, Unmetered, metering
+from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
@@ -49,12 +50,15 @@ from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
 from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
-from advisor.profiles.blocks import MOST_FRAMES, Block, Energy
+from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all
+from advisor.strategies.placements.arena import Shelf
 from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
 """Bytes of the largest allocation that a block's buffers lie behind; enough to move them to other pages."""
+STEPS_SECONDS = 0.025
+"""After a block the steps of a version's frame are timed three times, once where that takes as long."""
 WARM_SHARE = 0.4
 """Of a capped block's seconds: what the frames before it take at most."""
 
@@ -78,11 +82,12 @@ class Final:
     clock: Clock
     meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
     sleep: Callable[[float], None] = time.sleep
-    power: tuple[Meter, float] | None = None
-    """Where blocks are windows for energy: what counts it, and the idle power in watts."""
+    power: tuple[tuple[Meter, ...], tuple[float, ...]] | None = None
+    """Where blocks are windows for energy: what counts that of each GPU, and its idle power in watts."""
     compared: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     open: ExitStack = field(default_factory=ExitStack)
+    shelf: Shelf = field(default_factory=Shelf)
     setup_seconds: list[float] = field(default_factory=list)
     """Of each time that the function was called and set-up was run."""
 
@@ -90,6 +95,7 @@ class Final:
         self.needed = 0
         self.made = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
         """By the code of a job: calls the workload's function."""
+        self.open.callback(self.shelf.clear)
         self.spaces = {_code(job): Namespace(job.tree) for job in self.job.jobs.values()}
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
         repeated = KeptResults(Path(self.job.base.reference)).repeated()
@@ -107,7 +113,7 @@ class Final:
         name = request.order[place]
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
-        with self._standing(name) as kept, quiet():
+        with self._standing(name, request.round) as kept, quiet():
             loop, most = kept.stand.loop, self._most() * WARM_SHARE
             warming = timed_block(
                 loop.frame, self.clock, kept.index, request.warm_frames, most=most, period=loop.period
@@ -142,7 +148,7 @@ class Final:
 
     def _steps(self, loop: FrameLoop, kept: Kept) -> dict[str, float]:
         """What each step of a frame takes, which compares versions; its period as a whole."""
-        slow = 0.0 if self.job.base.backend == "cpu" else self.job.block_seconds
+        slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
         frames, kept.index = breakdown(loop.timed_frame, self.clock, kept.index, 0.0, slow, loop.period)
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
@@ -167,10 +173,17 @@ class Final:
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         """As many frames as fit a window for energy."""
         assert self.power is not None
-        meter, idle = self.power
+        meters, idle = self.power
         frame = by_period(loop.frame, loop.period, first)
-        taken = window(frame, first, meter, self.clock, self.job.energy_seconds)
-        energy = Energy(joules=taken.joules, idle_watts=idle, source=meter.source)
+        taken = window(frame, first, meters, self.clock, self.job.energy_seconds)
+        each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(taken.joules, idle, strict=True))
+        together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
+        energy = Energy(
+            joules=sum(taken.joules),
+            idle_watts=sum(idle),
+            source=f"{meters[0].source}{together}",
+            gpus=each if together else (),
+        )
         return {
             "frames": taken.frames * loop.period,
             "seconds": taken.seconds,
@@ -178,8 +191,8 @@ class Final:
             "energy": energy,
         }
 
-    def _metered(self) -> tuple[Meter, float]:
-        """The device's meter, open for the life of the process, and the power while nothing runs."""
+    def _metered(self) -> tuple[tuple[Meter, ...], tuple[float, ...]]:
+        """A meter for each GPU, open for the life of the process, and the power while nothing runs."""
         if self.job.base.backend == "cpu":
             raise Unmetered("the CPU device has no energy counter")
         meters = []
@@ -187,18 +200,17 @@ class Final:
             place = gpu.environment().get("pci_bus_id")
             counting = self.meter(None if place is None else str(place), self.job.base.gpu)
             meters.append(self.open.enter_context(counting))
-        meter = meters[0] if len(meters) == 1 else Together(tuple(meters))
         wait_for_all(self.backend)
-        return meter, idle_watts(meter, self.clock, self.sleep)
+        return tuple(meters), idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
-    def _standing(self, name: str) -> Iterator[Kept]:
+    def _standing(self, name: str, number: int) -> Iterator[Kept]:
         """The contestant ready for its next frame."""
         if name in self.kept:
             yield self.kept[name]
             return
         with ExitStack() as stack:
-            kept = self._placed(name, stack)
+            kept = self._placed(name, number, stack)
             yield kept
             if self._keeps():
                 self.kept[name] = kept
@@ -213,7 +225,16 @@ class Final:
         free = self.backend.free_memory()
         return free is None or self.needed * len(self.job.contestants) < free / 2
 
-    def _placed(self, name: str, stack: ExitStack) -> Kept:
+    def _shared(self, job: Job, loaded: Loaded, number: int) -> Shelf | None:
+        """Where the memory of this round's last version under that strategy is; None where that is too much
+        to hold beside what is placed."""
+        alike = [buffer.bytes for buffer in loaded.record.buffers]
+        free = self.backend.free_memory()
+        fits = free is None or sum(alike) * 2 < free / 2
+        self.shelf.use_for((number, job.strategy, *alike) if fits else None)
+        return self.shelf if self.job.jobs and fits else None
+
+    def _placed(self, name: str, number: int, stack: ExitStack) -> Kept:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""
         job = self.job.job_of(name)
         ranges = Ranges()
@@ -226,7 +247,10 @@ class Final:
         loaded = self.made[_code(job)]()
         made = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
-        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding, clock=clock))
+        shelf = self._shared(job, loaded, number)
+        standing = stack.enter_context(
+            stand(job, loaded, self.backend, ranges, padding=padding, clock=clock, shelf=shelf)
+        )
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
             begun, _ = compared(job, standing, comparing, math.inf)
@@ -252,6 +276,7 @@ def serve(
             for place, name in enumerate(request.order):
                 send(as_line(BlockBegun(contestant=name)))
                 send(as_line(_attempt(final, request, place, explain)))
+            final.shelf.clear()
             send(as_line(RoundDone(round=request.round, kept_setup=bool(final.kept))))
 
 

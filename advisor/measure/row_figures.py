@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor import stats
 from advisor.measure.jobs import ScriptSample
-from advisor.profiles.blocks import Block
+from advisor.profiles.blocks import Block, Energy
 from advisor.profiles.row_figures import FrameEnergy, Quantile
 
 QUANTILES = {"p95": 0.95, "p99": 0.99}
@@ -52,7 +52,16 @@ def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
     taken = sum(energy.joules for _, energy in metered)
     if not metered or taken <= idle:
         return None
-    return above_idle(taken, idle, seconds, frames, metered[0][1].source)
+    found = above_idle(taken, idle, seconds, frames, metered[0][1].source)
+    return found.model_copy(update={"gpus": _by_gpu(metered, frames)})
+
+
+def _by_gpu(metered: Sequence[tuple[Block, Energy]], frames: int) -> tuple[float, ...]:
+    """Joules of a frame above the idle power, of each of several GPUs."""
+    above = (
+        [gpu.joules - gpu.idle_watts * block.seconds for gpu in energy.gpus] for block, energy in metered
+    )
+    return tuple(max(sum(each), 0.0) / frames for each in zip(*above, strict=True))
 
 
 def above_idle(taken: float, idle: float, seconds: float, frames: int, source: str) -> FrameEnergy:

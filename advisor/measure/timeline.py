@@ -94,7 +94,10 @@ class Recorder:
         if last <= first:
             return None
         several = seen.marks is not None and len(self._anchors) > 1
-        label = f"{seen.label} (GPU {seen.gpu})" if several else seen.label
         return Span(
-            track=track(seen.label), label=label, begin_seconds=first - begin, end_seconds=last - begin
+            track=track(seen.label),
+            label=seen.label,
+            begin_seconds=first - begin,
+            end_seconds=last - begin,
+            gpu=seen.gpu if several else None,
         )

@@ -46,9 +46,10 @@ def unknown_strategy(strategy: Strategy, workload: WorkloadRecord, machine: Mach
     """Why the strategy cannot be predicted on these GPUs, or None; one GPU is no matter of this module."""
     if workload.gpus == 1:
         return None
-    if any(placed.own.managed for placed in strategy.placements(workload).values()):
+    placed = [placement.own for placement in strategy.placements(workload).values()]
+    if any(placement.managed for placement in placed):
         return "how managed memory moves between several GPUs is not known"
-    if strategy.several_gpus and not machine.has("peer_bytes_per_second"):
+    if any(placement.between_gpus for placement in placed) and not machine.has("peer_bytes_per_second"):
         return f"how fast {machine.entry.name} copies from GPU to GPU is not known (peer_bytes_per_second)"
     return None
 
@@ -179,7 +180,7 @@ class _Walk:
         )
 
     def _lanes(self, step: Step) -> frozenset[str]:
-        """Of a link that the GPUs share: the directions that the step keeps busy."""
+        """The directions of a link shared by GPUs that the step keeps busy."""
         return self._ways(step) if self.at.machine.entry.gpus_share_link else frozenset()
 
     def _call(self, step: Step) -> Values:

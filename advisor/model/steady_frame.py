@@ -256,8 +256,10 @@ class Frame:
 
 
 def _with_waits(at: Context, steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, and the waits within copies of pageable memory, which return once they are done (CUDA
-    Runtime API, "API synchronization behavior"): the first after a kernel waits for it like a synchronise."""
+    """The steps, and the waits within copies of pageable memory: the first after a kernel waits for it.
+
+    Such a copy returns once it is done (CUDA Runtime API, "API synchronization behavior").
+    """
     running: set[int] = set()
     for step in steps:
         if step.gpu in running and blocks(at, step):

@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.profiles.schema import Profile
 from advisor.profiles.text_files import write_atomically
-from advisor.profiles.traces import TRACKS, Timeline, lanes
+from advisor.profiles.traces import Timeline, lanes
 
 FILE_NAME = "frames.trace.json"
 _SOURCES = {"events": "CUDA events", "nsys": "recorded by nsys"}
@@ -60,8 +60,8 @@ def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
 
 def _process(pid: int, name: str, timeline: Timeline) -> Iterator[dict[str, Any]]:
     yield from _labels("process", pid, 0, name)
-    for tid, (track, spans) in enumerate(lanes(timeline), start=1):
-        yield from _labels("thread", pid, tid, TRACKS[track])
+    for tid, (line, spans) in enumerate(lanes(timeline), start=1):
+        yield from _labels("thread", pid, tid, line)
         for span in spans:
             yield {
                 "name": span.label,

@@ -17,12 +17,19 @@ MOST_FRAMES = 200
 Count = Annotated[int, Field(ge=0)]
 
 
-class Energy(Record):
-    """What the device took while a block's frames ran, all of it, and what it takes while nothing runs."""
+class GpuEnergy(Record):
+    """What a GPU took while a block's frames ran, all of it, and what it takes while nothing runs."""
+
+    joules: Annotated[float, Field(ge=0)]
+    idle_watts: Annotated[float, Field(ge=0)]
+
+
+class Energy(GpuEnergy):
+    """The same of the device, all its GPUs together."""
 
     joules: Annotated[float, Field(gt=0)]
-    idle_watts: Annotated[float, Field(ge=0)]
     source: str = Field(description="The counter or the rails, and what they include")
+    gpus: tuple[GpuEnergy, ...] = optional("Of several GPUs: each, by its number in the workload", ())
 
 
 class Block(Record):

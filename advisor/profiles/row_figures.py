@@ -48,6 +48,10 @@ class FrameEnergy(Record):
     seconds: Seconds = Field(description="All windows together")
     frames: Annotated[int, Field(gt=0)] = Field(description="Run in the windows")
     source: str = Field(description="The counter or the rails, and what they include")
+    gpus: tuple[Annotated[float, Field(ge=0)], ...] = optional(
+        "Joules of a frame on each of several GPUs, above its idle power; 0 where it is not distinguishable",
+        (),
+    )
 
 
 class PlaceMemory(Record):

@@ -15,7 +15,7 @@ from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optio
 
 Track = Literal["host", "copy", "kernel", "migration"]
 TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
-"""The lines of a timeline in the order drawn, with what they are called."""
+"""The lines of a timeline in the order drawn, with what they are called where there is one GPU."""
 Direction = Literal["to-device", "to-host", "device-to-device"]
 
 
@@ -26,6 +26,7 @@ class Span(Record):
     label: str = Field(description="host:<stage>, synchronize, to-device; what nsys calls it where it saw it")
     begin_seconds: Seconds
     end_seconds: Seconds
+    gpu: int | None = optional("Of several GPUs: the number in the workload of that which did it")
     merged: int = Field(
         default=1, gt=0, description="Number of equal spans merged because they are too close to draw"
     )
@@ -184,24 +185,34 @@ def track(step: str) -> Track:
     return "kernel" if step.startswith("device:") else "host"
 
 
-def lanes(timeline: Timeline) -> list[tuple[Track, list[Span]]]:
-    """The lines of a timeline from top to bottom; no two spans of one line overlap."""
-    lines: dict[Track, list[list[Span]]] = {track: [] for track in TRACKS}
+def line_of(span: Span) -> str:
+    """What its line is called: its track, of several GPUs with the number of the GPU."""
+    return TRACKS[span.track] if span.gpu is None else f"GPU {span.gpu} {TRACKS[span.track]}"
+
+
+def in_lines(span: Span) -> tuple[int, int]:
+    """Sorts spans by the lines they are drawn on: the host's, then GPU by GPU."""
+    return -1 if span.gpu is None else span.gpu, list(TRACKS).index(span.track)
+
+
+def lanes(timeline: Timeline) -> list[tuple[str, list[Span]]]:
+    """The lines of a timeline from top to bottom, by name; no two spans of one line overlap."""
+    lines: dict[str, list[list[Span]]] = {line_of(s): [] for s in sorted(timeline.spans, key=in_lines)}
     for span in sorted(timeline.spans, key=lambda s: (s.begin_seconds, s.end_seconds)):
         # On the first line that is free by then.
-        free = (line for line in lines[span.track] if line[-1].end_seconds <= span.begin_seconds)
-        line = next(free, None)
+        row = lines[line_of(span)]
+        line = next((line for line in row if line[-1].end_seconds <= span.begin_seconds), None)
         if line is None:
-            lines[span.track].append(line := [])
+            row.append(line := [])
         line.append(span)
-    return [(track, line) for track in TRACKS for line in lines[track]]
+    return [(name, line) for name, row in lines.items() for line in row]
 
 
 def merged(spans: Sequence[Span], gap: float) -> list[Span]:
     """Spans of one kind that follow one another within `gap` seconds become one."""
     found: dict[tuple[str, str], list[Span]] = {}
     for span in sorted(spans, key=lambda s: s.begin_seconds):
-        row = found.setdefault((span.track, span.label), [])
+        row = found.setdefault((line_of(span), span.label), [])
         if row and span.begin_seconds - row[-1].end_seconds <= gap:
             end = max(row[-1].end_seconds, span.end_seconds)
             together = {

@@ -12,16 +12,10 @@ from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, 
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
-from advisor.report.charts import (
-    footprint_chart,
-    frame_chart,
-    overlap_note,
-    prediction_chart,
-    recommended,
-)
+from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
 from advisor.report.distribution import spread
 from advisor.report.methods import ON_CPU
-from advisor.report.more_figures import mix, more_figures, places
+from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.counting import counted
@@ -45,6 +39,7 @@ def stages(profile: Profile) -> Section:
     parts = filled(
         blocks.Prose(ON_CPU if cpu else "", forms="html"),
         drawn,
+        *by_gpu(fastest_first(counted(profile))),
         blocks.Items(missing, "Strategies without figures", forms="html"),
         blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
@@ -60,13 +55,8 @@ def memory(profile: Profile) -> Section:
     """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
-    return Section(
-        "memory",
-        "Memory by kind",
-        filled(chart, *mix(profile), *places(measured)),
-        nav="Memory",
-        forms="html",
-    )
+    parts = filled(chart, *mix(profile), *places(measured))
+    return Section("memory", "Memory by kind", parts, nav="Memory", forms="html")
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:

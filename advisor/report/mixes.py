@@ -80,31 +80,24 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
     if strategy is None or moved is None:
         return None
     placed, instead = strategy.placements(ran), _instead(profile, row)
-    columns = (
-        blocks.Column("size"),
-        blocks.Column("used", figures=False),
-        blocks.Column("placement", figures=False),
-        blocks.Column("why", figures=False),
-        blocks.Column("next best", figures=False),
-    )
-    rows = tuple(
-        blocks.Row(
-            words.name(buffer.name),
-            (
-                blocks.TableCell(units.size(buffer.bytes), sort=buffer.bytes),
-                blocks.TableCell(_uses(buffer, ran)),
-                blocks.TableCell(words.name(row.placements[buffer.name])),
-                blocks.TableCell(_why(profile, device, buffer, placed[buffer.name], moved[buffer.name])),
-                blocks.TableCell(_next_best(instead.get(buffer.name))),
-            ),
-        )
-        for buffer in ran.buffers
-        if buffer.name in row.placements
-    )
+    heads = ("used", "placement", "why", "next best")
+    columns = (blocks.Column("size"), *(blocks.Column(head, figures=False) for head in heads))
+    rows = []
+    for buffer in (b for b in ran.buffers if b.name in row.placements):
+        name, size = buffer.name, blocks.TableCell(units.size(buffer.bytes), sort=buffer.bytes)
+        why = _why(profile, device, buffer, placed[name], moved[name])
+        told = (_uses(buffer, ran), words.name(row.placements[name]), why, _next_best(instead.get(name)))
+        rows.append(blocks.Row(words.name(name), (size, *map(blocks.TableCell, told))))
     basis = "measured" if isinstance(row, Measured) else "predicted"
     caption = f"Buffers of {words.code(row.strategy)} on {words.name(device.name)}, {basis}."
     return blocks.Table(
-        "buffers", "buffer", columns, rows, caption=caption, title=caption, identifier=f"buffers-{number}"
+        "buffers",
+        "buffer",
+        columns,
+        tuple(rows),
+        caption=caption,
+        title=caption,
+        identifier=f"buffers-{number}",
     )
 
 
@@ -117,7 +110,7 @@ def _moved(strategy: Strategy, ran: WorkloadRecord, device: Device) -> dict[str,
         return None
     found = dict.fromkeys(traits, 0.0)
     for step in chain(*period):
-        if step.action in ("to-device", "to-host"):
+        if step.action in ("to-device", "to-host", "to-peer"):
             found[step.name] += 1 / len(period)
     return found
 

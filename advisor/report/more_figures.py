@@ -47,6 +47,33 @@ def places(measured: Sequence[Measured]) -> Iterator[Block]:
         yield _places(measured)
 
 
+def by_gpu(profile: Profile) -> Iterator[Block]:
+    """What each GPU of several does, takes and costs under each measured strategy, the fastest first."""
+    ran, gpus = profile.workload, range(profile.workload.gpus)
+    if len(gpus) < 2:
+        return
+    rows = []
+    for row in profile.measured().values():
+        for gpu in gpus:
+            stages = (s.name for s in ran.frame_stages("device") if s.gpu == gpu)
+            kernels = [row.stage_seconds[name] for name in stages if name in row.stage_seconds]
+            place = row.footprint.places.get(f"gpu{gpu}")
+            joules = row.energy.gpus[gpu] if row.energy and row.energy.gpus else None
+            cells = (
+                _cell(sum(kernels) if kernels else None, units.seconds),
+                _cell(place.peak_bytes if place else None, units.size),
+                _cell(joules, units.joules),
+            )
+            rows.append(Row(f"{words.name(row.strategy)}, GPU {gpu}", cells))
+    columns = (
+        Column("kernels per frame", brief="kernels"),
+        Column("additional memory, peak", brief="memory"),
+        Column("energy per frame", "above idle", brief="energy"),
+    )
+    shown = _with_figures(columns, tuple(rows))
+    yield Table("gpus", "strategy and GPU", *shown, title="By GPU:", identifier="gpus", brief_notes=False)
+
+
 def mix(profile: Profile) -> Iterator[Block]:
     """How the recommended strategy places each buffer, and what it copies; nothing where all are alike."""
     strategy = strategies_of(profile).get(recommended(profile) or "")
@@ -61,7 +88,7 @@ def mix(profile: Profile) -> Iterator[Block]:
     valid = profile.traffic.valid_bytes if profile.traffic else {}
     buffers, total = {b.name: b for b in ran.buffers}, dict.fromkeys(placed, 0.0)
     for step in chain(*period):
-        if step.action in ("to-device", "to-host"):
+        if step.action in ("to-device", "to-host", "to-peer"):
             total[step.name] += step.moved(buffers[step.name], valid)
     used = sides(ran)
     told = {name: _lie(profile, used[name], placement) for name, placement in placed.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.schema import Measured
-from advisor.profiles.traces import TRACKS, Span, Timeline, lanes, thinned, worked
+from advisor.profiles.traces import Span, Timeline, in_lines, lanes, line_of, thinned, worked
 from advisor.report import words
 from advisor.report.axes import Tick, percent
 from advisor.report.blocks import Block
@@ -78,7 +78,7 @@ class TimelineView(Block):
 
 
 def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineView:
-    """Of one strategy's frame; `number` tells its picture apart on the page."""
+    """The view of one strategy's frame; `number` makes its identifier unique on the page."""
     drawn = thinned(_plain(timeline), MOST_DRAWN)
     lines, rows = lanes(drawn), tuple(_rows(timeline))
     numbers = _numbers(rows)
@@ -91,8 +91,8 @@ def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineVie
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(
-            Line(TRACKS[track], i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
-            for i, (track, spans) in enumerate(lines)
+            Line(name, i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
+            for i, (name, spans) in enumerate(lines)
         ),
         ticks=(
             Tick(0, "0"),
@@ -146,7 +146,7 @@ def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str
     frame, times, lasted = timeline.frame_seconds, "", units.seconds(length)
     if span.merged > 1:
         times, lasted = f"{span.merged} × ", f"{units.seconds(worked(span))} within {lasted}"
-    number = numbers.get((TRACKS[span.track], words.name(span.label)), "")
+    number = numbers.get((line_of(span), words.name(span.label)), "")
     return Piece(
         x=percent(begin / frame),
         width=percent(max(length / frame, 0.001)),
@@ -166,16 +166,16 @@ def category(span: Span) -> Category:
 
 def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
     """By line and kind, in the order of their first."""
-    ordered = sorted(timeline.spans, key=lambda s: (list(TRACKS).index(s.track), s.begin_seconds))
-    kinds = words.grouped(ordered, lambda span: (span.track, span.label))
-    for number, ((track, label), spans) in enumerate(list(kinds.items())[:MOST_DRAWN], start=1):
+    ordered = sorted(timeline.spans, key=lambda s: (in_lines(s), s.begin_seconds))
+    kinds = words.grouped(ordered, lambda span: (line_of(span), span.label))
+    for number, ((line, label), spans) in enumerate(list(kinds.items())[:MOST_DRAWN], start=1):
         count = sum(span.merged for span in spans)
         seconds = units.seconds(sum(worked(span) for span in spans))
         name = words.name(label.removeprefix("host:"))
         yield TimelineRow(
             number=str(number),
-            track=TRACKS[track],
+            track=line,
             label=words.name(label),
             category=category(spans[0]),
-            text=f"{TRACKS[track]}: {name} {f'{count} times, ' if count > 1 else ''}{seconds}",
+            text=f"{line}: {name} {f'{count} times, ' if count > 1 else ''}{seconds}",
         )

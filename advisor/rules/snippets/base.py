@@ -12,9 +12,11 @@ from advisor.rules.snippets.helpers import opening
 from advisor.strategies.parts import Part, Region, spans
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import Strategy, shared
+from advisor.strategies.registry import Strategy, gpus_of, to_place
 from advisor.strategies.schedule import Plan, Step, stage_uses
 
+_MOST = 102
+"""Characters of a line that may end in a comment."""
 _OWN_STREAM = """\
 stream = cupy.cuda.Stream(non_blocking=True)  # memory cannot be attached to the null stream alone
 stream.use()  # kernels launched by this thread now use it"""
@@ -32,11 +34,28 @@ class Way:
     """`prefetch` attaches the memory to the stream, which cannot be the library's own then."""
     rebinds: bool = False
     """An upload makes a new device array, so that `frame` must bind its name again."""
+    elsewhere: str = ""
+    """Binds {device} for a further GPU, of number {gpu}; empty where several GPUs cannot have it."""
 
     @property
     def copies(self) -> bool:
         """It has two memories, and copies between them."""
         return "{device}" in self.to_device
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """How a library works on further GPUs: lines with {gpu} for the number of one, {stream} for its stream,
+    {mark} for an event, and {device} and {source} for a buffer's arrays on two of them."""
+
+    allocating: str
+    """Begins a block that takes memory there."""
+    running: str
+    """Begins a block that queues work there."""
+    stream: str
+    mark: tuple[str, ...]
+    order: str
+    to_peer: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,7 @@ class Library:
     stream: str
     """Binds `stream`, the one that kernels run on."""
     way: Callable[[Placement, BufferRecord, Device], Way | None]
+    on_gpu: OnGpu
 
 
 @dataclass(frozen=True)
@@ -63,7 +83,9 @@ class Code:
 
     def opening(self) -> list[str]:
         """Imports and helpers, each once."""
-        calls = "".join("".join((*way.allocate, way.to_device, way.to_host)) for way in self.ways.values())
+        ways = self.ways.values()
+        calls = "".join("".join((*way.allocate, way.to_device, way.to_host)) for way in ways)
+        calls += "".join(way.elsewhere for way in ways) * (self.workload.gpus > 1)
         return opening(calls, self.library.imports, attaches=self._attaches).splitlines()
 
     def stream(self) -> str:
@@ -76,8 +98,9 @@ class Code:
 
     def allocation(self, name: str, at: Callable[[str], str] = str) -> Iterator[str]:
         """A buffer's memory, and what to do about data that arrives in memory the program does not choose."""
+        step = Step("to-device", name, gpu=min(gpus_of(self.buffers[name], self.workload), default=0))
         for line in self.ways[name].allocate:
-            yield self.filled(line, name, at=at)
+            yield self.filled(line, step, at=at)
         if self.buffers[name].external and self.in_place[name]:
             yield f"# The data of {name} arrives in other memory: register and use that memory instead."
         elif self.buffers[name].external:
@@ -87,27 +110,27 @@ class Code:
         """A copy or prefetch of a buffer, or of a part of it; the CPU's reading of a length."""
         if step.action == "length":
             return f"{at(step.name)}_rows = int({at(step.name)}.item())"
-        way = self.ways[step.name]
-        line = way.to_device if step.action == "to-device" else way.to_host
+        way, on_gpu = self.ways[step.name], self.library.on_gpu
+        line = {"to-device": way.to_device, "to-host": way.to_host}.get(step.action, on_gpu.to_peer)
         if isinstance(step.part, Region):
             return self._region(step, step.part, line, stream, at)
         part = f"[:{at(step.part)}_rows]" if isinstance(step.part, str) else ""
-        return self.filled(line, step.name, stream, at, part)
+        return self.filled(line, step, stream, at, part)
 
     def _region(self, step: Step, region: Region, line: str, stream: str, at: Callable[[str], str]) -> str:
         """Moves a region; one that is not contiguous not by CuPy's set and get, which refuse it."""
         spans_of = spans(region.bounds, region.shape, _itemsize(self.buffers[step.name]))
         way = self.ways[step.name]
         if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
-            return self.filled(line, step.name, stream, at, _subscript(region))
+            return self.filled(line, step, stream, at, _subscript(region))
         to_device = step.action == "to-device"
         if way.rebinds or len(spans_of) > 1:
             line = "{device} = cupy.asarray({host})" if to_device else "{host} = cupy.asnumpy({device})"
-            return self.filled(line, step.name, stream, at, _subscript(region))
+            return self.filled(line, step, stream, at, _subscript(region))
         (s,) = spans_of
         ends = (
             f"{at(step.name)}.ctypes.data + {s.offset}",
-            f"{at(step.name + '_device')}.data.ptr + {s.offset}",
+            f"{at(on_device(step.name, step.gpu))}.data.ptr + {s.offset}",
         )
         source, target = ends if to_device else reversed(ends)
         kind = "memcpyHostToDevice" if to_device else "memcpyDeviceToHost"
@@ -119,33 +142,43 @@ class Code:
     def filled(
         self,
         line: str,
-        name: str,
+        step: Step,
         stream: str = "stream",
         at: Callable[[str], str] = str,
         part: str = "",
     ) -> str:
-        """A way's line for a buffer, or that part of it; `at` says where an array is kept."""
-        buffer = self.buffers[name]
+        """A way's line for the buffer and the GPUs of a step, or that part of it; `at` says where an array is
+        kept."""
+        name, buffer = step.name, self.buffers[step.name]
         # A structured dtype is recorded as the list that makes it.
         dtype = buffer.dtype if buffer.dtype.startswith(("[", "{")) else f'"{buffer.dtype}"'
-        return line.format(
+        filled = line.format(
             host=at(name) + part,
-            device=at(f"{name}_device") + part,
+            device=at(on_device(name, step.gpu)) + part,
+            source=at(on_device(name, step.source)) + part,
+            gpu=step.gpu,
             stream=stream,
             shape=buffer.shape,
             dtype=dtype,
         )
+        return filled if len(filled) <= _MOST else filled.partition("  #")[0]
 
     def stage_comment(self, step: Step, at: Callable[[str], str] = str) -> str:
         """What the user's own stage does, with the arrays it gets on its side."""
-        suffix = "_device" if step.action == "device" else ""
+        suffix = on_device("", step.gpu) if step.action == "device" else ""
+        gpu = f"GPU {step.gpu}" if self.workload.gpus > 1 else "the GPU"
         touched = {b.name: b.access[step.name] for b in self.workload.buffers if step.name in b.access}
         parts = [
             f"{verb} {', '.join(at(n + suffix * (n in self.ways)) for n, m in touched.items() if m in modes)}"
             for verb, modes in (("reads", ("in", "inout")), ("writes", ("out", "inout")))
             if any(mode in modes for mode in touched.values())
         ]
-        return f"# your {step.name}, on the {'GPU' if suffix else 'CPU'}: {'; '.join(parts)}".rstrip(": ")
+        return f"# your {step.name}, on {gpu if suffix else 'the CPU'}: {'; '.join(parts)}".rstrip(": ")
+
+
+def on_device(name: str, gpu: int) -> str:
+    """The name of a buffer's array on that GPU."""
+    return f"{name}_device{gpu or ''}"
 
 
 def _subscript(region: Region) -> str:
@@ -172,15 +205,17 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
     The steps are those that the runner would take, with what arrives elsewhere taken to arrive in place.
     """
     placements = {name: placed.own for name, placed in strategy.placements(workload).items()}
-    buffers = {buffer.name: buffer for buffer in shared(workload)}
+    buffers = {buffer.name: buffer for buffer in to_place(workload)}
     ways = {name: library.way(placements[name], buffer, device) for name, buffer in buffers.items()}
-    known = {name: way for name, way in ways.items() if way is not None}
+    known = {name: way for name, way in ways.items() if way and (way.elsewhere or workload.gpus == 1)}
     if len(known) < len(ways):
         return None
     traits = {name: placement.traits(device) for name, placement in placements.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    parts = (step.part for step in chain(steps.first, *steps.period))
-    if "import cupy" not in library.imports and any(map(_is_in_rows, parts)):
+    in_rows = [step for step in chain(steps.first, *steps.period) if _is_in_rows(step.part)]
+    if "import cupy" not in library.imports and in_rows:
+        return None
+    if any(step.action == "to-peer" for step in in_rows):
         return None
     in_place = {name: placements[name].takes_foreign_memory for name in buffers}
     return Code(workload, library, buffers, known, in_place, steps)

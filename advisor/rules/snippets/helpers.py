@@ -81,6 +81,14 @@ def advise(host, advice, side):
     require(call(host.ctypes.data, host.nbytes, getattr(runtime.cudaMemoryAdvise, advice), location(side)))
 
 
+def on_gpu(host, gpu):
+    """Memory that all GPUs reach, as a CuPy array of that GPU."""
+    with cupy.cuda.Device(gpu):
+        pointer = cupy.cuda.runtime.pointerGetAttributes(host.ctypes.data).devicePointer
+    shared = cupy.cuda.UnownedMemory(pointer, host.nbytes, host, gpu)
+    return cupy.ndarray(host.shape, host.dtype, memptr=cupy.cuda.MemoryPointer(shared, 0))
+
+
 def system_empty(shape, dtype):
     """Pageable memory as a NumPy and a CuPy array; any array that stays alive will do."""
     host = np.empty(shape, dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.profiles.schema import BufferRecord, Device
-from advisor.rules.snippets.base import Library, Way
+from advisor.rules.snippets.base import Library, OnGpu, Way
 from advisor.strategies.placements.base import Placement, flag_is_off
 
 _ADVICE = {
@@ -24,6 +24,8 @@ _IN_DEVICE_MEMORY = "{device} = cupy.empty({shape}, {dtype})"
 
 def _in_cupy(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
     del buffer
+    if placement.host_kind == "device":
+        return Way((_IN_DEVICE_MEMORY,), elsewhere=_IN_DEVICE_MEMORY)
     if placement.host_kind != placement.device_kind:
         return _copied(placement) if placement.locks else _STAGED if placement.staged else _PAGEABLE
     if placement.managed:
@@ -35,18 +37,28 @@ CUPY = Library(
     ("import cupy", "import numpy as np"),
     "stream = cupy.cuda.get_current_stream()  # the one your kernels run on",
     _in_cupy,
+    OnGpu(
+        allocating="with cupy.cuda.Device({gpu}):",
+        running="with cupy.cuda.Device({gpu}), {stream}:  # kernels launched in it run there",
+        stream="{stream} = cupy.cuda.Stream(non_blocking=True)",
+        mark=("{mark} = {stream}.record()",),
+        order="{stream}.wait_event({mark})",
+        to_peer="{device}.data.copy_from_device_async({source}.data, {source}.nbytes, {stream})",
+    ),
 )
 
 _PAGEABLE = Way(
     ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
     to_device="{device}.set({host}, stream={stream})",
     to_host="{device}.get(stream={stream}, out={host})",
+    elsewhere=_IN_DEVICE_MEMORY,
 )
 _STAGED = Way(
     ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
     to_device="{device} = cupy.asarray({host})  # through CuPy's pinned pool",
     to_host="cupy.asnumpy({device}, out={host})",
     rebinds=True,
+    elsewhere=_IN_DEVICE_MEMORY,
 )
 
 
@@ -60,6 +72,7 @@ def _copied(placement: Placement) -> Way:
         (host, _IN_DEVICE_MEMORY),
         to_device="{device}.set({host}, stream={stream})  # instead of cupy.asarray({host})",
         to_host="{device}.get(stream={stream}, out={host}, blocking=False)  # not cupy.asnumpy",
+        elsewhere="" if placement.registered else _IN_DEVICE_MEMORY,
     )
 
 
@@ -72,7 +85,7 @@ def _mapped(placement: Placement) -> Way:
     """Page-locked memory that kernels use in place."""
     if placement.registered:
         return _one_memory("mapped_registered_empty")
-    return _one_memory("mapped_empty", _flags(placement))
+    return _for_all_gpus(_one_memory("mapped_empty", _flags(placement)))
 
 
 def _one_memory(call: str, flags: str = "") -> Way:
@@ -80,11 +93,15 @@ def _one_memory(call: str, flags: str = "") -> Way:
     return Way((f"{{host}}, {{device}} = {call}({{shape}}, {{dtype}}{flags})",))
 
 
+def _for_all_gpus(way: Way) -> Way:
+    return replace(way, elsewhere="{device} = on_gpu({host}, {gpu})")
+
+
 def _managed(placement: Placement, device: Device) -> Way:
     """Managed memory, moved by the driver, on request, or with hints."""
     made = _one_memory("managed_empty")
     if not placement.prefetched:
-        return made
+        return _for_all_gpus(made)
     advice = (
         f'advise({{host}}, "{advice}", "{side}")'
         for advice, side in map(_ADVICE.__getitem__, placement.hints)
@@ -106,6 +123,9 @@ def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way
     """Tensors of its own, pinned or not, and views of memory that CuPy allocates."""
     if buffer.dtype not in _DTYPES or placement.prefetched or placement.staged:
         return None
+    if placement.host_kind == "device":
+        made = _in_torch_memory(buffer.dtype)
+        return Way((made,), elsewhere=made)
     if placement.host_kind == placement.device_kind:
         return _viewed(placement, buffer, device) if placement.locks or placement.managed else None
     plain = not placement.registered and not placement.host_flags
@@ -113,7 +133,17 @@ def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way
 
 
 TORCH = Library(
-    ("import torch",), "stream = torch.cuda.current_stream()  # the one your kernels run on", _in_torch
+    ("import torch",),
+    "stream = torch.cuda.current_stream()  # the one your kernels run on",
+    _in_torch,
+    OnGpu(
+        allocating="with torch.cuda.device({gpu}):",
+        running="with torch.cuda.stream({stream}):  # kernels launched in it run on GPU {gpu}",
+        stream="{stream} = torch.cuda.Stream()",
+        mark=("{mark} = {stream}.record_event()",),
+        order="{stream}.wait_event({mark})",
+        to_peer="{device}.copy_({source}, non_blocking=True)",
+    ),
 )
 
 
@@ -121,7 +151,7 @@ def _viewed(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
     """PyTorch allocates no such memory, but takes a view of it."""
     made = _in_cupy(placement, buffer, device)
     view = '{device} = torch.as_tensor({device}, device="cuda")  # no copy'
-    return replace(made, allocate=(*made.allocate, view))
+    return replace(made, allocate=(*made.allocate, view), elsewhere="")
 
 
 def _tensors(dtype: str, *, pinned: bool) -> Way:
@@ -130,11 +160,16 @@ def _tensors(dtype: str, *, pinned: bool) -> Way:
     return Way(
         (
             f"{{host}} = torch.empty({{shape}}, dtype=torch.{dtype}{pin})  # .numpy() is the same memory",
-            f'{{device}} = torch.empty({{shape}}, dtype=torch.{dtype}, device="cuda")',
+            _in_torch_memory(dtype),
         ),
         to_device=f"{{device}}.copy_({{host}}{later})  # instead of {{host}}.to('cuda')",
         to_host=f"{{host}}.copy_({{device}}{later})  # not {{device}}.cpu()",
+        elsewhere=_in_torch_memory(dtype),
     )
+
+
+def _in_torch_memory(dtype: str) -> str:
+    return f'{{device}} = torch.empty({{shape}}, dtype=torch.{dtype}, device="cuda")'
 
 
 def _in_numba(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
@@ -142,6 +177,8 @@ def _in_numba(placement: Placement, buffer: BufferRecord, device: Device) -> Way
     del buffer, device
     if placement.registered or placement.prefetched or placement.staged:
         return None
+    if placement.host_kind == "device":
+        return Way((_IN_NUMBA_MEMORY,), elsewhere=_IN_NUMBA_MEMORY)
     if placement.host_kind != placement.device_kind:
         return None if placement.host_flags else _PINNED if placement.locks else _ORDINARY
     if placement.managed:
@@ -153,7 +190,16 @@ NUMBA = Library(
     ("import numpy as np", "from numba import cuda"),
     "stream = cuda.stream()  # launch kernels on it: kernel[blocks, threads, stream](...)",
     _in_numba,
+    OnGpu(
+        allocating="with cuda.gpus[{gpu}]:",
+        running="with cuda.gpus[{gpu}]:  # launch its kernels on {stream}",
+        stream="{stream} = cuda.stream()",
+        mark=("{mark} = cuda.event(timing=False)", "{mark}.record({stream})"),
+        order="{mark}.wait({stream})",
+        to_peer="{device}.copy_to_device({source}, stream={stream})",
+    ),
 )
+_IN_NUMBA_MEMORY = "{device} = cuda.device_array({shape}, np.dtype({dtype}))"
 
 
 def _arrays(call: str) -> Way:
@@ -161,10 +207,11 @@ def _arrays(call: str) -> Way:
     return Way(
         (
             f"{{host}} = {call}({{shape}}, np.dtype({{dtype}}))",
-            "{device} = cuda.device_array({shape}, np.dtype({dtype}))",
+            _IN_NUMBA_MEMORY,
         ),
         to_device="{device}.copy_to_device({host}, stream={stream})",
         to_host="{device}.copy_to_host({host}, stream={stream})",
+        elsewhere=_IN_NUMBA_MEMORY,
     )
 
 

@@ -15,23 +15,22 @@ from itertools import chain
 
 from advisor.profiles.schema import Device, Loop, WorkloadRecord
 from advisor.rules.rows import NO_MIXES, strategy_named
-from advisor.rules.snippets.base import Code, code
+from advisor.rules.snippets.base import Code, code, on_device
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
+from advisor.rules.snippets.several_gpus import MOVES, memory, queued, stream_of
 from advisor.strategies.loops import parts
 from advisor.strategies.registry import BASELINE, Strategy
 from advisor.strategies.schedule import Step, doubled, stage_uses
 
 _QUEUED = ("device", "to-device", "to-host", "length")
-_MOVES = ("to-device", "to-host", "length")
 
 
 def snippet(
     strategy: str, workload: WorkloadRecord, device: Device, mixes: Mapping[str, Strategy] = NO_MIXES
 ) -> str | None:
-    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change, and
-    for several GPUs."""
+    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change."""
     known = _known(strategy, device, mixes)
-    if known is None or known.unsuited(workload) or workload.gpus > 1:
+    if known is None or known.unsuited(workload):
         return None
     written = code(CUPY, known, workload, device)
     if written is None:
@@ -44,7 +43,7 @@ def variants(
 ) -> dict[str, str]:
     """The same for other libraries that have a way of their own to it, by the library's name."""
     known = _known(strategy, device, mixes)
-    if known is None or known.pipelined or workload.gpus > 1:
+    if known is None or known.pipelined or known.unsuited(workload):
         return {}
     libraries = {"PyTorch": TORCH, "Numba": NUMBA}
     found = {name: code(library, known, workload, device) for name, library in libraries.items()}
@@ -64,8 +63,7 @@ def serial(code: Code) -> str:
         "",
         "",
         "# Once. Let the CPU work in these arrays directly: np.copyto into them would keep a copy.",
-        *(line for name in code.buffers for line in code.allocation(name)),
-        code.stream(),
+        *memory(code),
         *_frame(code),
     ]
     return "\n".join(lines) + "\n"
@@ -74,18 +72,20 @@ def serial(code: Code) -> str:
 def _frame(code: Code) -> Iterator[str]:
     """A function with the calls of a steady frame, and what is moved once before it."""
     first, steady = code.plan.first, tuple(chain(*code.plan.period))
-    uploads = {step.name for step in steady if step.action == "to-device" and step.part is None}
-    bound = sorted(f"{name}_device" for name in uploads if code.ways[name].rebinds)
+    uploads = {(step.name, step.gpu) for step in steady if step.action == "to-device" and step.part is None}
+    bound = sorted(on_device(*upload) for upload in uploads if code.ways[upload[0]].rebinds)
     yield from ("", "", "def frame():" if len(code.plan.period) == 1 else "def frame(index):")
     if bound:
         yield f"    global {', '.join(bound)}"
     yield from (f"    {line}" for line in _by_index(code))
     again = set(steady)
-    once = [s for s in first if s.action in _MOVES and s not in again]
+    once = [s for s in first if s.action in MOVES and s not in again]
     if once:
         yield from ("", "", "# Once, after set-up, not in every frame:")
         for step in once:
-            yield _step(code, step)
+            yield from queued(code, [step])
+            if code.workload.gpus > 1 and step.action != "length":
+                yield f"{stream_of(step.gpu)}.synchronize()"
 
 
 def _by_index(code: Code) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _by_index(code: Code) -> Iterator[str]:
 def _steps(code: Code, steps: Sequence[Step]) -> Iterator[str]:
     first: list[str] = []
     for loop, again, row in parts(steps):
-        lines = [_step(code, step) for step in row if step.action != "until"]
+        lines = list(queued(code, [step for step in row if step.action != "until"]))
         if loop is None:
             yield from lines
         elif again:
@@ -124,12 +124,6 @@ def _loop(loop: Loop, first: Sequence[str], again: Sequence[str]) -> Iterator[st
         yield from (f"for _ in range({loop.at_most}):", *body, *ends)
     else:
         yield from (*first, f"for _ in range({loop.at_most - 1}):", *ends, *body)
-
-
-def _step(code: Code, step: Step) -> str:
-    if step.action == "synchronize":
-        return "stream.synchronize()  # the CPU must not touch the buffers before this"
-    return code.move(step) if step.action in _MOVES else code.stage_comment(step)
 
 
 def overlapping(code: Code) -> str | None:
@@ -218,7 +212,7 @@ class _Writer:
     def begin(self, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
         """Host stages and uploads; kernels behind the uploads; downloads behind the kernels."""
         for step in head:
-            yield f"    {self.move(step, 'uploads') if step.action in _MOVES else self._stage(step)}"
+            yield f"    {self.move(step, 'uploads') if step.action in MOVES else self._stage(step)}"
         yield "    kernels.wait_event(uploads.record())"
         last = "kernels"
         for step in body:
