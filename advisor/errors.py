@@ -55,7 +55,8 @@ class FileProblem(AdvisorError):
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """The end of a message on an unknown name: so many known ones that are like it, or nothing."""
-    return did_you_mean(difflib.get_close_matches(name, list(known), n=most))
+    spelled = {each.lower(): each for each in known}
+    return did_you_mean([spelled[near] for near in difflib.get_close_matches(name.lower(), spelled, n=most)])
 
 
 def did_you_mean(near: Sequence[str]) -> str:

@@ -21,12 +21,12 @@ from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
-from advisor.measure.commits import commit_of
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
+from advisor.measure.revisions import commit_of
 from advisor.measure.runner import Hope, Run, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
@@ -174,7 +174,8 @@ def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tupl
         versions=told,
         apart=final.why_apart,
         left={name: problem.message for name, problem in final.held.left.items()},
-        notes=notes,
+        notes=(*notes, *both.notes),
+        preparing_seconds=final.began - (asked.head.began or final.began),
     )
 
 
@@ -347,8 +348,8 @@ def concluded(profile: Profile) -> Profile:
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     """The same figures by other preferences; the profile itself where they are those it was made with.
 
-    They say nothing of a script. The devices are predicted anew where the preferences decide between
-    strategies. Raises `UsageError` where one is not in the catalogue.
+    They do not apply to a script. Devices are predicted again if the preferences decide between strategies.
+    Raises `UsageError` where one is not in the catalogue.
     """
     if profile.script is not None:
         return conclude(profile, ())

@@ -222,6 +222,7 @@ class SweepProgress:
         self._left = values
         self._done = self._before = 0
         self._label = ""
+        self._printed = False
 
     def value(self, label: str) -> None:
         """The next value begins."""
@@ -230,7 +231,7 @@ class SweepProgress:
         self._label = label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
     def start(self, total: int) -> None:
-        """So many processes for the value at work."""
+        """Announces the processes of the current value."""
         self._progress.start(self._before + total * self._left)
 
     def limit(self, seconds: float) -> None:
@@ -240,6 +241,12 @@ class SweepProgress:
     def begin(self, what: str) -> None:
         """One of them starts."""
         self._progress.begin(f"{self._label}: {what}" if self._label else what)
+
+    def printed(self, lines: str) -> None:
+        """Of the first value that prints; the others print much the same."""
+        if not self._printed:
+            self._printed = True
+            self._progress.printed(lines)
 
     def end(self) -> None:
         """It has ended."""
@@ -253,7 +260,7 @@ class _Runner:
     directory: Path
     keep: Keep
     launcher: Launcher | None
-    """None for real processes, forked anew for each value."""
+    """None for real processes, forked again for each value."""
 
     def require_readable(self, swept: Sweep, settings: Settings) -> None:
         """Has a process import the file and read every value, so that nothing runs where one is wrong."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ TWINS: dict[str, Callable[..., object]] = {
     "nothing": lambda: None,
     "read_once": lambda data, count, out: data[: int(count) * 4].sum(),
     "read_again": lambda data, mask, loads, out: data[: (int(mask) + 1) * 4].sum(),
+    "read_near": lambda data, records, loads, out: data[: int(records) * 64].sum(),
+    "multiply_tiles": lambda a, b, c, n: np.copyto(c[: int(n), : int(n)], a + b),
     "read_again_l2": lambda data, mask, loads, out: data[: (int(mask) + 1) * 4].sum(),
     "read_strided": lambda data, count, stride, out: _words(data, int(stride), int(count)).sum(),
     "read_random": lambda data, count, mask, out: data[np.arange(int(count)) * 7 & int(mask)].sum(),
@@ -48,11 +51,16 @@ TWINS: dict[str, Callable[..., object]] = {
 class RawKernels:
     """An array module with `RawKernel`: its launches go to `launch(name, grid, arguments)`."""
 
-    def __init__(self, launch: Callable[[str, Any, tuple[Any, ...]], None]) -> None:
+    def __init__(
+        self,
+        launch: Callable[[str, Any, tuple[Any, ...]], None],
+        routine: Callable[..., object] | None = None,
+    ) -> None:
         self._launch = launch
+        self._routine = routine
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
+        return partial(self._routine, name) if self._routine else getattr(np, name)
 
     def RawKernel(self, source: str, name: str) -> Callable[..., None]:  # noqa: N802
         assert f"__global__ void {name}(" in source
@@ -81,6 +89,10 @@ class Sliced(DeviceArray):
     def __getitem__(self, key: Any) -> Sliced:
         return Sliced(self._backend, self.data.ptr, self.memory[key])
 
+    @property
+    def T(self) -> Sliced:  # noqa: N802
+        return Sliced(self._backend, self.data.ptr, self.memory.T)
+
 
 class KnownGpu(RecordingBackend):
     """A recording GPU on which copies take `call + bytes / rate`, launches `launch`, and kernels and
@@ -96,8 +108,10 @@ class KnownGpu(RecordingBackend):
         self.clock = clock or FakeClock()
         self.call, self.rate, self.launch, self.wait = 4e-6, 10e9, 2e-6, 0.0
         self.kernel_seconds: dict[str, Iterable[float]] = {}
+        self.routine_seconds: dict[str, float] = {}
         self.prefetch_rate = 20e9
-        self.xp = RawKernels(self._run)
+        self.prefetch_call = self.attach_call = 0.0
+        self.xp = RawKernels(self._run, self._library)
         self._costs: dict[str, Any] = {}
 
     def _run(self, name: str, grid: Any, arguments: tuple[Any, ...]) -> None:
@@ -106,6 +120,10 @@ class KnownGpu(RecordingBackend):
         self.clock.advance(self.launch + next(costs, 0.0))
         plain = [a.memory if isinstance(a, DeviceArray) else a for a in arguments]
         self.submit("kernel", lambda: TWINS[name](*plain))
+
+    def _library(self, name: str, *arrays: Sliced) -> None:
+        self._call("routine", name)
+        self.clock.advance(self.routine_seconds.get(name, 0.0))
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
         return super().host_alloc(nbytes, *(flag for flag in flags if flag == "mapped"))
@@ -127,7 +145,11 @@ class KnownGpu(RecordingBackend):
 
     def prefetch(self, pointer: int, nbytes: int, side: Any) -> None:
         self._call("prefetch", nbytes, side)
-        self.clock.advance(nbytes / self.prefetch_rate)
+        self.clock.advance(self.prefetch_call + nbytes / self.prefetch_rate)
+
+    def attach(self, pointer: int, side: Any) -> None:
+        super().attach(pointer, side)
+        self.clock.advance(self.attach_call)
 
     def synchronize(self) -> None:
         super().synchronize()

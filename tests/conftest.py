@@ -60,6 +60,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def turns_computed_once() -> Iterator[None]:
+    """What would turn the model's choice, half of the time that a page takes, of each profile once."""
+    # Not above, where the settings of this process are not yet made.
+    from advisor.devices.entries import CatalogueEntry
+    from advisor.model import machines
+    from advisor.model.turns import Turn, turns
+    from advisor.profiles.schema import Profile
+    from advisor.report import sensitivity
+
+    known: dict[tuple[object, str, str], tuple[Turn, ...]] = {}
+
+    def once(profile: Profile, entry: CatalogueEntry) -> tuple[Turn, ...]:
+        key = machines.defaults, profile.model_dump_json(), entry.model_dump_json()
+        if key not in known:
+            known[key] = tuple(turns(profile, entry))
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sensitivity, "turns", once)
+        yield
+
+
 @pytest.fixture
 def constants_as_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's constants as read, for arithmetic by hand: fitted ones move with their cases."""

@@ -50,7 +50,8 @@ from advisor.strategies.backend import BackendName
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
 MISBEHAVING = FILES / "misbehaving.py"
-QUICK = ("--max-seconds", "30", "--rounds", "1")
+QUICK = ("--max-seconds", "30", "--rounds", "1", "--target", "h200")
+"""Of a run without a GPU, predictions for three devices would take most of the time."""
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -223,6 +224,7 @@ class FakeLauncher:
         self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
         self._imitated: Ended = answers.get("imitated", Ended(Imitated(), "finished"))
         self._described: bool = answers.get("described", True)
+        self._compiled: tuple[str, ...] = answers.get("compiled", ())
         self._session: Callable[[FinalJob], Session] = answers.get("session", unstarted)
         self.finals: list[FinalJob] = []
 
@@ -237,7 +239,13 @@ class FakeLauncher:
         if self._described:
             directory = Path(job.directory)
             directory.mkdir(parents=True)
-            described = Description(device=self._device, gpu={}, packages={}, workload=vector_add_workload())
+            described = Description(
+                device=self._device,
+                gpu={},
+                packages={},
+                workload=vector_add_workload(),
+                compiled=self._compiled,
+            )
             (directory / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
         return self._reference
 

@@ -13,12 +13,13 @@ from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on
 from running import REPOSITORY
 
-from advisor.calibration import device_rates, host_memory, managed, transfers
+from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
 from advisor.calibration.bench import Limits, choose, largest_cache, measure_sizes
 from advisor.calibration.groups import GROUPS, Group, by_name
-from advisor.calibration.kernels import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, Kernels
+from advisor.calibration.kernels import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, TILE, Kernels
 from advisor.devices.entries import Figures
 from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.routines import passes
 from advisor.strategies import backend
 
 GIB = 1 << 30
@@ -39,7 +40,7 @@ def test_every_figure_is_measured_or_absent_with_a_reason_on_the_cpu(group: Grou
     assert not set(found.readings) & set(found.absent)
     assert all(found.absent.values())
     # On a CPU, migration and the L2's rate are differences of times that noise can turn round.
-    lost = set(found.absent) - {*managed.KEYS, "l2_bytes_per_second"}
+    lost = set(found.absent) - {*managed.MOVING, managed.CALL, "l2_bytes_per_second"}
     assert lost == set(), found.absent
 
 
@@ -209,6 +210,49 @@ def test_zero_copy_counts_what_the_program_uses() -> None:
     assert bench.readings["zero_copy_reread_bytes_per_second"].what.endswith("in 64.0 KiB")
 
 
+def test_rereads_are_what_a_kernel_takes_beyond_one_pass() -> None:
+    gpu = KnownGpu()
+    gpu.launch, once = 0.0, 1e-3
+    size, side = SIZES.transfer // 2, 256
+    rate, product = size / once, 2 * 4 * side * side
+    loads = Kernels(gpu).threads * LOADS * 16
+    gpu.kernel_seconds = {
+        "read_once": cycle([once]),
+        "multiply_tiles": cycle([(product + 0.6 * product * (side / TILE - 1)) / rate]),
+        "read_again": cycle([(size + 0.9 * (loads - size)) / rate]),
+        "read_near": cycle([(size + 0.2 * 3 * size) / rate]),
+    }
+    expected = passes("matmul", np.dtype(np.float32), side) - 1
+    gpu.routine_seconds = {"matmul": (product + 0.5 * expected * product) / rate}
+    bench = bench_on(gpu)
+    rereads.measure(bench)
+    assert bench.readings["link_again_share"].value == pytest.approx(0.6)
+    alone = bench.readings["link_again_alone_share"]
+    assert (alone.value, alone.low) == (pytest.approx(0.9), pytest.approx(0.2))
+    # The other two routines take no time at all here: the least that is told.
+    routines = bench.readings["routine_again_share"]
+    assert (routines.low, routines.high) == (rereads._LEAST, pytest.approx(0.5))
+    assert [call[1] for call in gpu.calls if call[0] == "routine"][-1] == "ascontiguousarray"
+
+
+def test_on_one_memory_only_library_routines_read_again() -> None:
+    jetson = cuda_device(**{**CAPABLE, "integrated": 1, "compute_capability": "8.7"})
+    bench = bench_on(KnownGpu(device=jetson))
+    rereads.measure(bench)
+    assert set(bench.readings) == {"routine_again_share"}
+    assert all("no link" in bench.absent[key] for key in ("link_again_share", "link_again_alone_share"))
+
+
+@pytest.mark.parametrize(("concurrent", "cost"), [(1, 7e-6), (0, 11e-6)])
+def test_a_prefetch_or_an_attaching_costs_what_one_more_takes(concurrent: int, cost: float) -> None:
+    gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": concurrent}))
+    gpu.prefetch_call, gpu.attach_call, gpu.prefetch_rate, gpu.wait = 7e-6, 11e-6, 1e15, 1e-3
+    bench = bench_on(gpu)
+    managed.measure(bench)
+    assert bench.readings["prefetch_call_seconds"].value == pytest.approx(cost)
+    assert ("attachings" in bench.readings["prefetch_call_seconds"].what) == (not concurrent)
+
+
 def test_migration_is_the_first_pass_less_the_second() -> None:
     gpu = KnownGpu()
     gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3]), "touch_in_turn": cycle([101e-6, 1e-6])}
@@ -230,7 +274,7 @@ def test_memory_that_moves_whole_is_measured_without_faults_and_in_little_memory
     managed.measure(bench)
     found = bench.readings["migration_to_device_bytes_per_second"]
     assert found.value == pytest.approx(managed.WHOLE / 4e-3)
-    others = {key for key in managed.KEYS if key not in managed.MIGRATION}
+    others = {key for key in managed.MOVING if key not in managed.MIGRATION}
     assert all("without concurrent managed access" in bench.absent[key] for key in others)
     assert "prefetch" not in gpu.names
 
@@ -256,14 +300,14 @@ def test_prefetches_go_both_ways() -> None:
     managed.measure(bench)
     for key in managed.PREFETCH:
         assert bench.readings[key].value == pytest.approx(gpu.prefetch_rate)
-    sides = [call[2] for call in gpu.calls if call[0] == "prefetch"]
+    sides = [call[2] for call in gpu.calls if call[:2] == ("prefetch", SIZES.managed)]
     assert sides[:4] == ["host", "device", "host", "device"]
 
 
 @pytest.mark.parametrize(
     ("attributes", "lost", "reason"),
     [
-        ({"integrated": 1, "compute_capability": "8.7"}, managed.KEYS, "nothing migrates"),
+        ({"integrated": 1, "compute_capability": "8.7"}, managed.MOVING, "nothing migrates"),
         ({"managed_memory": 0}, by_name("managed").keys, "no managed memory"),
     ],
 )
@@ -275,7 +319,7 @@ def test_what_a_device_cannot_do_is_not_tried(
     managed.measure(bench)
     assert all(reason in bench.absent[key] for key in lost)
     assert "kernel" not in gpu.names
-    assert "prefetch" not in gpu.names
+    assert managed.WHOLE not in [call[1] for call in gpu.calls if call[0] == "prefetch"]
 
 
 def test_a_device_that_maps_nothing_has_no_zero_copy() -> None:
@@ -293,9 +337,10 @@ def test_pinned_memory_is_uncached_on_a_nano() -> None:
     host_memory.measure_page_locked(bench)
     readings = bench.readings
     assert readings["host_uncached_read_bytes_per_second"] == readings["host_pinned_read_bytes_per_second"]
+    assert "host_uncached_access_seconds" in readings
     card = bench_on(CpuWithKernels())
     host_memory.measure_page_locked(card)
-    assert "host_uncached_read_bytes_per_second" not in card.readings
+    assert not {"host_uncached_read_bytes_per_second", "host_uncached_access_seconds"} & set(card.readings)
 
 
 def test_memory_that_is_read_slowly_is_read_in_part() -> None:

@@ -199,7 +199,7 @@ def test_no_group_starts_once_the_time_is_up() -> None:
 
     found = calibrate(Request("cuda"), Silent(), slow, clock)
     assert [job.group for job in launch.jobs] == [group.name for group in GROUPS[:5]]
-    assert "90 s" in found.findings.missing["launch_seconds"]
+    assert "90 s" in found.findings.missing["fault_seconds"]
 
 
 # The host alone

@@ -38,7 +38,7 @@ from advisor.measure.backends.choosing import Machine
 from advisor.measure.options import OPTIONS
 
 REPORTS = {"profile.json", "report.html", "report.md"}
-SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy", "--target", "h200")
+SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy")
 ESCAPE = "\x1b"
 
 
@@ -69,7 +69,7 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     assert len(said.stdout.splitlines()) < 25
     assert ESCAPE not in said.stdout + said.stderr
     loaded = package.load(tmp_path / "advisor-report/profile.json")
-    assert loaded.command.endswith("vector_add.py --set n=500 --max-seconds 30 --rounds 1")
+    assert loaded.command.endswith("vector_add.py --set n=500 --max-seconds 30 --rounds 1 --target h200")
     assert loaded.command.startswith("advisor profile ")
     ran = {row.strategy for row in loaded.results if row.status == "measured"}
     assert ran == {"pageable", "zero-copy"}
@@ -99,7 +99,7 @@ def test_a_gpu_without_cupy_is_told_of_unless_the_user_chose_the_cpu(command: Co
 
 
 def test_one_workload_of_several_by_name(command: Command) -> None:
-    said = command("profile", f"{FILES / 'several.py'}::many", "--set", "n=32", *QUICK, "--target", "h200")
+    said = command("profile", f"{FILES / 'several.py'}::many", "--set", "n=32", *QUICK)
     assert (said.code, said.out.partition(":")[0]) == (0, "many")
 
 
@@ -269,7 +269,7 @@ def seed_of_pageable_first() -> str:
 def hanging(seed: str) -> list[str]:
     """Measures pageable, then hangs in zero-copy, if the seed orders them so."""
     assignments = ["--set", "how=hang", "--set", "at=20", "--set", "only_shared=true"]
-    return [*SLOW, *assignments, "--rounds", "1", "--max-seconds", "30", "--seed", seed]
+    return [*SLOW, *assignments, *QUICK, "--seed", seed]
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_killed_parent_leaves_no_child_and_what_was_measured(
 def test_a_run_that_succeeds_takes_the_partial_profile_away(command: Command) -> None:
     Path("advisor-report").mkdir()
     Path("advisor-report/profile.partial.json").write_text("of an earlier run", encoding="utf-8")
-    assert command("profile", FILES / "counter.py", *QUICK, "--target", "h200").code == 0
+    assert command("profile", FILES / "counter.py", *QUICK).code == 0
     assert names(Path("advisor-report")) == REPORTS
 
 
@@ -375,7 +375,7 @@ def shown_lines(text: str) -> list[str]:
 
 def test_a_terminal_shows_a_bar_with_the_strategy_at_work(tmp_path: Path) -> None:
     """It is drawn ten times a second: which steps are seen depends on the load."""
-    arguments = ("profile", str(FILES / "counter.py"), "--max-seconds", "60", "--rounds", "2")
+    arguments = ("profile", str(FILES / "counter.py"), *QUICK)
     lines = shown_lines(in_a_terminal(tmp_path, *arguments))
     assert max(map(len, lines)) <= 80
     bars = [line for line in lines if line.endswith(" left")]

@@ -214,9 +214,7 @@ def test_report_in_one_form_on_stdout(command: Command, form: str) -> None:
 @pytest.mark.parametrize("form", ["md", "json"])
 def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command, form: str) -> None:
     before = set(Path().iterdir())
-    said = command(
-        "profile", COUNTER, "--no-gpu", *QUICK, "--target", "h200", "--format", form, "--out", "-", "-q"
-    )
+    said = command("profile", COUNTER, "--no-gpu", *QUICK, "--format", form, "--out", "-", "-q")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith({"md": "### counter, predicted", "json": '{\n "format": 2'}[form])
     if form == "json":
@@ -316,7 +314,7 @@ def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
 
 def test_what_is_compared_is_what_was_profiled(command: Command) -> None:
     """Two real runs without a GPU. Their CPU times differ, so do the predictions, within their ranges."""
-    run = ("profile", COUNTER, "--no-gpu", *QUICK, "--target", "h200", "--format", "json", "-q")
+    run = ("profile", COUNTER, "--no-gpu", *QUICK, "--format", "json", "-q")
     for name in ("one", "two"):
         assert command(*run, "--out", name).code == 0
     said = command("compare", "one/profile.json", "two/profile.json")

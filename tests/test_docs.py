@@ -44,7 +44,7 @@ LANGUAGES = {"python", "sh", "toml", "cuda", "yaml"}
 NOTHING_MEASURED, GATE_FAILED = 4, 1
 ELSEWHERE = "advisor devices calibrate"
 """tests/test_calibration_command.py runs it."""
-ONE_STRATEGY = ("--strategy", "pageable", "--target", "h200")
+ONE_STRATEGY = ("--strategy", "pageable")
 
 
 @dataclass(frozen=True)
@@ -150,16 +150,19 @@ def marked(block: Block) -> Any:
 
 
 @pytest.mark.parametrize("block", [marked(b) for b in of("python") if b.workload], ids=str)
-def test_a_workload_passes(block: Block, tmp_path: Path) -> None:
+def test_a_workload_passes(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As `advisor profile` runs it; where the page's command does that, it only has to load."""
     require_imports(block.text, tmp_path)
     lay_out(block.page, tmp_path)
     if f"advisor profile {block.file}" in block.page.read_text(encoding="utf-8"):
         load(tmp_path / block.file, None, {})
         return
-    command = [sys.executable, "-m", "advisor", "profile", block.file, *QUICK, *ONE_STRATEGY]
-    done = run(command, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir(tmp_path)
+    small = ("--set", "n=1024") if block.workload == "kmeans" else ()
+    said = Command(monkeypatch, capsys)("profile", block.file, *QUICK, *ONE_STRATEGY, *small)
+    assert said.code == 0, said.out + said.err
 
 
 def plain(page: Path) -> list[Block]:
@@ -250,8 +253,8 @@ def made_small(words: list[str], folder: Path) -> list[str]:
     if words[:2] == ["compare", "--run"]:
         if not (folder / ".git").exists():
             commit_twice(folder)
-        return [*words, "--no-gpu", "--max-seconds", "12", *ONE_STRATEGY[2:]]
-    if words[0] != "profile":
+        return [*words, "--no-gpu", "--max-seconds", "12", "--target", "h200"]
+    if words[0] not in ("profile", "fleet"):
         return words
     file = folder / words[1].partition("::")[0]
     own = "@workload" in file.read_text(encoding="utf-8")
@@ -260,7 +263,8 @@ def made_small(words: list[str], folder: Path) -> list[str]:
     require_imports(file.read_text(encoding="utf-8"), file.resolve().parent)
     own_size = any(word.startswith("n=") for word in words)
     sized = ["--set", "n=1024"] if file.name == "vector_add.py" and not own_size else []
-    return [*words, *QUICK, *ONE_STRATEGY[:2], *sized]
+    quick = QUICK[:-2] if "--target" in words else QUICK
+    return [*words, *quick, *ONE_STRATEGY, *sized]
 
 
 @pytest.mark.parametrize("block", of("toml"), ids=str)

@@ -17,7 +17,7 @@ from running import MISBEHAVING, REPOSITORY, environment, eventually, is_gone
 
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended, ProcessLauncher
-from advisor.measure.processes import memory
+from advisor.measure.processes import first_lines, memory
 
 FAKES = Path(__file__).resolve().parent / "fake_packages"
 
@@ -187,6 +187,26 @@ def test_the_end_of_a_long_log_is_kept(tmp_path: Path) -> None:
     assert isinstance(ended.outcome, Sample)
     assert ended.log.endswith("line 19999 of the log of a workload that talks\n")
     assert len(ended.log) == 4000
+
+
+def test_the_beginning_of_what_was_printed_is_shown_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line once, few of them, masked, bounded, and with nothing that a terminal or a CI log obeys."""
+    monkeypatch.setenv("MY_TOKEN", "hunter2-correct")
+    log, stdout = tmp_path / "log", tmp_path / "stdout"
+    log.write_text("frame\n" * 50 + "::error::\x1b[31m\n  hunter2-correct\n\n" + "x" * 500 + "\n")
+    stdout.write_bytes(b"\xff\n" + b"".join(b"%d\n" % i for i in range(100)))
+    lines = first_lines(log, stdout, tmp_path / "none").split("\n")
+    assert lines[:3] == ["  | frame", r"  | ::error::\x1b[31m", "  |   ***"]
+    assert lines[3] == f"  | {'x' * 200}…"
+    assert (len(lines), lines[-1]) == (21, "  | … and 85 more")
+    assert first_lines(tmp_path) == first_lines(tmp_path / "none") == ""
+
+
+def test_a_flood_of_printed_lines_is_read_in_part(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("".join(f"{i}\n" for i in range(10**5)))
+    assert first_lines(tmp_path / "log").endswith("  | …")
 
 
 def test_without_pidfd_the_parent_waits_asleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

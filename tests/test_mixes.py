@@ -295,6 +295,9 @@ def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advi
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Buffers of `hybrid-1` on H200 SXM, predicted." in text
     assert "CPU updates 1×, GPU reads 1×" in text
+    assert (
+        text.index("`hybrid-1` is table: zero-copy") < text.index("| H200 SXM | ") < text.index("<details>")
+    )
     assert "hybrid-1 places table: zero-copy" in (tmp_path / "profile.json").read_text(encoding="utf-8")
 
 

@@ -20,6 +20,7 @@ from advisor.model.monte_carlo import span
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.schema import Device, Predicted, Profile, Trace
+from advisor.profiles.traffic import Again
 from advisor.strategies.registry import STRATEGIES
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
@@ -197,7 +198,53 @@ def test_write_combined_memory_that_reads_fast_is_cached(reads: float | None, he
     assert found["host:init"] == pytest.approx(1e-4 if held else 2 * SIZE / 10e9)
 
 
+def test_narrow_reads_of_memory_that_no_cache_holds_take_an_access_each() -> None:
+    """Elements of 4 bytes: at 0.1 µs each 40 MB/s, where the widest reads of a Nano get 167."""
+    profile, nano = vector_streamed_back(), load("nano")
+    alone = Figure(value=1e-7, low=1e-7, high=1e-7, source="test")
+    figures = nano.figures.model_copy(update={"host_uncached_access_seconds": alone})
+
+    def reads(strategy: str, entry: CatalogueEntry) -> tuple[float, float, float]:
+        found = simulate(profile.workload, profile.traffic, Machine(entry))[strategy]
+        assert isinstance(found, Simulated)
+        return span(found.parts["host:access"])
+
+    measured = nano.model_copy(update={"figures": figures})
+    wide, narrow = (reads("pinned", entry) for entry in (nano, measured))
+    assert narrow[1] == pytest.approx(wide[1])
+    assert 1.5 * wide[2] < narrow[2]
+    assert reads("pageable", nano) == reads("pageable", measured)
+
+
 # Reading again, over a link
+
+
+@pytest.mark.parametrize("share", [0.3, 1.2])
+def test_library_routines_read_again_what_was_measured(share: float) -> None:
+    profile = touched(SIZE, "in")
+    assert profile.traffic is not None
+    (traffic,) = [t for t in profile.traffic.traffic if t.stage == "kernel"]
+    again = (Again(call="matmul", bytes=9.0 * SIZE),)
+    reread = traffic.model_copy(update={"again": again})
+    profile = profile.model_copy(update={"traffic": Trace(traffic=(reread,))})
+    entry = with_figures(zero_copy_read_bytes=20e9, routine_again_share=share)
+    parts = rows(profile, entry)["zero-copy"]
+    assert parts["device:kernel"] == pytest.approx(5e-6 + (1 + 9 * share) * SIZE / 20e9)
+
+
+def test_prefetch_calls_take_their_measured_time() -> None:
+    dear, free = (
+        rows(vector(SIZE), with_figures(prefetch_call_seconds=s))["managed-prefetch"]["to-device"]
+        for s in (1e-3, 1e-9)
+    )
+    assert dear - free == pytest.approx(3e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_what_kernels_read_again_crosses_as_measured(share: float) -> None:
+    entry = with_figures(zero_copy_read_bytes=20e9, link_again_alone_share=share)
+    parts = rows(touched(SIZE, "in", passes=8), entry)["zero-copy"]
+    assert parts["device:kernel"] == pytest.approx(5e-6 + (1 + 7 * share) * SIZE / 20e9)
 
 
 def test_a_single_operand_that_is_read_again_crosses_the_link_every_time() -> None:

@@ -36,7 +36,6 @@ TEXT = PATH.read_text(encoding="utf-8")
             "low = 0.15, high = 1.0",
             "layers.0.figures.link_again_alone_share.value: Field required",
         ),
-        ("[names]", '[names]\nl2_bytes = "x"', "names: expected figures that are not in catalogue entries"),
         ("[names]", "[names", "Expected ']'"),
     ],
 )

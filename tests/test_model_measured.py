@@ -13,7 +13,7 @@ from advisor.model.context import Context
 from advisor.model.device_stages import kernel_seconds
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
-from advisor.model.measured import compare, entry_of, learned, pooled
+from advisor.model.measured import compare, entry_of, host_spread, learned, pooled
 from advisor.model.predict import predict
 from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, StageWork, Trace
 from advisor.strategies.registry import by_name
@@ -151,6 +151,13 @@ def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> Non
         builders.measured(name, 1.0, stage_seconds={"consume": seconds})
         for name, seconds in (("zero-copy", 0.010), ("pageable", 0.012))
     )
-    found = pooled(builders.cpu_profile(traffic=trace, results=rows))
+    profile = builders.cpu_profile(traffic=trace, results=rows)
+    found = pooled(profile)
     assert found is not None
     assert [(w.stage, w.seconds) for w in found.work] == [("consume", 0.012)]
+    # From 10 to 30 ms about 12.
+    assert host_spread(profile) == pytest.approx(10 / 12)
+    spreads = {r.host_spread for r in predict(profile, load("t4")).results if isinstance(r, Predicted)}
+    assert spreads == {host_spread(profile)}
+    assert host_spread(profile.model_copy(update={"results": rows[:1]})) is None
+    assert host_spread(measured_on("Tesla T4", 0.001, 0.01)) is None

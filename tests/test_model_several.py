@@ -77,10 +77,15 @@ def _host_path(found: Simulated | str) -> float:
     return sum(float(s[0]) for part, s in _figures(found).parts.items() if part.startswith("host"))
 
 
-@pytest.mark.parametrize("strategy", ["pinned", "registered", "zero-copy"])
-def test_a_split_halves_the_device_path_and_nothing_else(strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "gain"), [("pinned", 2 * 0.94), ("registered", 2 * 0.94), ("zero-copy", 2 * 0.73)]
+)
+def test_a_split_halves_the_device_path_less_what_links_lose_at_one_host_memory(
+    strategy: str, gain: float
+) -> None:
+    """Measured on two H200s: 1.71 pinned, 1.56 in zero-copy memory."""
     one, two = (predicted(split(gpus), "2xh200")[strategy] for gpus in (1, 2))
-    assert 1.8 < _device_path(one) / _device_path(two) < 2.05
+    assert _device_path(one) / _device_path(two) == pytest.approx(gain, rel=0.07)
     assert _host_path(two) == pytest.approx(_host_path(one))
 
 

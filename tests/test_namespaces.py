@@ -82,8 +82,8 @@ def test_libraries_are_shared(tmp_path: Path) -> None:
         import colorsys
     assert "colorsys" in sys.modules
     assert colorsys.__name__ not in space.modules
-    assert is_library(Path("/opt/ros/lib/python3.10/dist-packages/rclpy/node.py"))
-    assert not is_library(tmp_path / "helpers.py")
+    assert is_library("/opt/ros/lib/python3.10/dist-packages/rclpy/node.py")
+    assert not is_library(str(tmp_path / "helpers.py"))
 
 
 @pytest.fixture

@@ -35,24 +35,41 @@ PROGRAMS = ("ragged", "compaction", "large_state", "ring")
 COPYING = ("pageable", "staged", "pinned", "write-combined", "registered")
 
 
-def outcome(program: str, strategy: str, directory: Path, backend: Any = None, **changes: Any) -> Any:
+def outcome(
+    program: str,
+    strategy: str,
+    directory: Path,
+    backend: Any = None,
+    reference: Path | None = None,
+    **changes: Any,
+) -> Any:
     """What a worker leaves on a GPU's stand-in."""
-    places = {"directory": str(directory), "reference": str(directory / "results")}
+    places = {"directory": str(directory), "reference": str(reference or directory / "results")}
     asked = job(file=str(FILE), workload=program, strategy=strategy, **places, **changes)
     return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend or RecordingBackend(haste="lazy")))
 
 
+@pytest.fixture(scope="module", params=PROGRAMS)
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A program, and where its reference run left the results."""
+    folder = tmp_path_factory.mktemp(request.param)
+    assert outcome(request.param, "pageable", folder, task="reference", seconds=0.05) == ReferenceRun()
+    return request.param, folder / "results"
+
+
 @pytest.mark.parametrize("strategy", [s.name for s in STRATEGIES if not s.several_gpus])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_every_strategy_gives_the_right_results(program: str, strategy: str, tmp_path: Path) -> None:
+def test_every_strategy_gives_the_right_results(
+    kept: tuple[str, Path], strategy: str, tmp_path: Path
+) -> None:
     """Each program's own check knows what must be in all frames, to the end of the process."""
+    program, results = kept
     if reason := by_name(strategy).unsuited(load(FILE, program, {}).record):
         assert "carries data between frames" in reason
         assert program in ("large_state", "ring")
         return
-    assert outcome(program, "pageable", tmp_path, task="reference", seconds=0.05) == ReferenceRun()
     for haste in EVERY_HASTE:
-        sample = outcome(program, strategy, tmp_path, RecordingBackend(haste=haste), seconds=0.02)
+        backend = RecordingBackend(haste=haste)
+        sample = outcome(program, strategy, tmp_path, backend, results, seconds=0.02)
         assert isinstance(sample, Sample), sample
         assert sample.verified
 

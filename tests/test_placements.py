@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.parts import WHOLE
-from advisor.strategies.placements.arena import AllocationFailed, Arena
+from advisor.strategies.placements.arena import AllocationFailed, Arena, Shelf
 from advisor.strategies.placements.base import Layout, Placed, Placement
 from advisor.strategies.placements.kinds import (
     DeviceOnly,
@@ -156,6 +157,29 @@ def test_memory_that_cannot_be_registered_is_given_back() -> None:
             arena.registered(8)
         assert not arena._owned
         assert not arena.requested
+
+
+def _taken(backend: RecordingBackend, shelf: Shelf) -> tuple[list[int], list[bytes]]:
+    """Where memory of each kind lay, and what was in the host's, which is left written to."""
+    with Arena(backend, shelf=shelf) as arena:
+        on_host = [take(64) for _ in range(2) for take in (arena.pageable, arena.pinned, arena.registered)]
+        found = [ctypes.string_at(pointer, 64) for pointer in on_host]
+        for pointer in on_host:
+            ctypes.memset(pointer, 7, 64)
+        return [*on_host, arena.device(64)], found
+
+
+def test_what_one_arena_gave_back_to_a_shelf_the_next_one_has_in_the_same_places() -> None:
+    backend, shelf = RecordingBackend(), Shelf()
+    first, _ = _taken(backend, shelf)
+    second, found = _taken(backend, shelf)
+    assert second == first
+    assert set(found) == {bytes(64)}
+    with Arena(backend, shelf=shelf) as arena:
+        assert arena.pinned(64, "mapped") not in first  # it is of another kind
+        assert arena.pinned(32) not in first
+    shelf.use_for("the next round")
+    assert not backend.live
 
 
 @each(*EVERY)

@@ -43,6 +43,13 @@ def test_lines_tell_the_time_left_where_it_is_limited(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "[1] pinned (42 s left)\n[1] pinned (0 s left)\n"
 
 
+@pytest.mark.parametrize("progress", [Lines(), Bar()])
+def test_what_the_first_run_printed(progress: Silent, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress:
+        progress.printed("  | frame 0")
+    assert "output of the first run:\n  | frame 0\n" in capsys.readouterr().err
+
+
 def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
     runs(Silent())
     assert capsys.readouterr() == ("", "")

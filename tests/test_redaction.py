@@ -23,7 +23,7 @@ from advisor.profiles.redaction import Redactor, without_environment, without_na
 from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import MASK, is_secret, mask, masked, of_process
 from advisor.profiles.system_state import Environment
-from tests.faults.cases import FORMS
+from tests.faults.secret_cases import FORMS
 
 ROOT = Path(__file__).parents[1]
 PLACE = Redactor(

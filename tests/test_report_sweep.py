@@ -243,6 +243,66 @@ def test_predicted_changes_are_likely() -> None:
     assert "ranges overlap at 3 of 3 values" in reason
 
 
+def simulated(draws: tuple[str, str], ns: tuple[int, ...] = (1024, 4096, 16384)) -> SweepResults:
+    """Pageable is twice as fast at the first value, as fast at the second, half at the third."""
+    made = []
+    for n, (first, second) in zip(ns, ((1.0, 2.0), (2.0, 1.9), (4.0, 2.0)), strict=True):
+        chosen = recommendation(
+            "pageable" if first < second else "pinned",
+            verdict="open",
+            speedup=None,
+            interval=None,
+            baseline=None,
+        )
+        rows = (predicted("pageable", first, draws=draws[0]), predicted("pinned", second, draws=draws[1]))
+        made.append(
+            Point(
+                n,
+                cpu_profile(
+                    workload=vector_add_workload(n),
+                    predictions=(prediction(results=rows, recommendation=chosen),),
+                ),
+            )
+        )
+    return sweep_results("vector_add", "n", made, "advisor ...")
+
+
+MANY = " ".join(["1000"] * 20)
+
+
+@pytest.mark.parametrize(
+    ("rival", "place"),
+    [
+        # Twice as fast at 1024, 1.9 / 2 as fast at 4096: 0.93 of the way on logarithmic scales.
+        (MANY, "near n = 3700"),
+        # Half of the devices have it at 0.7 and half at 1.3 times that: before and after.
+        (" ".join(["700", "1300"] * 10), "between n = 1900 and 6500"),
+        (" ".join(["400", "1000"] * 10), "at n = 3700 or before, some before the first tested value,"),
+        (" ".join(["3000", "1000"] * 10), "at n = 3700 or later, some after the last tested value,"),
+        (" ".join(["3000", "400"] * 10), "anywhere from below to above the tested values of n"),
+    ],
+)
+def test_where_the_best_one_changes_is_a_range(rival: str, place: str) -> None:
+    sweep = simulated((MANY, rival))
+    (sentence,) = re.findall(r"Their times cross (.*?) on 90 %", said(sweep)[1])
+    assert sentence == place
+    # The strip is at the same values whichever way they were tested, up to the edge where it goes beyond.
+    turned = sweep_results("vector_add", "n", sweep.points[::-1], "advisor ...")
+    strips = [
+        re.findall(r'class="strip" x="([\d.]+)%" width="([\d.]+)%"', render(page_of(made), "html"))
+        for made in (sweep, turned)
+    ]
+    assert strips[0] == strips[1]
+    ((x, width),) = strips[0]
+    assert (float(x) == 0) is ("before" in place or "anywhere" in place)
+    assert (float(x) + float(width) > 99.9) is ("later" in place or "anywhere" in place)
+
+
+def test_without_draws_no_range_is_told() -> None:
+    assert "times cross" not in said(cpu_sweep())[1]
+    assert 'class="strip"' not in render(page_of(cpu_sweep()), "html")
+
+
 def test_values_without_an_order_are_told_one_by_one() -> None:
     made = [Point(f, at_n(1, chosen)) for f, chosen in (("f8", A), ("f4", B), ("f2", A))]
     assert said(sweep_results("w", "n", made))[0] == "a at n = f8 and f2; b at n = f4"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
-from builders import cpu_profile, failed, measured, prediction, profile, skipped
+from builders import cpu_profile, failed, measured, predicted, prediction, profile, skipped
 from rendering import shown
 from running import REPOSITORY
 from test_device_comparison import DEVICES
@@ -23,6 +24,7 @@ from advisor.report.markdown import LIMIT
 from advisor.report.page import Page
 from advisor.report.pages import comparison_page, doctor_page, page_of, render
 from advisor.report.terminal import LINES
+from advisor.verdicts.comparing import compare
 
 SAVED = sorted((REPOSITORY / "reports").rglob("profile.json"))
 REASONS = "abcdefghij"
@@ -52,10 +54,16 @@ PAGES: dict[str, Callable[[], Page]] = {
 }
 
 
+@cache
+def made(name: str) -> Page:
+    """Once for the tests of a process."""
+    return PAGES[name]()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
     """25 lines with a blank one, the files and what opens a trace; --details has all that there is."""
-    page = PAGES[name]()
+    page = made(name)
     for bars in (False, True):
         lines = render(page, "txt", bars=bars).splitlines()
         assert len(lines) <= LINES == 22
@@ -63,16 +71,44 @@ def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
     details = render(page, "details").splitlines()
     assert max(map(len, details)) <= 80
     assert not any("--details" in line for line in details)
-    assert len(render(page, "md")) < LIMIT == 6_000
+    comment = render(page, "md")
+    assert len(comment) < LIMIT == 6_000
+    rows = re.findall(r"^\| .* \|$", comment.partition("<details><summary>")[0], re.MULTILINE)
+    in_parentheses = [cell for row in rows for cell in row.split(" | ") if re.search(r"\d[^|]*\(", cell)]
+    assert in_parentheses == []
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "doctor"])
 def test_quiet_is_the_verdict_alone_and_the_screen_begins_with_it(name: str) -> None:
-    page = PAGES[name]()
+    page = made(name)
     verdict = render(page, "verdict").splitlines()
     assert 1 <= len(verdict) <= 12
     if len(verdict) == 1:
         assert verdict[0].split(" (")[0][:60] in " ".join(render(page, "txt").split())
+
+
+def test_every_device_has_rows_on_a_tight_screen() -> None:
+    """Three devices with the same rows: the head once, rows of each device, whatever memory they need."""
+    rows = [predicted(f"s-{r}", 0.04) for r in "abcdefghijkl"]
+    smaller = [row.model_copy(update={"physical_bytes": 1024}) for row in rows]
+    before, now = (
+        cpu_profile(predictions=tuple(prediction(f"Card {i}", results=tuple(each)) for i in "123"))
+        for each in (rows, smaller)
+    )
+    screen = render(comparison_page(compare(before, now), (), FILES), "txt").splitlines()
+    assert sum("BASE     HEAD" in line for line in screen) == 1
+    assert [line.split()[0] for line in screen if "40.0 ms" in line] == ["s-a", "s-b"] * 3
+    assert sum(line.startswith("Predicted time per frame on Card") for line in screen) == 3
+    assert "facts: --details" in screen[-1]
+
+
+def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen() -> None:
+    devices = [f"An accelerator with a long name, number {i}" for i in range(4)]
+    made = cpu_profile(predictions=tuple(map(prediction, devices)), notes=("One.", "Two.", "Three."))
+    screen = render(page_of(made), "txt").splitlines()
+    for name in devices:
+        at = next(i for i, line in enumerate(screen) if line.startswith(f"  {name}:"))
+        assert any(line.startswith("→ pinned") for line in screen[at : at + 3])
 
 
 def test_failures_that_do_not_fit_are_counted() -> None:
@@ -118,13 +154,6 @@ def test_equal_strategies_are_named_as_they_fit(names: tuple[str, ...], room: in
 )
 def test_a_bar_shows_its_interval(ends: tuple[float, float, float], predicted: bool, drawn: str) -> None:
     assert text.bar(*ends, predicted=predicted) == drawn
-
-
-def test_no_cell_of_a_table_in_markdown_runs_into_parentheses() -> None:
-    for make in PAGES.values():
-        at_once = render(make(), "md").partition("<details><summary>")[0]
-        rows = re.findall(r"^\| .* \|$", at_once, re.MULTILINE)
-        assert not [cell for row in rows for cell in row.split(" | ") if re.search(r"\d[^|]*\(", cell)]
 
 
 def test_markdown_has_the_code_for_each_device_that_it_names() -> None:

@@ -111,6 +111,15 @@ def test_one_round_trip_is_what_any_shared_buffer_needs_on_a_card():
     assert found.outcome == "pass"
 
 
+def test_memory_that_moves_whole_is_told_so_and_costs_at_two_changes():
+    """Under Windows and WSL: no page faults, and nothing can be prefetched."""
+    device = cuda_device("discrete", concurrent_managed_access=0)
+    found = says("ping-pong-migration", profile(device=device, results=(PAGEABLE, PINNED, FAULTING)))
+    assert (found.outcome, found.strategy) == ("advice", "pinned")
+    assert "moves each managed buffer that the CPU touched whole" in found.detail
+    assert "by faults or prefetch" not in found.detail
+
+
 def test_over_a_coherent_link_no_page_would_have_to_move():
     rows = (PAGEABLE, FAULTING, row("system", 0.015, kernels=0.003))
     found = says("ping-pong-migration", profile(device=cuda_device("coherent"), results=rows))

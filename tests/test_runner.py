@@ -262,6 +262,26 @@ def test_the_time_counts_from_where_it_began(began: float | None, left: float, t
     assert set(limits) == {left - CONCLUDING_SECONDS}
 
 
+@pytest.mark.parametrize("reference", [Ended(ReferenceRun(), "finished"), died()])
+def test_what_the_first_run_printed_is_told_once(reference: Ended, tmp_path: Path) -> None:
+    """Of a process that died the error has the log."""
+
+    class Printing(FakeLauncher):
+        def __call__(self, job: Job) -> Ended:
+            ended = super().__call__(job)
+            Path(job.directory).mkdir(exist_ok=True)
+            (Path(job.directory) / "log").write_text(f"of {job.task}", encoding="utf-8")
+            return ended
+
+    class Heard(Silent):
+        def printed(self, lines: str) -> None:
+            heard.append(lines)
+
+    heard = list[str]()
+    run(settings(), Printing(reference=reference), Heard(), tmp_path, lambda _: None)
+    assert heard == (["  | of reference"] if reference.outcome else [])
+
+
 def test_progress_hears_of_every_process(tmp_path: Path) -> None:
     class Heard(Silent):
         def __init__(self) -> None:

@@ -80,25 +80,36 @@ def test_frames_overlap_where_buffers_are_renewed_whenever_they_are_used() -> No
     assert obstacle(rare) == "no device stage runs in every frame"
 
 
-def outcome(strategy: str, directory: Path, weigh_every: int, **changes: Any) -> Any:
+def outcome(
+    strategy: str, directory: Path, weigh_every: int, reference: Path | None = None, **changes: Any
+) -> Any:
     """What a worker leaves on a GPU's stand-in, which works as late as it may."""
-    places = {"directory": str(directory), "reference": str(directory / "results")}
+    places = {"directory": str(directory), "reference": str(reference or directory / "results")}
     given = {"weigh_every": str(weigh_every)}
     asked = job(file=str(FILE), strategy=strategy, **places, assignments=given, **changes)
     return worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend(haste="lazy")))
 
 
-@pytest.mark.parametrize("weigh_every", [1, 2])
+@pytest.fixture(scope="module", params=[1, 2])
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
+    """How often is weighed, and where the reference run left the results."""
+    folder = tmp_path_factory.mktemp("reference")
+    assert outcome("pageable", folder, request.param, task="reference", seconds=0.2) == ReferenceRun()
+    return request.param, folder / "results"
+
+
 @pytest.mark.parametrize("strategy", [s.name for s in STRATEGIES if not s.several_gpus])
-def test_every_strategy_gives_the_right_results(strategy: str, weigh_every: int, tmp_path: Path) -> None:
+def test_every_strategy_gives_the_right_results(
+    kept: tuple[int, Path], strategy: str, tmp_path: Path
+) -> None:
     """The workload's own check knows in which frames what ran, to the end of the process."""
+    weigh_every, results = kept
     loaded = load(FILE, None, {"weigh_every": str(weigh_every)})
     if reason := by_name(strategy).unsuited(loaded.record):
         assert weigh_every == 2, "renewed in some frames only: w carries data between frames"
         assert not missing(reason, "'weigh'", "'w'")
         return
-    assert outcome("pageable", tmp_path, weigh_every, task="reference", seconds=0.2) == ReferenceRun()
-    sample = outcome(strategy, tmp_path, weigh_every, seconds=0.2, timeline=True)
+    sample = outcome(strategy, tmp_path, weigh_every, results, seconds=0.2, timeline=True)
     assert isinstance(sample, Sample), sample
     assert sample.verified
     assert sample.timeline is not None

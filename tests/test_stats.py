@@ -36,6 +36,16 @@ def test_ratio_is_finite_positive_ordered_and_inverts(above, below):
     assert ratio.inverse().inverse().high == pytest.approx(ratio.high)
 
 
+@given(rounds, rounds)
+def test_all_resamples_at_once_and_set_by_set_give_the_same(above, below):
+    found = []
+    for frames in (0, 500):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stats, "_AT_ONCE", frames)
+            found.append(stats.ratio_interval(above, below, resamples=50))
+    assert found[0] == found[1]
+
+
 @given(rounds, st.sampled_from([1e-3, 7.0, 1e3]))
 def test_interval_scales_with_the_unit(data, factor):
     scaled = [[value * factor for value in frames] for frames in data]

@@ -394,8 +394,6 @@ def test_the_command_and_putting_its_profiles_together_again(
         "n=16,8",
         "--set",
         "step=3",
-        "--target",
-        "h200",
         "--no-gpu",
         "--strategy",
         "zero-copy",
@@ -452,7 +450,7 @@ def test_profiles_that_differ_too_much_say_so(command: Command) -> None:
 
 def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
     arguments = ("profile", str(MISBEHAVING), "--no-gpu", *QUICK, "--sweep", "how=nothing,hang")
-    with started(tmp_path, *arguments, "--strategy", "pageable", "--target", "h200") as process:
+    with started(tmp_path, *arguments, "--strategy", "pageable") as process:
         done = tmp_path / "advisor-report/how=nothing/report.html"
         assert eventually(done.exists)
         at_work_on(process, "reference")

@@ -27,7 +27,8 @@ ZERO_COPY = (
     "zero_copy_write_bytes_per_second",
 )
 
-_COUNTS = (1, 2, 4, 8, 16, 32)
+COUNTS = (1, 2, 4, 8, 16, 32)
+"""Of calls in a row: one more is what a call costs."""
 _MOST_REPEATS = 200
 """Repeats of empty kernels are cheap, and the host's interruptions many."""
 _LEAST_ROUNDS, _MOST_ROUNDS = 1 << 10, 1 << 20
@@ -47,10 +48,10 @@ def measure_latencies(bench: Bench) -> None:
             for _ in range(count):
                 kernels.nothing()
 
-        times = [often.host_times(lambda count=count: launch(count)) for count in _COUNTS]  # type: ignore[misc]
-        wait, more = fit_repeats(_COUNTS, times)
+        times = [often.host_times(lambda count=count: launch(count)) for count in COUNTS]  # type: ignore[misc]
+        wait, more = fit_repeats(COUNTS, times)
         for key, found in zip(LATENCIES, (more, wait), strict=True):
-            bench.keep(key, positive(found), f"rows of {_COUNTS[0]} to {_COUNTS[-1]} empty kernels")
+            bench.keep(key, positive(found), f"rows of {COUNTS[0]} to {COUNTS[-1]} empty kernels")
 
 
 def measure_on_device(bench: Bench) -> None:

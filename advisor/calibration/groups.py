@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from advisor.calibration import device_rates, host_memory, managed, transfers
+from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
 from advisor.calibration.bench import Bench, measure_sizes
 from advisor.errors import AdvisorError
 from advisor.measure.backends import open_backend
@@ -39,11 +39,12 @@ GROUPS = (
     Group("zero-copy", "mapped memory", device_rates.ZERO_COPY, device_rates.measure_zero_copy),
     Group("device", "device memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
     Group("latencies", "launches", device_rates.LATENCIES, device_rates.measure_latencies),
+    Group("re-reads", "re-reads of mapped memory", rereads.KEYS, rereads.measure),
     Group(
         "managed", "managed memory", (*host_memory.keys(host_memory.MANAGED), *managed.KEYS), managed.measure
     ),
 )
-"""The CPU alone first; managed memory, which has hung GPUs, last."""
+"""Host measurements first; managed memory, which has hung GPUs, last."""
 
 
 def by_name(name: str) -> Group:

@@ -1,7 +1,7 @@
 """How fast one CPU thread reads, writes and copies into memory of each kind.
 
 NumPy calls that run at memory speed: a fill, the largest of 64 bit words, a copy. The fill is not with 0: for
-that arm64 clears whole cache lines, which says nothing about writes. Nor is it of bytes: memset
+that arm64 clears whole cache lines without writing data. Nor is it of bytes: memset
 writes past the caches, half as fast again as a program's stores (13.4 against 8.8 GB/s on an H200's host).
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from advisor import units
 from advisor.calibration.bench import Bench
+from advisor.calibration.fitting import positive, spread
 from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
 
@@ -20,6 +21,9 @@ PLAIN = "host"
 PINNED = "host_pinned"
 WRITE_COMBINED = "host_write_combined"
 MANAGED = "host_managed"
+ALONE = "host_uncached_access_seconds"
+"""One read of memory that the CPU does not cache, however wide it is."""
+_ACCESSES = 1 << 14
 
 
 def keys(kind: str) -> tuple[str, ...]:
@@ -28,7 +32,7 @@ def keys(kind: str) -> tuple[str, ...]:
 
 
 def measure_plain(bench: Bench) -> None:
-    """Ordinary memory, and the size of the cache beyond which it was measured."""
+    """Pageable memory, and the size of the cache beyond which it was measured."""
     _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
     cache = bench.sizes.host_cache
     if cache is None:
@@ -37,12 +41,12 @@ def measure_plain(bench: Bench) -> None:
 
 def measure_page_locked(bench: Bench) -> None:
     """Page-locked and write-combined memory. On Jetsons before Xavier the first is uncached on the CPU."""
-    _measure_kind(bench, PINNED, lambda arena, size: arena.pinned(size))
-    if bench.backend.device().memory_class == "tegra":
-        for what in ("read", "write"):
-            found = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
-            if found:
-                bench.readings[f"host_uncached_{what}_bytes_per_second"] = found
+    uncached = bench.backend.device().memory_class == "tegra"
+    _measure_kind(bench, PINNED, lambda arena, size: arena.pinned(size), alone=uncached)
+    for what in ("read", "write") if uncached else ():
+        found = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
+        if found:
+            bench.readings[f"host_uncached_{what}_bytes_per_second"] = found
     _measure_kind(bench, WRITE_COMBINED, lambda arena, size: arena.pinned(size, "write-combined"))
 
 
@@ -52,12 +56,16 @@ def measure_managed(bench: Bench) -> None:
 
 
 def _measure_kind(
-    bench: Bench, kind: str, take: Callable[[Arena, int], int], most: int | None = None
+    bench: Bench,
+    kind: str,
+    take: Callable[[Arena, int], int],
+    most: int | None = None,
+    *,
+    alone: bool = False,
 ) -> None:
     size = min(bench.sizes.host, most or bench.sizes.host)
-
     read, write, copy = keys(kind)
-    with bench.attempt(keys(kind)), Arena(bench.backend) as arena:
+    with bench.attempt((*keys(kind), *[ALONE] * alone)), Arena(bench.backend) as arena:
         memory = host_array(take(arena, size), size, (size,), np.dtype(np.uint8))
         memory.fill(1)
         words = memory.view(np.uint64)
@@ -72,3 +80,8 @@ def _measure_kind(
         bench.keep_rate(write, size, bench.host_times(lambda: words.fill(1)))
         plain, what = np.ones_like(memory), f"{units.size(size)} from plain memory"
         bench.keep_rate(copy, size, bench.host_times(lambda: np.copyto(memory, plain)), what)
+        if alone:
+            # One byte of every 128: no two of one line, so that no wider read brings both.
+            apart = memory[: 128 * _ACCESSES : 128]
+            each = spread([s / len(apart) for s in bench.host_times(apart.max)])
+            bench.keep(ALONE, positive(each), f"{len(apart)} bytes, each on a line of its own")

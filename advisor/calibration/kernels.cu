@@ -28,6 +28,16 @@ __global__ void read_again(const float4* data, unsigned mask, unsigned loads, fl
     KEEP(sum, out);
 }
 
+__global__ void read_near(const float4* data, unsigned long long records, unsigned loads, float* out) {
+    float sum = 0;  // a thread reads its record of 256 bytes again and again
+    for (unsigned long long i = THREAD; i < records; i += THREADS)
+        for (unsigned n = 0; n < loads; ++n) {
+            float4 v = data[i * 16 + n % 16];
+            sum += v.x + v.y + v.z + v.w;
+        }
+    KEEP(sum, out);
+}
+
 __global__ void read_again_l2(const float4* data, unsigned mask, unsigned loads, float* out) {
     float sum = 0;
     unsigned at = (unsigned)THREAD, step = (unsigned)THREADS + 32;
@@ -63,6 +73,20 @@ __global__ void write_once(float4* data, unsigned long long count, float value) 
 
 __global__ void copy_once(const float4* source, float4* target, unsigned long long count) {
     for (unsigned long long i = THREAD; i < count; i += THREADS) target[i] = source[i];
+}
+
+__global__ void multiply_tiles(const float* a, const float* b, float* c, unsigned n) {  // n: a multiple of 32
+    __shared__ float left[32][32], right[32][32];
+    unsigned x = threadIdx.x, y = threadIdx.y, column = blockIdx.x * 32 + x, row = blockIdx.y * 32 + y;
+    float sum = 0;
+    for (unsigned k = 0; k < n; k += 32) {
+        left[y][x] = a[row * n + k + x];
+        right[y][x] = b[(k + y) * n + column];
+        __syncthreads();
+        for (unsigned i = 0; i < 32; ++i) sum += left[y][i] * right[i][x];
+        __syncthreads();
+    }
+    c[row * n + column] = sum;
 }
 
 __global__ void multiply_add(unsigned rounds, float factor, float* out) {

@@ -21,6 +21,10 @@ LOADS = 256
 """Of 16 bytes, by each thread of `read_again`."""
 STRIDE = 32
 """In floats: 128 bytes, so that no two reads of `read_strided` share a sector or a line."""
+TILE = 32
+"""Rows and columns of a tile of `multiply_tiles`, as of CUDA's sample matrixMul."""
+_RECORD = 16
+"""Reads of 16 bytes in a record of `read_near`."""
 FLOPS_PER_ROUND = 16
 """Of each thread of `multiply_add`: eight fused multiply-adds count two each."""
 
@@ -50,6 +54,19 @@ class Kernels:
         name = "read_again_l2" if only_l2 else "read_again"
         self._launch(name, data, np.uint32(_bytes(data) // _FLOAT4 - 1), np.uint32(LOADS), out)
         return self.threads * LOADS * _FLOAT4
+
+    def read_near(self, data: Any, passes: int, out: Any) -> int:
+        """Each thread reads its record of 256 bytes, `passes` times."""
+        records = _bytes(data) // (_RECORD * _FLOAT4)
+        self._launch("read_near", data, np.uint64(records), np.uint32(passes * _RECORD), out)
+        return passes * records * _RECORD * _FLOAT4
+
+    def multiply_tiles(self, a: Any, b: Any, c: Any) -> int:
+        """A product of square matrices in tiles; the side is a multiple of `TILE`. What tiles read counts."""
+        side = int(a.shape[0])
+        grid = side // TILE, side // TILE
+        self._kernels["multiply_tiles"](grid, (TILE, TILE), (a, b, c, np.uint32(side)))
+        return 2 * side * side * _FLOAT * (side // TILE)
 
     def read_strided(self, data: Any, out: Any) -> int:
         """One float of every 128 bytes."""

@@ -15,8 +15,10 @@ import numpy as np
 from advisor import units
 from advisor.calibration import host_memory
 from advisor.calibration.bench import Bench, Work
-from advisor.calibration.fitting import positive, spread
+from advisor.calibration.device_rates import COUNTS
+from advisor.calibration.fitting import fit_repeats, positive, spread
 from advisor.calibration.kernels import Kernels
+from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, host_array
 from advisor.strategies.placements.arena import Arena
 
@@ -25,7 +27,9 @@ BROUGHT = "migration_bytes"
 MIGRATION = ("migration_to_device_bytes_per_second", "migration_to_host_bytes_per_second")
 PREFETCH = ("prefetch_to_device_bytes_per_second", "prefetch_to_host_bytes_per_second")
 WRITE = "write_fault_seconds"
-KEYS = (FAULT, BROUGHT, *MIGRATION, *PREFETCH, WRITE)
+CALL = "prefetch_call_seconds"
+MOVING = (FAULT, BROUGHT, *MIGRATION, *PREFETCH, WRITE)
+KEYS = (CALL, *MOVING)
 
 PER = 4096
 """Bytes that one write fault is counted for, however large the system's pages are."""
@@ -45,20 +49,41 @@ def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
         bench.leave_out((*host_memory.keys(host_memory.MANAGED), *KEYS), "the device has no managed memory")
         return
     host_memory.measure_managed(bench)
-    if attributes.get("integrated", 0):
-        bench.leave_out(KEYS, "CPU and GPU share one memory: nothing migrates")
-        return
     faults = bool(attributes.get("concurrent_managed_access", 0))
+    _call(bench, prefetches=faults)
+    if attributes.get("integrated", 0):
+        bench.leave_out(MOVING, "CPU and GPU share one memory: nothing migrates")
+        return
     if not faults:
-        others = [key for key in KEYS if key not in MIGRATION]
+        others = [key for key in MOVING if key not in MIGRATION]
         bench.leave_out(others, "pages do not migrate by faults without concurrent managed access")
     _measure(bench, host_view, faults=faults)
+
+
+def _call(bench: Bench, *, prefetches: bool) -> None:
+    """What one more prefetch of a page takes that goes to and fro; where pages do not, one more attaching."""
+    backend, what = bench.backend, "prefetches of 4 KiB" if prefetches else "attachings"
+    with bench.attempt([CALL]), Arena(backend) as arena:
+        pointer = arena.managed(PER)
+
+        def turns(count: int) -> None:
+            sides: tuple[Side, Side] = "device", "host"
+            for side in sides * count:
+                if prefetches:
+                    backend.prefetch(pointer, PER, side)
+                else:
+                    backend.attach(pointer, side)
+
+        calls = [2 * count for count in COUNTS]
+        times = [bench.host_times(lambda count=count: turns(count)) for count in COUNTS]  # type: ignore[misc]
+        each = positive(fit_repeats(calls, times)[1])
+        bench.keep(CALL, each, f"rows of {calls[0]} to {calls[-1]} {what}, back and forth")
 
 
 def _measure(bench: Bench, host_view: Callable[..., Array], *, faults: bool) -> None:
     backend = bench.backend
     size = bench.sizes.managed if faults else min(bench.sizes.managed, WHOLE)
-    with bench.attempt(KEYS if faults else MIGRATION), Arena(backend) as arena:
+    with bench.attempt(MOVING if faults else MIGRATION), Arena(backend) as arena:
         kernels = Kernels(backend)
         pointer = arena.managed(size)
         host = host_view(pointer, size, (size // 4,), np.dtype(np.float32))

@@ -24,7 +24,7 @@ _SMALLEST = 4096
 _STEP = 4
 _SECONDS_PER_SIZE = 0.15
 _SMALL, _MANY, _FEW = 1 << 20, 8, 2
-"""So many copies in a row up to that size, and so many beyond: one more is what a copy costs."""
+"""Copies in a row up to that size, and beyond it: the cost of a copy is the slope over their number."""
 
 
 @dataclass(frozen=True)

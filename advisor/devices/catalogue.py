@@ -58,14 +58,14 @@ def load(name_or_path: str) -> CatalogueEntry:
 
 
 def of_device(name: str) -> CatalogueEntry | None:
-    """The entry of the catalogue whose device has that name, or so many of it; None where there is none."""
+    """The entry of the catalogue for a device's name, or for several of it; None if there is none."""
     count, _, one = name.rpartition(_TIMES)
     found = next((entry for entry in map(load, names()) if entry.device().name == one), None)
     return _times(int(count), found) if found and count else found
 
 
 def _times(count: int, entry: CatalogueEntry) -> CatalogueEntry:
-    """So many of it. Raises `UsageError` for none, and for more than a workload can have."""
+    """A device several times. Raises `UsageError` for none, and for more than a workload can have."""
     if not 1 <= count <= MOST_GPUS:
         raise UsageError(
             f"{count}x{entry.origin} is not a target: there can be 1 to {MOST_GPUS} GPUs",

@@ -71,7 +71,7 @@ def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
 def moved_clocks(readings: Sequence[GpuState]) -> tuple[int, int] | None:
     """The lowest and the highest clock that the GPU had under load; None where it kept to one within 5 %.
 
-    An idle GPU lowers its clock, so that readings before and after the load say nothing of it.
+    An idle GPU lowers its clock, so readings before and after the load do not show it.
     """
     loaded = [r.sm_hertz for r in readings if r.moment == "under-load" and r.sm_hertz]
     if not loaded or max(loaded) <= min(loaded) * _MOVED:

@@ -91,12 +91,20 @@ class Figures(Record):
     zero_copy_random_read_bytes_per_second: Figure | None = optional(
         "Random reads of 4 bytes; only those count"
     )
+    link_again_share: Figure | None = optional(
+        "Of what kernels read again of two mapped operands, what crosses the link"
+    )
+    link_again_alone_share: Figure | None = optional("The same of one mapped operand")
+    routine_again_share: Figure | None = optional(
+        "What library routines read again of mapped memory, of what they did on an H200"
+    )
     peer_bytes_per_second: Figure | None = optional("From GPU to GPU, with peer access enabled")
     host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
     host_write_bytes_per_second: Figure | None = None
     host_copy_bytes_per_second: Figure | None = optional("Bytes copied, not moved")
     host_uncached_read_bytes_per_second: Figure | None = optional("One CPU thread, uncached memory")
     host_uncached_write_bytes_per_second: Figure | None = None
+    host_uncached_access_seconds: Figure | None = optional("One such read, however wide")
     host_pinned_read_bytes_per_second: Figure | None = optional("One CPU thread, page-locked memory")
     host_pinned_write_bytes_per_second: Figure | None = None
     host_pinned_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
@@ -111,6 +119,7 @@ class Figures(Record):
     synchronize_seconds: Figure | None = None
     pageable_copy_call_seconds: Figure | None = optional("Time of an empty copy")
     pinned_copy_call_seconds: Figure | None = None
+    prefetch_call_seconds: Figure | None = optional("One prefetch, or attaching where there is none")
     fault_seconds: Figure | None = optional("Service time of one managed-memory fault")
     migration_bytes: Figure | None = optional("Bytes one fault migrates")
     migration_to_device_bytes_per_second: Figure | None = optional("Sequential reads, faults included")

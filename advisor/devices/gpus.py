@@ -150,7 +150,7 @@ def _memory(asking: Questions) -> dict[str, int | None]:
 
 
 def _processes(asking: Questions, process: int | None, contained: bool) -> dict[str, int | None]:
-    """Who computes on the GPU. The driver may number processes as the host does, not as a container does."""
+    """Processes that compute on the GPU, which the driver may number as the host does, not as a container."""
     calls = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
     listed = asking.ask("other_processes", calls)
     ours = [entry for entry in listed or () if entry.pid == process]

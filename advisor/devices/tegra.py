@@ -85,8 +85,8 @@ def _modes(tree: Tree) -> tuple[str | None, str | None]:
     """The mode that is set and the strongest one, by its caps of GPU, memory, cores and CPU; the same where
     none allows more.
 
-    The caps are in the units of the file and only compared. The number says nothing: 0 is the strongest mode
-    on most boards, 2 on some.
+    The caps are in the units of the file and only compared. A mode's number has no order: 0 is the strongest
+    mode on most boards, 2 on some.
     """
     parts = _MODE.split(tree.text(_CONFIGURATION) or "")[1:]
     modes: dict[int, tuple[str, tuple[float, ...]]] = {}

@@ -1,4 +1,4 @@
-"""Tries the GPU in a process of its own: opens it, describes it, compiles and runs a kernel."""
+"""Tries the GPU in a separate process: opens it, describes it, compiles and runs a kernel."""
 
 from __future__ import annotations
 

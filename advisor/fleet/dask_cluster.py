@@ -216,7 +216,7 @@ def _address(file: Path) -> str:
 
 @contextmanager
 def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
-    """So many workers on this machine, reached through 127.0.0.1 only, gone with the block."""
+    """Workers on this machine, reached through 127.0.0.1 only, gone with the block."""
     with dask.config.set(_LOCAL), _quiet(), _uninterrupted():
         cluster = LocalCluster(
             n_workers=workers,

@@ -176,7 +176,7 @@ def _short(text: str) -> str:
 
 
 def _error(answer: Answer) -> AdvisorError:
-    """The error of a task, with its exit code, for a fleet of which nothing else came."""
+    """The error of a task, with its exit code, for a fleet without any result."""
     error = AdvisorError(answer.reason, next_step=answer.next_step, detail=printable(answer.detail))
     error.exit_code = answer.exit_code
     return error

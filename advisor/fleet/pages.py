@@ -19,7 +19,7 @@ MOST = 24
 
 
 def write(record: FleetRecord, directory: Path, formats: Sequence[str]) -> tuple[Page, list[Path]]:
-    """Writes all of them. Returns the page over all and the paths of its files. Raises `FileProblem`."""
+    """Writes all of them. Returns the combined page and the paths of its files. Raises `FileProblem`."""
     beside = list(_side_by_side(record, directory, formats))
     page = fleet_page(record, [folder for folder in beside if "html" in formats])
     return page, pages.write(page, directory, formats)

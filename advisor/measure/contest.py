@@ -37,7 +37,7 @@ BASELINE_IN = 4.0
 BLOCK_SECONDS = 0.025
 """Frames of a block: on an H200 blocks differ by 3 to 8 %, longer ones too: it is where their buffers lie."""
 LEAST_FRAMES = 2
-"""Of a block: what buffers placed anew differ by is not averaged out by more (4 % on an H200, frames 2 %)."""
+"""Frames of a block. More do not average out how newly placed buffers differ (4 % on an H200, frames 2 %)."""
 TAIL_FRAMES = 100
 """The same where the 99th percentile counts: three blocks then hold one."""
 LEAST_SECONDS = 4.0
@@ -59,7 +59,7 @@ class Contest:
     clock: Clock = time.monotonic
     block_seconds: float = BLOCK_SECONDS
     period: int = 1
-    """Frames after which stages that run in some only begin anew: a block is whole periods."""
+    """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
     gpus: int = 1
     """How many the workload's stages run on."""
     held: Held = field(default_factory=Held)
@@ -107,7 +107,7 @@ class Contest:
             found = decided(blocks, self.entered, self._preferences, self.record())
             self.dropped |= found.dropped
             progress.begin(_shown(found.verdict.kind, found.verdict.chosen))
-            return Look(found.settled, found.dropped, found.step)
+            return Look(found.settled, self.dropped, found.step)
 
         progress.begin("the final")
         hold(plan, self.held, self._start, self.clock, look, keep)

@@ -28,7 +28,7 @@ IDLE_SECONDS = 1.0
 LEAST_RUN = 1.0
 """Seconds of a script's run, which cannot go from tick to tick: 10 % of it may be cut at either end."""
 LONGEST_TICK = 0.5
-"""Seconds after which a counter that stands still is taken as it is."""
+"""Seconds after which a counter that does not change is used as it is."""
 NO_TIME = "no time left after the final; raise --max-seconds"
 _LOOK_SECONDS = 0.005
 """Between two looks at the counter, since asking takes time from the frames."""

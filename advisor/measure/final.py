@@ -4,8 +4,8 @@ Every round is a random order of all contestants that are left. After each step 
 in each) the figures are looked at, and what they say tells the next step. What is measured is handed on block
 by block.
 
-A contestant that breaks in company of the others goes on in processes of its own, one beside each of theirs
-and with as many rounds. One that breaks there too leaves the final.
+A contestant that fails beside the others goes on in separate processes, one beside each of theirs
+and with as many rounds. One that fails again leaves the final.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LEAST = 2
 """Contestants: with one there is nothing to compare."""
 LEAST_WARM, MOST_WARM = 0.005, 0.06
 """Seconds of frames that do not count before a block; the first round has the most, and tells how many there
-must be: on an H200 the first 10 to 20 ms after placing buffers anew are up to a third slower. The frame that
-ran when the buffers were placed is one of the least."""
+must be: on an H200 the first 10 to 20 ms after placing the buffers again are up to a third slower. The frame
+that ran when the buffers were placed counts as one of them."""
 MOST_STARTS = 3
 """Processes in a row that may fail to start."""
 
@@ -49,7 +49,8 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the blocks concluded: whether to stop, who need not be measured on, what is next."""
+    """What a look at the blocks concluded: whether to stop, who is not measured until the next one, what is
+    next."""
 
     settled: bool
     dropped: frozenset[str] = frozenset()
@@ -58,7 +59,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who is in the final, and how long it may take."""
+    """The contestants of the final, and how long it may take."""
 
     contestants: Mapping[str, str]
     """Name to strategy."""
@@ -80,8 +81,8 @@ class Held:
     blocks: list[Block] = field(default_factory=list)
     left: dict[str, Problem] = field(default_factory=dict)
     alone: dict[str, Problem] = field(default_factory=dict)
-    """How those broke in company that have processes of their own; they are in `left` until these give a
-    block."""
+    """Why contestants in separate processes failed beside the others; they are in `left` until they have
+    a block."""
     looks: int = 0
     share: float = 1.0
     """Of the error that the verdict may make, what its last look spends: all that earlier ones left."""
@@ -124,7 +125,7 @@ def hold(
             held.share = SPENDING[held.looks] if goes_on else left
             seen = look(held.blocks)
             held.looks, held.settled = held.looks + 1, seen.settled
-            final.dropped |= seen.dropped
+            final.dropped = seen.dropped
             step = final.after(seen) if goes_on else None
             if step is not None:
                 held.share = left - held.share
@@ -164,7 +165,7 @@ class _Final:
     held: Held
     dropped: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
-    """Who has a process of its own beside the one that runs."""
+    """Contestants with a separate process beside the one that runs."""
     session: Session | None = None
     processes: int = 0
     """Started so far; the number of the next."""
@@ -177,7 +178,7 @@ class _Final:
 
     @property
     def active(self) -> list[str]:
-        """Contestants that are still measured, those with processes of their own last."""
+        """Contestants that are still measured, those with separate processes last."""
         held, gone = self.held, self.held.left.keys() | self.held.alone.keys() | self.dropped
         company = [name for name in self.plan.contestants if name not in gone]
         return company + [name for name in held.alone if name not in self.dropped]
@@ -275,7 +276,7 @@ class _Final:
         self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
 
     def _by_itself(self, name: str, rounds: int) -> bool:
-        """Rounds of one that broke in company; False where the time is up before."""
+        """Rounds of one that failed beside the others; False if the time is up before."""
         if not self._in_time(1, [name]):
             return False
         if not self._start([name]):
@@ -293,7 +294,7 @@ class _Final:
         """A round of the process that runs; what the frames before each block took."""
         assert self.session is not None
         begin = self.clock()
-        order = random.Random(f"{self.plan.seed}-{self.processes}-{number}").sample(names, len(names))
+        order = self._order(names, random.Random(f"{self.plan.seed}-{self.processes}-{number}"))
         warm = self.held.warm_frames
         if warm is None:
             warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
@@ -306,6 +307,14 @@ class _Final:
             self.held.left[name] = problem
         self.measuring += self.clock() - begin
         return warming
+
+    def _order(self, names: Sequence[str], generator: random.Random) -> list[str]:
+        """Random; versions of the code under one strategy, which are compared, follow one another."""
+        order = generator.sample(names, len(names))
+        if self.plan.same_work:
+            return order
+        strategies = [self.plan.contestants[name] for name in order]
+        return sorted(order, key=lambda name: strategies.index(self.plan.contestants[name]))
 
     def _hear(self, message: Message) -> Sequence[float]:
         """Keeps what it says; the seconds of the frames before a block."""
@@ -336,7 +345,7 @@ class _Final:
             self.held.left |= dict.fromkeys(others, problem)
 
     def _in_time(self, starts: int, names: Sequence[str]) -> bool:
-        """So many starts of processes and a round of these end before the deadline."""
+        """Whether these process starts and a round of these contestants end before the deadline."""
         pace = self.held.pace
         if pace is None:
             return self.clock() < self.plan.deadline

@@ -22,7 +22,7 @@ from advisor.measure.final_messages import (
     read_message,
 )
 from advisor.measure.fork_server import ForkServer
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import LOG, Problem
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, start
 
 WORKER = "advisor.measure.final_worker"
@@ -49,9 +49,9 @@ class ProcessSession:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = start(
-                message, directory / "log", WORKER, "{fd}", pass_fds=(theirs.fileno(),), server=self.server
+                message, directory / LOG, WORKER, "{fd}", pass_fds=(theirs.fileno(),), server=self.server
             )
-        self._link, self._log, self._buffer = ours, directory / "log", b""
+        self._link, self._log, self._buffer = ours, directory / LOG, b""
 
     def round(self, request: FinalRound) -> Iterator[Message]:
         """See `Session`."""

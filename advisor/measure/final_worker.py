@@ -1,9 +1,10 @@
 """A process of the final: all contestants, a block of frames each, round by round as the parent asks.
 
-For each block the workload's function is called again and its buffers are placed anew behind an allocation of
-random size, so that no contestant keeps the luck of one placing, and no state, graph or binding holds
-addresses of before. Where the function and its set-up take longer than a block (a model is loaded), that
-is done once for each contestant, all side by side, and blocks alternate between them.
+For each block the workload's function is called again and its buffers are placed again behind an allocation
+of random size, so that no contestant keeps one lucky placement, and no state, graph or binding holds old
+addresses. Versions of the code share a placement: in one round those under one strategy have the same memory,
+where their buffers are alike. Where the function and its set-up take longer than a block (a model is loaded),
+that is done once for each contestant, all side by side, and blocks alternate between them.
 """
 
 from __future__ import annotations
@@ -51,10 +52,13 @@ from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all
+from advisor.strategies.placements.arena import Shelf
 from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
 """Bytes of the largest allocation that a block's buffers lie behind; enough to move them to other pages."""
+STEPS_SECONDS = 0.025
+"""After a block the steps of a version's frame are timed three times, once where that takes as long."""
 WARM_SHARE = 0.4
 """Of a capped block's seconds: what the frames before it take at most."""
 
@@ -83,6 +87,7 @@ class Final:
     compared: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     open: ExitStack = field(default_factory=ExitStack)
+    shelf: Shelf = field(default_factory=Shelf)
     setup_seconds: list[float] = field(default_factory=list)
     """Of each time that the function was called and set-up was run."""
 
@@ -90,6 +95,7 @@ class Final:
         self.needed = 0
         self.made = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
         """By the code of a job: calls the workload's function."""
+        self.open.callback(self.shelf.clear)
         self.spaces = {_code(job): Namespace(job.tree) for job in self.job.jobs.values()}
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
         repeated = KeptResults(Path(self.job.base.reference)).repeated()
@@ -107,7 +113,7 @@ class Final:
         name = request.order[place]
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
-        with self._standing(name) as kept, quiet():
+        with self._standing(name, request.round) as kept, quiet():
             loop, most = kept.stand.loop, self._most() * WARM_SHARE
             warming = timed_block(
                 loop.frame, self.clock, kept.index, request.warm_frames, most=most, period=loop.period
@@ -142,7 +148,7 @@ class Final:
 
     def _steps(self, loop: FrameLoop, kept: Kept) -> dict[str, float]:
         """What each step of a frame takes, which compares versions; its period as a whole."""
-        slow = 0.0 if self.job.base.backend == "cpu" else self.job.block_seconds
+        slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
         frames, kept.index = breakdown(loop.timed_frame, self.clock, kept.index, 0.0, slow, loop.period)
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
@@ -198,13 +204,13 @@ class Final:
         return tuple(meters), idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
-    def _standing(self, name: str) -> Iterator[Kept]:
+    def _standing(self, name: str, number: int) -> Iterator[Kept]:
         """The contestant ready for its next frame."""
         if name in self.kept:
             yield self.kept[name]
             return
         with ExitStack() as stack:
-            kept = self._placed(name, stack)
+            kept = self._placed(name, number, stack)
             yield kept
             if self._keeps():
                 self.kept[name] = kept
@@ -219,7 +225,16 @@ class Final:
         free = self.backend.free_memory()
         return free is None or self.needed * len(self.job.contestants) < free / 2
 
-    def _placed(self, name: str, stack: ExitStack) -> Kept:
+    def _shared(self, job: Job, loaded: Loaded, number: int) -> Shelf | None:
+        """Where the memory of this round's last version under that strategy is; None where that is too much
+        to hold beside what is placed."""
+        alike = [buffer.bytes for buffer in loaded.record.buffers]
+        free = self.backend.free_memory()
+        fits = free is None or sum(alike) * 2 < free / 2
+        self.shelf.use_for((number, job.strategy, *alike) if fits else None)
+        return self.shelf if self.job.jobs and fits else None
+
+    def _placed(self, name: str, number: int, stack: ExitStack) -> Kept:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""
         job = self.job.job_of(name)
         ranges = Ranges()
@@ -232,7 +247,10 @@ class Final:
         loaded = self.made[_code(job)]()
         made = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
-        standing = stack.enter_context(stand(job, loaded, self.backend, ranges, padding=padding, clock=clock))
+        shelf = self._shared(job, loaded, number)
+        standing = stack.enter_context(
+            stand(job, loaded, self.backend, ranges, padding=padding, clock=clock, shelf=shelf)
+        )
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
             begun, _ = compared(job, standing, comparing, math.inf)
@@ -258,6 +276,7 @@ def serve(
             for place, name in enumerate(request.order):
                 send(as_line(BlockBegun(contestant=name)))
                 send(as_line(_attempt(final, request, place, explain)))
+            final.shelf.clear()
             send(as_line(RoundDone(round=request.round, kept_setup=bool(final.kept))))
 
 

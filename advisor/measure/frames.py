@@ -111,7 +111,7 @@ class FrameLoop:
 
     @property
     def period(self) -> int:
-        """After so many frames, stages that run in some only begin anew."""
+        """Frames after which the pattern of stages that skip frames repeats."""
         return len(self._phases)
 
     @property

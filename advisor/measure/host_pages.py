@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,27 +64,21 @@ def _nodes(
 
 def _huge_bytes(spans: Sequence[Span], smaps: Path) -> int | None:
     try:
-        mappings = list(_mappings(smaps.read_text(encoding="utf-8", errors="replace")))
+        text = smaps.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = [
-        huge * shared // (end - begin)
-        for start, nbytes in spans
-        for begin, end, huge in mappings
-        if (shared := min(end, start + nbytes) - max(begin, start)) > 0
-    ]
+    found = []
+    for first, last, body in _MAPPING.findall(text):
+        begin, end = int(first, 16), int(last, 16)
+        shared = [min(end, start + nbytes) - max(begin, start) for start, nbytes in spans]
+        if max(shared) > 0:
+            huge = _huge_of(body, end - begin)
+            found += [huge * each // (end - begin) for each in shared if each > 0]
     return sum(found) if found else None
 
 
-def _mappings(text: str) -> Iterator[tuple[int, int, int]]:
-    """Begin, end and bytes on huge pages of each mapping: all of one made of them explicitly."""
-    for begin, end, body in _MAPPING.findall(text):
-        fields = {
-            name: int(kilobytes) * 1024
-            for name, kilobytes in re.findall(
-                r"^(AnonHugePages|KernelPageSize): +(\d+) kB", body, re.MULTILINE
-            )
-        }
-        first, last = int(begin, 16), int(end, 16)
-        explicit = fields.get("KernelPageSize", 0) > mmap.PAGESIZE
-        yield first, last, last - first if explicit else fields.get("AnonHugePages", 0)
+def _huge_of(body: str, nbytes: int) -> int:
+    """Bytes on huge pages of a mapping: all of one made of them explicitly."""
+    told = re.findall(r"^(AnonHugePages|KernelPageSize): +(\d+) kB", body, re.MULTILINE)
+    fields = {name: int(kilobytes) * 1024 for name, kilobytes in told}
+    return nbytes if fields.get("KernelPageSize", 0) > mmap.PAGESIZE else fields.get("AnonHugePages", 0)

@@ -25,6 +25,8 @@ from advisor.texts import bounded, printable
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
+LOG, STDOUT = "log", "stdout"
+"""What a worker prints; of a script's, what it prints to stdout goes apart."""
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
 
 

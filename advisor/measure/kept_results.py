@@ -121,7 +121,7 @@ def some(array: Array) -> Array:
 def _difference(
     name: str, array: Array, expected: Array, length: float, frame: int | None, *, whole: bool
 ) -> str:
-    """What differs, and where first; where some elements were kept, their places say nothing."""
+    """What differs, and where first; no place is given if only some elements were kept."""
     if (array.shape, array.dtype) != (expected.shape, expected.dtype):
         return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
     if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
@@ -146,7 +146,7 @@ def _difference(
 
 
 def _worst(array: Array, expected: Array, explained: float) -> str:
-    """The largest error that can be told, against what rounding explains near zero."""
+    """The largest error, and what rounding explains near zero."""
     with np.errstate(invalid="ignore", over="ignore"):
         errors = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
     finite = errors[np.isfinite(errors)]

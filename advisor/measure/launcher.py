@@ -15,7 +15,7 @@ from advisor.measure.final import Session
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.final_session import ProcessSession
 from advisor.measure.fork_server import ForkServer, Process
-from advisor.measure.jobs import OUTCOME, Job, Outcome, read_outcome
+from advisor.measure.jobs import LOG, OUTCOME, Job, Outcome, read_outcome
 from advisor.measure.processes import (
     Popen,
     cause_of_death,
@@ -73,7 +73,7 @@ class ProcessLauncher:
         process = None
         try:
             with uninterrupted():
-                process = start(message, directory / "log", self.worker, server=self.server, popen=self.popen)
+                process = start(message, directory / LOG, self.worker, server=self.server, popen=self.popen)
             stopped = self._watch(process, directory)
         finally:
             if process is not None:
@@ -91,7 +91,7 @@ class ProcessLauncher:
         """
         deadline = time.monotonic() + self.timeout
         while not wait(process, _POLL_SECONDS):
-            keep_short(directory / "log")
+            keep_short(directory / LOG)
             if (directory / OUTCOME).exists():
                 deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
             if time.monotonic() > deadline:
@@ -106,7 +106,7 @@ class ProcessLauncher:
 
 
 def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
-    log = log_tail(directory / "log")
+    log = log_tail(directory / LOG)
     outcome = read_outcome(directory)
     if outcome is not None:
         return Ended(outcome, "finished", log=log)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from advisor.errors import WorkloadError
 from advisor.strategies.backend import Array
-from advisor.workloads.binding import BoundStage, BoundWorkload
+from advisor.workloads.binding import BoundWorkload
+from advisor.workloads.reads import located
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,9 @@ def most_rows(bound: BoundWorkload) -> MostRows:
 
 def _writers(bound: BoundWorkload, length: str) -> str:
     named = (
-        f"{stage.name!r} ({place})" if (place := _place(stage)) else repr(stage.name)
-        for stage in bound.stages
-        if length in stage.use.writes()
+        located(stage.name, stage.stage.function) for stage in bound.stages if length in stage.use.writes()
     )
     return " or ".join(named)
-
-
-def _place(stage: BoundStage) -> str:
-    """The file and line of a stage's function, of one that is Python."""
-    code = getattr(stage.stage.function, "__code__", None)
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
 
 
 def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:

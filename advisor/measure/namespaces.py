@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -73,7 +74,7 @@ def _is_own(name: str, module: object) -> bool:
     if name.partition(".")[0] == _OURS:
         return False
     places = [_origin(module)] if _origin(module) else list(_fact(module, "__path__") or ())
-    return bool(places) and not any(is_library(Path(str(place))) for place in places)
+    return bool(places) and not any(is_library(str(place)) for place in places)
 
 
 def _origin(module: object) -> str | None:
@@ -86,8 +87,10 @@ def _fact(module: object, name: str) -> Any:
     return getattr(module, "__dict__", {}).get(name)
 
 
-def is_library(path: Path) -> bool:
+@cache
+def is_library(place: str) -> bool:
     """Whether it lies in the standard library or among installed packages, be they another prefix's."""
+    path = Path(place)
     installed = not _PACKAGES.isdisjoint(path.parts)
     return installed or any(path.is_relative_to(folder) for folder in _LIBRARIES)
 
@@ -137,7 +140,7 @@ class _Moved(MetaPathFinder):
     def _there(self, path: Path) -> Path:
         """Its place in the checkout, where it lies in the user's."""
         path = path.resolve()
-        if path.is_relative_to(self.checkout) or is_library(path) or not path.is_relative_to(self.user):
+        if path.is_relative_to(self.checkout) or is_library(str(path)) or not path.is_relative_to(self.user):
             return path
         return self.checkout / path.relative_to(self.user)
 

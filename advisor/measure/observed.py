@@ -1,4 +1,4 @@
-"""One call of a user's function, watched in a process of its own: for `advisor new FILE --from`.
+"""One call of a user's function, watched in a separate process: for `advisor new FILE --from`.
 
 The file is run as a script until it calls the function. What the call was given, what it changed and what it
 returned is told; an array that it overwrites without reading is found by calling it again on copies that hold
@@ -184,7 +184,7 @@ def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argumen
 
 
 def _overwritten(function: Any, given: dict[str, tuple[Any, Any]], changed: list[str]) -> set[str]:
-    """Of the changed arrays those that hold the same afterwards, whatever they held before."""
+    """The changed arrays that hold the same afterwards, whatever they held before."""
     return {name for name in changed if callable(function) and _is_overwritten(function, given, name)}
 
 

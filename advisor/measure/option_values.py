@@ -39,7 +39,7 @@ class Said:
 
     @property
     def silences_as(self) -> str:
-        """Who silences a rule, as a report says it."""
+        """What silences a rule, in the words of a report."""
         return self.where.rstrip(":") or "--ignore"
 
 

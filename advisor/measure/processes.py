@@ -19,7 +19,7 @@ from advisor.measure.fork_server import ForkServer, Process
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
 from advisor.strategies.backend import BackendName
-from advisor.texts import printable
+from advisor.texts import for_log, printable
 
 _PROGRAM = """\
 import sys
@@ -37,6 +37,7 @@ _MARK = "ADVISOR_JOB"
 """The variable that what a worker starts inherits."""
 _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
+_LONGEST_HEAD, _FIRST_LINES = 16 << 10, 20
 _LAST_WORDS = 200
 _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
@@ -160,6 +161,23 @@ def log_tail(path: Path) -> str:
         log.seek(max(size - 2 * _LOG_TAIL, 0))  # masked before it is cut, which could leave half a secret
         text = mask(log.read(2 * _LOG_TAIL).decode(errors="replace"), of_process())
         return printable(text)[-_LOG_TAIL:]
+
+
+def first_lines(*files: Path) -> str:
+    """The beginning of what a process printed there, for a terminal; every line once, for each frame may
+    print the same. Empty where it printed nothing."""
+    text, rest = "", False
+    for file in files:
+        if file.is_file():
+            with file.open("rb") as log:
+                text += log.read(_LONGEST_HEAD).decode(errors="replace")
+                rest |= bool(log.read(1))
+    shown = printable(mask(text, of_process()))  # masked before it is cut, which could leave half a secret
+    lines = list(dict.fromkeys(line.rstrip() for line in shown.splitlines() if line.strip()))
+    more = len(lines) - _FIRST_LINES
+    left = ["…"] if rest else [f"… and {more} more"] if more > 0 else []
+    kept = [f"{line[:_LAST_WORDS]}…" if len(line) > _LAST_WORDS else line for line in lines[:_FIRST_LINES]]
+    return for_log("\n".join(f"  | {line}" for line in (*kept, *left)))
 
 
 def keep_short(log: Path) -> None:

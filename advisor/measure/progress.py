@@ -19,20 +19,23 @@ class Progress(Protocol):
     """Hears what is at work."""
 
     def start(self, total: int) -> None:
-        """So many processes are to come."""
+        """Announces a number of processes."""
 
     def limit(self, seconds: float) -> None:
-        """All of it ends in so many seconds at most."""
+        """Announces that all ends within this many seconds."""
 
     def begin(self, what: str) -> None:
         """One of them starts."""
+
+    def printed(self, lines: str) -> None:
+        """What the user's code printed in its first run, as it is to be shown."""
 
     def end(self) -> None:
         """It has ended."""
 
 
 class Silent:
-    """Says nothing (--quiet)."""
+    """Prints nothing (--quiet)."""
 
     def __enter__(self) -> Silent:
         return self
@@ -49,6 +52,9 @@ class Silent:
         """See `Progress`."""
 
     def begin(self, what: str) -> None:
+        """See `Progress`."""
+
+    def printed(self, lines: str) -> None:
         """See `Progress`."""
 
     def end(self) -> None:
@@ -76,9 +82,17 @@ class Lines(Silent):
         left = f" ({_left(self._end - self._clock())} left)" if math.isfinite(self._end) else ""
         print(f"[{self._done + 1}{of}] {what}{left}", file=sys.stderr, flush=True)
 
+    def printed(self, lines: str) -> None:
+        """Prints them."""
+        _print(lines)
+
     def end(self) -> None:
         """Counts it."""
         self._done += 1
+
+
+def _print(lines: str) -> None:
+    print(f"output of the first run:\n{lines}", file=sys.stderr, flush=True)
 
 
 def _left(seconds: float) -> str:
@@ -133,6 +147,10 @@ class Bar(Silent):
     def begin(self, what: str) -> None:
         """Shows it."""
         self._bar.update(self._task, description=what)
+
+    def printed(self, lines: str) -> None:
+        """Prints them above the bar, to which Rich sends what is written to stderr."""
+        _print(lines)
 
     def end(self) -> None:
         """One step on."""

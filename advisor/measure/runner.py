@@ -18,8 +18,9 @@ from pathlib import Path
 from advisor.measure.contest import LEAST_SECONDS, Contest
 from advisor.measure.final import LEAST
 from advisor.measure.iterations import uneven
-from advisor.measure.jobs import Description, Job, Sample, ScriptSample, Task
+from advisor.measure.jobs import LOG, STDOUT, Description, Job, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended, Launcher
+from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
 from advisor.measure.results import failure
 from advisor.measure.sampling import MIN_FRAMES, Clock
@@ -75,6 +76,8 @@ SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
 """Of the time that the command may take: predicting, advising, rendering."""
+LATE = "time: --max-seconds ran out"
+"""Why a strategy has no figures that the time did not reach."""
 KEEP_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 
@@ -198,6 +201,10 @@ class _Runner:
         left = self.deadline - self.clock()
         limit = left if math.isfinite(left) else None
         ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
+        if step.task == "reference" and ended.outcome is not None:  # otherwise the error has the log
+            folder = Path(job.directory)
+            if lines := first_lines(folder / LOG, folder / STDOUT):
+                self.progress.printed(lines)
         self.progress.end()
         self.launched += 1
         return ended
@@ -363,5 +370,5 @@ class _Runner:
         if name in self.failed:
             return self.failed[name]
         row = self.subject.row(name, self.samples.get(name, ()))
-        late = "time: --max-seconds ran out" if name in self.late else ""
+        late = LATE if name in self.late else ""
         return row or Skipped(strategy=name, reason=late or "the run ended before it was measured")

@@ -45,7 +45,7 @@ class ScriptSubject:
         return self.settings.rounds
 
     def describe(self, launch: Launch) -> Description:
-        """The GPU, in a process of its own. Raises `NothingMeasured` without one."""
+        """The GPU, in a separate process. Raises `NothingMeasured` without one."""
         ended = launch(Step("describe", UNCHANGED, "describe", "querying the GPU"))
         if isinstance(ended.outcome, Description):
             return ended.outcome

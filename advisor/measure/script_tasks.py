@@ -28,7 +28,7 @@ from advisor.errors import WorkloadError
 from advisor.measure.backends import open_backend
 from advisor.measure.energy import of_run
 from advisor.measure.first_frames import ResultsDiffer
-from advisor.measure.jobs import Captured, Description, Job, ScriptSample
+from advisor.measure.jobs import STDOUT, Captured, Description, Job, ScriptSample
 from advisor.measure.kept_results import differences
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.script_ranges import RangeWatch
@@ -41,7 +41,6 @@ from advisor.workloads.scripts import Results, digest, stdout_into
 if TYPE_CHECKING:
     from advisor.measure.backends.imposing import Script
 
-_STDOUT = "stdout"
 _USAGE = 2
 """What argparse exits with."""
 
@@ -51,7 +50,7 @@ class AllocatorChanged(BaseException):
 
 
 def describe(job: Job) -> Description:
-    """The GPU, in a process of its own: a backend brings a stream that the script must not have."""
+    """The GPU, in a separate process: a backend brings a stream that the script must not have."""
     return described(open_backend("cuda", job.gpu), _record(Path(job.file)))
 
 
@@ -79,7 +78,7 @@ def run(job: Job) -> ScriptSample | Captured:
     setup_seconds = perf_counter() - begin
     results = Results(kept if job.task == "reference" else directory / "results")
     seen = _observe(script, results) if job.task == "observe" else dict
-    ended = _timed(job, script, results, directory / _STDOUT)
+    ended = _timed(job, script, results, directory / STDOUT)
     state = loaded_gpu(script.pci_bus_id, job.gpu)
     _require_success(job, ended)
     if job.task == "capture":
@@ -239,7 +238,7 @@ def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterat
     What that prints counts where its second run, the observed one, prints the same.
     Raises `ResultsDiffer`, or `WorkloadError` where there is nothing to compare with.
     """
-    stdout, said = directory / _STDOUT, kept / f"{_STDOUT}.sha256"
+    stdout, said = directory / STDOUT, kept / f"{STDOUT}.sha256"
     printed = digest(stdout) if stdout.stat().st_size else ""
     if job.task == "reference":
         kept.mkdir(exist_ok=True)

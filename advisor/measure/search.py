@@ -1,7 +1,7 @@
 """The search for a mix that is better than the best uniform strategy, between screening and the final.
 
 One buffer at a time is placed otherwise: the changes that the model ranks first run in one process beside the
-best mix so far and the best uniform strategy, in rounds of short blocks, until one is surely better or none
+best mix so far and the best uniform strategy, in rounds of short blocks, until one is clearly better or none
 can be. That one is changed next. What was found only enters the final: its blocks, of processes that the
 search has not seen, decide. So the search may be greedy, and claims nothing but how far each mix is from the
 best uniform strategy at most.
@@ -38,7 +38,7 @@ LEAST_SECONDS = 2.5
 CANDIDATES = 8
 """Changes that are tried at once, the first in the model's order."""
 FIRST_LOOK, MOST_ROUNDS = 3, 12
-"""Rounds of a process: from the first look on those that are surely slower are left out."""
+"""Rounds of a process: from the first look on those that are clearly slower are left out."""
 FEWEST_ROUNDS, MOST_TURNS = 2, 4
 """Of a group of mixes that are all tried, in each of its processes."""
 MOST_PROCESSES, CLOSE = 4, 0.02
@@ -66,7 +66,7 @@ def no_search(workload: WorkloadRecord, mode: SearchMode) -> str:
 @dataclass
 class Searching:
     """One search. `base` is a measuring job, `screened` the seconds of the uniform strategies, `likely` what
-    the model says of a mix, None where it says nothing."""
+    the model predicts for a mix, None if it cannot."""
 
     workload: WorkloadRecord
     device: Device
@@ -227,7 +227,7 @@ class Searching:
         return True
 
     def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
-        """Those that are not surely slower than the best so far; that one alone where it is settled."""
+        """Those that are not clearly slower than the best so far; that one alone where it is settled."""
         kept = [n for n in names if n in (now, self.best_uniform) or self._gain(n, now)[1] > 0]
         candidates = [n for n in kept if n not in (now, self.best_uniform)]
         return kept if candidates else []

@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from statistics import mean, median
@@ -22,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from advisor.devices.gpus import gpu_state
+from advisor.devices.packages import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
@@ -67,10 +66,7 @@ class StateLeft(Exception):
 
 def described(backend: Backend, record: WorkloadRecord) -> Description:
     """What is known before anything of the user's frames is run."""
-    packages = {}
-    for name in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            packages[name] = metadata.version(name)
+    packages = installed(*PACKAGES)
     return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
 
 
@@ -316,7 +312,7 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
 def _transfer_bytes(
     run: Stand, loaded: Loaded, iterations: Sequence[float]
 ) -> dict[Literal["to-device", "to-host"], int]:
-    """Of a steady frame on average; what is discarded does not move."""
+    """The average of a steady frame; what is discarded does not move."""
     buffers = {buffer.name: buffer for buffer in loaded.record.buffers}
     lengths = {b.name: run.placed[b.valid].length.mean / b.shape[0] for b in buffers.values() if b.valid}
     valid = {name: buffers[name].bytes * share for name, share in lengths.items()}

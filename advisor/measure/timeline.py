@@ -1,4 +1,4 @@
-"""A frame's timeline from our own events: the host's clock for its steps, the stream's marks for its own.
+"""A frame's timeline from CUDA events: the host's clock for its steps, the stream's marks for its own.
 
 Needs no tool. Three frames are watched and the middle one is kept, so that of frames that overlap all of
 one period is seen. The stream's clock is fitted to the host's at one mark, right after a wait: on a GPU

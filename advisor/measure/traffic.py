@@ -1,7 +1,7 @@
 """How many bytes each stage reads and writes of each buffer, seen while it runs in NumPy on the CPU.
 
 `wrap` gives a traced view of a buffer (see traced_arrays.py); what NumPy does with it inside
-`with recorder.stage(name)` is counted. Bytes count every pass over the data. Memory is told apart by
+`with recorder.stage(name)` is counted. Bytes count every pass over the data. Memory is distinguished by
 address, so views and views of views belong to their buffer, and everything else is the stage's own.
 """
 
@@ -148,10 +148,10 @@ class TrafficRecorder:
         """The record of what was seen, for one run of each stage.
 
         A stage whose `passes` the user declared counts those, and one pass over its other buffers: its CPU
-        twin is not the kernel. Declared `flops` win too. A buffer of which nothing was seen (the array went
-        to a C library) is taken as one pass, marked "assumed"; an InOut of which one half was seen had no
-        other. Stages named in `twins` ran as another function than on the GPU, so that their calls are not
-        counted. Of a stage that did not run, and of which nothing is declared, there is no record.
+        twin is not the kernel. Declared `flops` win too. A buffer without observed access (the array went
+        to a C library) is taken as one pass, marked "assumed"; an InOut seen only read or
+        only written was only that. Stages named in `twins` ran as another function than on the GPU: their
+        calls are not counted. A stage that neither ran nor declares anything has no record.
         """
         traffic = [
             _declared(use, buffer, passes[use.name].get(buffer, 1.0), _touched(use, buffer, bytes_of))

@@ -1,6 +1,6 @@
-"""A clock for versions on the CPU device, where other work on the machine would drown what they differ by.
+"""A clock for versions on the CPU device, where other work on the machine would hide their difference.
 
-It stands still while the thread that made it is ready to run and waits for a CPU that others have. Linux
+It stops while the thread that made it is ready to run and waits for a CPU that others have. Linux
 counts that for every thread (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat, second field). On
 two cores that fourteen processes shared, a loop of 1.71 s took 11.54 s, of which 9.84 s were such waiting.
 """

@@ -203,7 +203,7 @@ class Inspector:
         return contents
 
     def _held(self, name: str, places: frozenset[Place], index: int, *, alone: bool) -> Array:
-        """What one of these places holds, in the set of the frame that wrote it last."""
+        """What a place holds, in the set of the frame that wrote it last."""
         place = "host" if "host" in places else min(places, default="device")
         if alone or place != "host":
             wait_for_all(self._backend)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.measure.alternating import Alternating
-from advisor.measure.contest import BLOCK_SECONDS, LEAST_FRAMES, LEAST_SECONDS, with_blocks
+from advisor.measure.contest import LEAST_FRAMES, LEAST_SECONDS, with_blocks
 from advisor.measure.final import Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob, FinalRound, Left, Message
 from advisor.measure.jobs import Job
@@ -22,6 +22,9 @@ from advisor.verdicts.estimate import margins
 from advisor.verdicts.planning import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
+
+BLOCK_SECONDS = 0.05
+"""Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
 
 
 class _Broke(Exception):
@@ -71,6 +74,8 @@ class VersionFinal:
     why_apart: str = ""
     held: Held = field(default_factory=Held)
     attempts: int = 0
+    began: float = 0.0
+    """When it was held, on the clock."""
 
     def __post_init__(self) -> None:
         times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
@@ -80,6 +85,7 @@ class VersionFinal:
 
     def run(self, deadline: float, progress: Progress) -> None:
         """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
+        self.began = self.clock()
         try:
             self._hold(deadline, progress)
         except _Broke as broke:
@@ -128,18 +134,18 @@ class VersionFinal:
             found = self.judged()
             shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in found.ratios.items())
             progress.begin(f"HEAD / BASE: {shown}")
-            return Look(found.settled, self._answered(found), found.step)
+            return Look(found.settled, self._resting(found, deadline - self.clock()), found.step)
 
         progress.begin("HEAD against BASE")
         hold(plan, self.held, self._start, self.clock, look, lambda _: None)
         progress.end()
 
-    def _answered(self, found: Judged) -> frozenset[str]:
-        """Contestants of strategies whose question is answered; the first one has the check on itself."""
-        if found.processes < FEWEST_PROCESSES:
+    def _resting(self, found: Judged, seconds: float) -> frozenset[str]:
+        """Contestants of strategies whose question is answered, or waits until that of those before it is."""
+        if found.settled or found.processes < FEWEST_PROCESSES:
             return frozenset()
-        done = [s for s in found.ratios if s not in found.open and s != self.entry.strategies[0]]
-        return frozenset(named(version, strategy) for strategy in done for version in (BASE, HEAD))
+        measured = set(found.open) - set(found.beyond(seconds, self.held.pace))
+        return frozenset(name for name, strategy in self.entry.names.items() if strategy not in measured)
 
     def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
         if not self.entry.apart:

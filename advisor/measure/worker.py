@@ -30,6 +30,7 @@ from advisor.measure.imitation.checking import imitate
 from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
 from advisor.measure.namespaces import Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.patched import Intact
 from advisor.measure.process import back_to_start, die_with_parent, start_here
 from advisor.measure.reference import reference
 from advisor.measure.stand import Stand, afresh, stand
@@ -53,6 +54,9 @@ _SPARE = 16
 """Descriptors with which to tell that a workload has used up all others."""
 _ALL_OPEN = "the workload keeps as many files open as a process may have"
 _CLOSE = "Close files and sockets once they are read, or raise the limit: ulimit -n 4096."
+_REPLACED = (
+    "Put it back before the workload's function or stage returns, or replace it in your own module only."
+)
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 _XP = (
     "Take xp as a parameter and use it in place of cupy: without a GPU it is numpy. A stage that needs cupy "
@@ -91,6 +95,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
     path = Path(job.file)
     start_here()
+    intact = Intact()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
         if job.arguments is not None:
@@ -101,8 +106,12 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         for descriptor in spare:
             with suppress(OSError):  # the workload closed it
                 os.close(descriptor)
+        replaced = intact.restore()
         back_to_start()  # where the file is, whose lines are shown
-        return problem_of(error, job, path)
+        problem = problem_of(error, job, path)
+        return _of_replaced(replaced) if replaced and problem.cause == "bug" else problem
+    finally:
+        intact.restore()
 
 
 def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
@@ -117,6 +126,12 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
         message = _said(error) or "out of memory"
         return Problem(cause="memory", message=message, detail=user_traceback(error, path))
     return _explain(error, path, on_gpu=job.backend == "cuda")
+
+
+def _of_replaced(names: str) -> Problem:
+    """Not an error of ours, where the user's code took away what everything needs."""
+    message = f"the workload replaced {names}, which advisor needs too"
+    return Problem(cause="raised", message=message, next_step=_REPLACED)
 
 
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:

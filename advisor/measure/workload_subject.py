@@ -78,8 +78,8 @@ class WorkloadSubject:
     def prepare(self, launch: Launch) -> Prepared:
         """What each stage reads and writes, from a run on the CPU; absent where that is not possible.
 
-        Raises `WorkloadError` where no GPU is there to tell, and CuPy would surely refuse a device stage, and
-        where a stage touches a buffer outside the region that it annotates.
+        Raises `WorkloadError` if, without a GPU, CuPy would certainly refuse a device stage, or if a stage
+        touches a buffer outside the region that it annotates.
         """
         imitated = launch(
             Step("imitate", "zero-copy", "imitation", "checking device stages against CuPy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -158,6 +159,11 @@ class Context:
     def size(self, buffer: str) -> float:
         """Bytes of a buffer; of one with a length, those that are valid on average."""
         return self.trace.valid_bytes.get(buffer, self._buffers[buffer].bytes)
+
+    def item_bytes(self, buffer: str) -> float:
+        """Bytes of one element."""
+        record = self._buffers[buffer]
+        return record.bytes / max(math.prod(record.shape), 1)
 
     def moved(self, step: Step) -> float:
         """Bytes that a step moves."""

@@ -26,7 +26,7 @@ def host_seconds(at: Context, stage: str) -> Values:
     for t in at.traffic(stage):
         read, written = bytes_of(at, t)
         placement = at.placements[t.buffer]
-        memory = memory + read / _rate(at, placement, "read") + written / _rate(at, placement, "write")
+        memory = memory + read / _read_rate(at, t.buffer) + written / _rate(at, placement, "write")
     # Temporaries are written and read in turn.
     for what in ("read", "write"):
         memory = memory + work.temporary_bytes / 2 / machine.get(f"host_{what}_bytes_per_second")
@@ -104,6 +104,17 @@ def _rate(at: Context, placement: Placement, what: Literal["read", "write", "cop
     if placement.host_kind != "managed":
         return rate
     return np.minimum(rate, at.machine.get(f"host_{what}_bytes_per_second"))
+
+
+def _read_rate(at: Context, buffer: str) -> Values:
+    """One CPU thread's reads. Where nothing caches them each access takes as long however wide it is: between
+    the widest, as calibration's, which is likely, and one for each element."""
+    placement, machine = at.placements[buffer], at.machine
+    rate, alone = _rate(at, placement, "read"), "host_uncached_access_seconds"
+    if placement.cpu_caches(at.memory_class) or not machine.has(alone):
+        return rate
+    narrow = np.minimum(rate, at.item_bytes(buffer) / machine.get(alone))
+    return np.asarray(terms.between(rate, narrow, machine.drawn(0.0, 0.0, 1.0, "width of reads")))
 
 
 def _kind(at: Context, placement: Placement, what: str = "read") -> str:

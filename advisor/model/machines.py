@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import numpy as np
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, Text, nearest
 from advisor.devices.memory_class import moves_whole
@@ -90,17 +90,10 @@ class Layer(Record):
 
 
 class Defaults(Record):
-    """All of the file. `names`: the figures that no catalogue entry has, in words."""
+    """All of the file. `names`: figures in words, where their key does not say enough."""
 
     names: dict[str, Text]
     layers: Annotated[tuple[Layer, ...], Field(strict=False)]
-
-    @field_validator("names")
-    @classmethod
-    def _are_new(cls, names: dict[str, str]) -> dict[str, str]:
-        if twice := sorted(names.keys() & Figures.model_fields.keys()):
-            raise ValueError(f"figures that are not in catalogue entries, got {twice[0]}")
-        return names
 
     @model_validator(mode="after")
     def _are_figures(self) -> Defaults:
@@ -225,9 +218,10 @@ class Machine:
         return None if base is None else taken.of_base(base)
 
     def model(self, name: str) -> Values:
-        """A constant of the model's own, which no entry has and no list of assumptions names."""
+        """A constant of the model's own, which no list of assumptions names, or what calibration measured."""
         if name not in self._values:
-            self._values[name] = self._draws(name, self.constant(name))
+            measured: Figure | None = getattr(self.entry.figures, name, None)
+            self._values[name] = self._draws(name, measured or self.constant(name))
         return self.get(name)
 
     def constant(self, name: str) -> Default:

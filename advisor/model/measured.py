@@ -139,15 +139,37 @@ def _timed(profile: Profile, rows: Sequence[Mapping[str, float]], *, beside: boo
     if not rows or profile.traffic is None:
         return profile.traffic
     work = {w.stage: w for w in profile.traffic.work}
-    for stage in profile.workload.frame_stages("host"):
-        share = stage.every / profile.traffic.times(stage.loop)
-        before = work.get(stage.name, StageWork(stage=stage.name))
-        seconds = [row[stage.name] * share for row in rows if stage.name in row]
-        if beside and before.seconds is not None:
-            seconds.append(before.seconds)
-        if seconds and (before.seconds is not None or not beside):
-            work[stage.name] = before.model_copy(update={"seconds": median(seconds)})
+    for stage, seconds in _host_times(profile, profile.traffic, rows, beside=beside).items():
+        before = work.get(stage, StageWork(stage=stage))
+        work[stage] = before.model_copy(update={"seconds": median(seconds)})
     return profile.traffic.model_copy(update={"work": tuple(work.values())})
+
+
+def _host_times(
+    profile: Profile, trace: Trace, rows: Sequence[Mapping[str, float]], *, beside: bool
+) -> dict[str, list[float]]:
+    """Seconds of each host stage in a frame, by the processes that timed it."""
+    before, found = {w.stage: w.seconds for w in trace.work}, {}
+    for stage in profile.workload.frame_stages("host"):
+        share = stage.every / trace.times(stage.loop)
+        seconds = [row[stage.name] * share for row in rows if stage.name in row]
+        traced = before.get(stage.name)
+        if beside and traced is not None:
+            seconds.append(traced)
+        if seconds and (traced is not None or not beside):
+            found[stage.name] = seconds
+    return found
+
+
+def host_spread(profile: Profile) -> float | None:
+    """How far apart the processes of a run on this CPU timed all host stages of a frame: half of the range
+    over the median. None where fewer than three did."""
+    if profile.device.kind != "cpu" or profile.traffic is None:
+        return None
+    rows = [row.stage_seconds for row in profile.measured().values()]
+    times = _host_times(profile, profile.traffic, rows, beside=True).values()
+    totals = [sum(each) for each in zip(*times, strict=False)]
+    return None if len(totals) < 3 else (max(totals) - min(totals)) / 2 / max(median(totals), 1e-12)
 
 
 def _stays_cached(strategy: Strategy, profile: Profile) -> bool:

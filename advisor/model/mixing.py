@@ -58,7 +58,7 @@ class Outlook:
     gain: float
     """The best uniform strategy's likely time over that of the best mix, less 1."""
     instead: Mapping[str, Instead]
-    """Of the best mix: each buffer's next best placement."""
+    """Each buffer's next best placement in the best mix."""
     possible: float
     """The same of the mix that gains most in the 95th percentile of the simulated devices."""
 

@@ -15,7 +15,7 @@ from advisor import units
 from advisor.devices.entries import CatalogueEntry
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
-from advisor.model.measured import compare, learned
+from advisor.model.measured import compare, host_spread, learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles.conclusions import Advice
@@ -57,7 +57,8 @@ def predict(
         name: wrong.get(name, outcome)
         for name, outcome in simulate(profile.workload, known.trace, machine, strategies, known).items()
     }
-    rows = {s.name: noted(_row(s.name, found[s.name]), s, profile.workload) for s in strategies}
+    spread = host_spread(profile)
+    rows = {s.name: noted(_row(s.name, found[s.name], spread), s, profile.workload) for s in strategies}
     wanted = profile.preferences
     counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
@@ -118,7 +119,7 @@ def _with_ratios(
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
 
 
-def _row(name: str, found: Simulated | str) -> PredictedResult:
+def _row(name: str, found: Simulated | str, host_spread: float | None) -> PredictedResult:
     if isinstance(found, str):
         return Skipped(strategy=name, reason=found)
     low, likely, high = span(found.seconds)
@@ -130,6 +131,7 @@ def _row(name: str, found: Simulated | str) -> PredictedResult:
         terms={part: float(seconds[0]) for part, seconds in found.parts.items()},
         physical_bytes=found.physical_bytes,
         latency_seconds=None if found.latency is None else float(found.latency[0]),
+        host_spread=host_spread,
         draws=" ".join(str(max(1, round(1000 * over))) for over in found.seconds[1:] / likely),
     )
 

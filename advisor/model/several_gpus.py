@@ -18,7 +18,7 @@ from advisor.model.context import Context
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.steady_frame import Timed, label
-from advisor.model.transfers import into_pool
+from advisor.model.transfers import blocks, into_pool
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import Step
@@ -96,15 +96,29 @@ def frame_on_several(at: Context, period: Sequence[Sequence[Timed]]) -> dict[str
     return dict(found)
 
 
+@dataclass(frozen=True)
+class _Busy:
+    """A GPU's link in use, in seconds from the frame's begin."""
+
+    gpu: int
+    ways: frozenset[str]
+    begin: Values
+    end: Values
+
+
 @dataclass
 class _Walk:
-    """Follows the host, each GPU's stream and, where GPUs share it, the link's two directions."""
+    """Follows the host, each GPU's stream and, where GPUs share it, the link's two directions.
+
+    Links of their own end in one host memory: while several are busy, each is slower (`_beside_others`).
+    """
 
     at: Context
     host: Reached = Reached()
     streams: defaultdict[int, Reached] = field(default_factory=lambda: defaultdict(Reached))
     link: defaultdict[str, Reached] = field(default_factory=lambda: defaultdict(Reached))
     marks: dict[str, Reached] = field(default_factory=dict)
+    busy: list[_Busy] = field(default_factory=list)
 
     def through(self, steps: Sequence[Timed]) -> Reached:
         """The end of the frame, for which the host waits for all GPUs."""
@@ -128,29 +142,46 @@ class _Walk:
         """The step begins once the host has asked for it and what is before it on its stream is done."""
         lanes = self._lanes(step)
         begin = latest(self.host, self.streams[step.gpu], *(self.link[lane] for lane in lanes))
-        end = begin.plus(label(step), seconds)
+        end = begin.plus(label(step), self._beside_others(step, begin.seconds, seconds))
         self.streams[step.gpu] = end
         self.link.update(dict.fromkeys(lanes, end))
-        if self._blocks(step):
+        if blocks(self.at, step):
             self.host = end
         else:
             self.host = self.host.plus(label(step), np.minimum(self._call(step), seconds))
 
-    def _lanes(self, step: Step) -> tuple[str, ...]:
-        """Of a link that the GPUs share: the directions that the step keeps busy."""
-        if not self.at.machine.entry.gpus_share_link or step.action == "to-peer":
-            return ()
-        if step.action != "device":
-            return (step.action,)
-        linked = any(self.at.path(traffic.buffer) == "link" for traffic in self.at.traffic(step.name))
-        return ("to-device", "to-host") if linked else ()
+    def _beside_others(self, step: Step, begin: Values, seconds: Values) -> Values:
+        """What it takes while links of other GPUs are busy. What began before keeps its time: of two that
+        overlap the later one is on the longest path."""
+        ways = self._ways(step)
+        if not ways or self.at.machine.entry.gpus_share_link:
+            return seconds
+        lost: dict[int, Values] = defaultdict(lambda: constant(0.0))
+        for other in self.busy:
+            if other.gpu != step.gpu:
+                both = np.minimum(begin + seconds, other.end) - np.maximum(begin, other.begin)
+                name = "links_share" if len(ways | other.ways) == 1 else "links_both_ways_share"
+                lost[other.gpu] = lost[other.gpu] + np.maximum(both, 0.0) * (
+                    1 / self.at.machine.model(name) - 1
+                )
+        longer = seconds + reduce(np.maximum, lost.values(), constant(0.0))
+        self.busy.append(_Busy(step.gpu, ways, begin, begin + longer))
+        return longer
 
-    def _blocks(self, step: Step) -> bool:
-        """A copy from or to pageable memory."""
-        if step.action not in ("to-device", "to-host"):
-            return False
-        placement = self.at.own(step.name)
-        return not placement.locks and not (placement.staged and step.action == "to-device")
+    def _ways(self, step: Step) -> frozenset[str]:
+        """The directions of its GPU's link that the step keeps busy."""
+        if step.action in ("to-device", "to-host"):
+            return frozenset((step.action,))
+        if step.action != "device":
+            return frozenset()
+        linked = [t for t in self.at.traffic(step.name) if self.at.path(t.buffer) == "link"]
+        return frozenset(
+            [*["to-device" for t in linked if t.bytes_read], *["to-host" for t in linked if t.bytes_written]]
+        )
+
+    def _lanes(self, step: Step) -> frozenset[str]:
+        """The directions of a link shared by GPUs that the step keeps busy."""
+        return self._ways(step) if self.at.machine.entry.gpus_share_link else frozenset()
 
     def _call(self, step: Step) -> Values:
         """What asking for the step takes of the host's time."""

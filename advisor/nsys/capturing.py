@@ -26,7 +26,7 @@ from advisor.texts import printable
 
 MOST_FRAMES = 5
 FRAMES_SECONDS = 3.0
-"""So many steady frames at most, and so many seconds of them, but two at least."""
+"""The most steady frames, and the most seconds of them, but at least two frames."""
 STARTING_SECONDS = 60.0
 """For nsys itself and the set-up, beside the frames; then it is taken to hang."""
 EXPORT_SECONDS = 60.0

@@ -47,7 +47,7 @@ def trace_events(profile: Profile) -> dict[str, Any]:
 
 
 def timelines(profile: Profile) -> Iterator[tuple[str, Timeline]]:
-    """Every timeline with its strategy: CUDA events, then what nsys saw. Of a script there is only that."""
+    """Every timeline with its strategy: CUDA events, then what nsys recorded; of a script only that."""
     rows = profile.measured()
     for strategy in dict.fromkeys((*rows, *(trace.strategy for trace in profile.trace.strategies))):
         row = rows.get(strategy)

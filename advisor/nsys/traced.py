@@ -1,4 +1,4 @@
-"""A profile with what nsys saw of its strategies."""
+"""A profile with what nsys recorded of its strategies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_GPU_TO_TRACE = "nothing ran on a GPU, so nsys had nothing to record"
 def traced(
     complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
 ) -> Profile:
-    """With what nsys saw of every measured strategy, in runs of its own after all that was timed."""
+    """With what nsys recorded of every measured strategy, in runs of its own after all that was timed."""
     if complete.device.kind == "cpu" and settings.nsys is None:
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     frames, runs = complete.measured().values(), complete.script.measured if complete.script else ()

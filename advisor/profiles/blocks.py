@@ -1,4 +1,4 @@
-"""How the figures were taken: the method, the final, and its blocks.
+"""How the figures were measured: the method, the final, and its blocks.
 
 A block is some frames of one contestant, timed on buffers placed for it alone.
 """
@@ -99,7 +99,7 @@ class Search(Record):
 
 
 class Method(Record):
-    """How the figures were taken, so that they can be taken again."""
+    """How the figures were measured, so that a run can be repeated."""
 
     rounds: int = Field(gt=0)
     max_seconds: PositiveSeconds = Field(

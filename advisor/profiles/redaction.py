@@ -29,7 +29,7 @@ _HOMES = re.compile(r"/(?:home|Users)/[^/\s'\":;,)]+")
 _NOBODY = frozenset(
     ("root", "user", "users", "admin", "ubuntu", "nvidia", "jetson", "tegra-ubuntu", "localhost", "runner")
 )
-"""Names that come with a system: they say nothing, and stand in texts as words of their own."""
+"""Names that come with a system: they identify nobody, and are ordinary words in texts."""
 _SHORTEST_NAME = 3
 
 

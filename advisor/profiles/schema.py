@@ -278,6 +278,9 @@ class Predicted(Row):
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
     )
+    host_spread: Annotated[float, Field(ge=0)] | None = optional(
+        "How far apart the processes of this run timed its host stages: half of the range over the median"
+    )
     instead: dict[str, Instead] = table("Of the best mix: each buffer's next best placement")
     draws: Draws | None = optional(
         "This time in each simulated device over the likely one, in thousandths. The same place is the same "

@@ -29,7 +29,7 @@ _TOGETHER = "Give profiles of one workload on one device that differ in one para
 class Point:
     """One value of the parameter: its profile, or the reason why there is none.
 
-    `href` is the page of this value alone, relative to the page over all; empty where there is none.
+    `href` is the page of this value alone, relative to the combined page; empty where there is none.
     """
 
     value: Value

@@ -54,7 +54,7 @@ class GpuState(Record):
 
 
 class CpuClocks(Record):
-    """The CPU's clocks at one moment. `hertz` is the fastest core's: idle cores say nothing."""
+    """The CPU's clocks at one moment. `hertz` is the fastest core's: idle cores are clocked down."""
 
     governors: tuple[str, ...] = ()
     hertz: Hertz | None = None

@@ -46,9 +46,9 @@ def _unpacked(data: bytes, most: int) -> bytes:
 
 
 def read_bytes(path: Path, largest: int) -> bytes:
-    """At most one byte more than `largest`, so that too much can be told. Raises OSError.
+    """At most one byte more than `largest`, so that a larger file is noticed. Raises OSError.
 
-    Of a FIFO or a device too, which is not waited for.
+    Also of a FIFO or a device, without waiting for it.
     """
     with opened(path) as file:
         return file.read(largest + 1)

@@ -1,7 +1,7 @@
-"""The data of traces, as it stands in a profile: a frame's timeline, and what nsys saw of a strategy.
+"""The data of traces in a profile: a frame's timeline, and what nsys recorded of a strategy.
 
-Times under a tool are not those without it, mostly longer, so they stand beside the measured ones and never
-replace them. What nsys did not look for was not observed: None, with the reason in `absent`, and never 0.
+Times under a tool are usually longer, so they are kept beside the measured ones and never replace them. What
+nsys did not look for was not observed: None, with the reason in `absent`, and never 0.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class RangeTrace(Record):
 
 
 class StrategyTrace(Record):
-    """What nsys saw of one strategy in its steady frames; `activity` adds all frames up."""
+    """What nsys recorded of one strategy in its steady frames; `activity` adds all frames up."""
 
     strategy: str
     frames: int = Field(gt=0)
@@ -165,7 +165,7 @@ class NoTrace(Record):
 
 
 class NsysTrace(Record):
-    """What nsys saw, or in `reason` why there is nothing."""
+    """What nsys recorded, or in `reason` why there is nothing."""
 
     reason: str = ""
     tool: str | None = optional("nsys's name and version")

@@ -11,7 +11,7 @@ from advisor.report import words
 from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
-"""So many lines of code stand on the first screen; all of it is folded beneath."""
+"""Lines of code on the first screen; all of it is folded below."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Bar:
 
     @property
     def tip(self) -> str:
-        """All of it in a line, for who points at it."""
+        """All of it in a line, for a tooltip."""
         ratio = f"gain {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
         parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
         return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"
@@ -64,7 +64,7 @@ class Change:
 
     @property
     def lines(self) -> int:
-        """Of the whole code."""
+        """The number of lines of the whole code."""
         return self.code.count("\n") + 1
 
     @property
@@ -81,12 +81,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """One device's. `verdict.headline` is the sentence; `gain` is how much, `sure` how sure.
+    """One device's. `verdict.headline` is the sentence; `facts` are gain, certainty, time and memory.
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
-    what the bars' memory is of. `unchanged` says so where no code is to change. `advice` are the three of the
-    largest gain, `missing` the strategies without figures by what became of them: failed, skipped.
-    `extent` is the end of the chart's axis.
+    what the bars' memory is of. `apart`, of a prediction, is the device path beside the host's stages, timed
+    on this CPU. `unchanged` says if no code is to change. `advice` are the three of the largest gain,
+    `missing` the strategies without figures by status. `extent` is the end of the chart's axis.
     """
 
     verdict: Verdict
@@ -94,12 +94,9 @@ class Answer:
     counts: str = "time per frame"
     against: str = ""
     memory_of: str = ""
-    gain: Fact | None = None
+    facts: tuple[Fact, ...] = ()
     sure: Fact | None = None
-    time: Fact | None = None
-    memory: Fact | None = None
     apart: Fact | None = None
-    """Of a prediction: the device path, and beside it the host's stages, which this CPU was timed for."""
     change: Change | None = None
     unchanged: str = ""
     advice: tuple[Finding, ...] = ()
@@ -121,32 +118,26 @@ class Answer:
         """Whether its strategy is no more than likely the best, as its own headline says."""
         return self.verdict.tone == "inconclusive"
 
-    @property
-    def facts(self) -> tuple[Fact, ...]:
-        """How much, how sure, how long, how much memory: those that are known."""
-        return tuple(fact for fact in (self.gain, self.sure, self.time, self.apart, self.memory) if fact)
-
-    @property
-    def apart_told(self) -> str:
-        """Device path and host stages in a line."""
-        return f"{self.apart.label} {self.apart.value}; {self.apart.note}" if self.apart else ""
-
     def leading(self, most: int) -> list[Bar]:
         """The recommended strategy, the baseline and the fastest of the others."""
         ranked = sorted(self.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:most]
         return [bar for bar in self.bars if bar in ranked]
 
     def share(self, amount: float) -> float:
-        """Of the chart's width in percent; what is beyond its end is cut there."""
+        """Percent of the chart's width; what is beyond its end is cut there."""
         return round(100 * min(amount / self.extent, 1.0), 2)
 
 
 @dataclass(frozen=True)
 class Answers(Block):
-    """The answers for one device or several. `over` are the sentences over all of several devices."""
+    """The answers for one device or several. `over` are the sentences over all of several devices.
+
+    `mixes` is what the short names of mixes stand for.
+    """
 
     items: tuple[Answer, ...]
     over: tuple[Verdict, ...] = ()
+    mixes: str = ""
 
     @property
     def sentences(self) -> tuple[Verdict, ...]:

@@ -14,13 +14,14 @@ from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change
 from advisor.report.bars import drawn, measured_bars, predicted_bars, script_bars
 from advisor.report.blocks import Fact, Finding, Verdict
+from advisor.report.mixes import legend
 from advisor.report.recommendations import direction, measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
-from advisor.verdicts.comparing.rows import HOST_NOISE, HOST_NOISE_SECONDS
+from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
 from advisor.verdicts.speeds import baseline
@@ -34,11 +35,11 @@ _ONCE = "# Once."
 def answers(profile: Profile) -> Answers:
     """One answer where something was measured on a GPU; else one for each device that was predicted."""
     if profile.device.kind != "cpu":
-        return Answers((measured_answer(profile),))
+        return Answers((measured_answer(profile),), mixes=legend(profile))
     found = tuple(predicted_answer(profile, made) for made in profile.predictions)
     if not found:
         return Answers((Answer(verdicts(profile)[0]),))
-    return Answers(found, over=_over(found) if len(found) > 1 else ())
+    return Answers(found, over=_over(found) if len(found) > 1 else (), mixes=legend(profile))
 
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
@@ -71,16 +72,8 @@ def measured_answer(profile: Profile) -> Answer:
         advice=_advice(profile, profile.device.name),
         missing=gaps(profile.results),
     )
-    if chosen is None:
-        return drawn(made)
-    sure = _sure(chosen, _evidence(profile, "process"))
-    return drawn(_with_choice(made, profile, profile.device, chosen, sure))
-
-
-def _evidence(profile: Profile, unit: str) -> str:
-    """At what confidence, from how much."""
-    times = profile.final.processes if profile.final else profile.method.rounds
-    return f"at {units.percent(profile.method.confidence)} confidence, {words.count(times, unit)}"
+    sure = _sure(chosen, profile, "process") if chosen else None
+    return drawn(_with_change(_with_facts(made, chosen, sure), profile, profile.device, chosen))
 
 
 def predicted_answer(profile: Profile, made: Prediction) -> Answer:
@@ -96,20 +89,19 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
         advice=() if all_failed(profile) else _advice(profile, made.device.name),
         missing=gaps(made.results),
     )
-    if chosen is None:
-        return drawn(found)
+    name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
+    rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == name)
+    path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
     sure = _likely(made.confidence, profile.preferences.indifference)
-    rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == chosen.strategy)
-    mine = next(rows, None) if profile.device.kind == "cpu" else None
-    found = replace(found, apart=_apart(mine) if mine and mine.latency_seconds is None else None)
-    return drawn(_with_choice(found, profile, made.device, chosen, sure))
+    found = _with_facts(replace(found, apart=path), chosen, sure)
+    return drawn(_with_change(found, profile, made.device, chosen))
 
 
 def _apart(row: Predicted) -> Fact:
     """The device path by itself, which no other day changes, and the host's stages with their noise."""
     host = row.host_seconds
-    noise = min(HOST_NOISE + HOST_NOISE_SECONDS / host, 1.0) if host else 0.0
-    told = f"host stages {units.seconds(host)}, timed on this CPU (±{units.percent(noise)} between runs)"
+    noise = units.percent(host_noise(row) / host) if host else ""
+    told = f"host stages {units.seconds(host)}, timed on this CPU (±{noise} between runs)"
     path = sum(row.terms.values()) - host
     return Fact("Device path", units.seconds(path), told if host else "no host stages")
 
@@ -128,27 +120,21 @@ def script_answer(profile: Profile, script: ScriptRun) -> Answer:
     )
     if chosen is None or name is None:
         return drawn(made)
-    made = _with_figures(made, chosen, _sure(chosen, _evidence(profile, "round")))
-    shown = script_code(name)
+    made, shown = _with_facts(made, chosen, _sure(chosen, profile, "round")), script_code(name)
     if name == script.baseline or not shown:
         return drawn(replace(made, unchanged=f"Nothing to change: keep {words.code(name)}."))
     return drawn(replace(made, change=_excerpt(words.name(name), words.block(shown), ())))
 
 
-def _with_choice(
-    made: Answer, profile: Profile, device: Device, chosen: Recommendation, sure: Fact
-) -> Answer:
-    made = _with_figures(made, chosen, sure)
-    if chosen.strategy is None:
+def _with_change(made: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
+    """With the code for the recommended strategy, or that none is to change."""
+    if chosen is None or chosen.strategy is None:
         return made
     name, kept = words.name(chosen.strategy), chosen.baseline or BASELINE
     if chosen.strategy == kept:
         return replace(made, unchanged=f"Nothing to change: keep {words.code(kept)}.")
-    stored = [
-        a
-        for a in profile.advice
-        if a.snippet and (a.device, a.strategy) == (device.name, chosen.strategy) and a.outcome == "advice"
-    ]
+    mine, fired = (device.name, chosen.strategy), (a for a in profile.advice if a.outcome == "advice")
+    stored = [a for a in fired if a.snippet and (a.device, a.strategy) == mine]
     mixes = strategies_of(profile)
     text = stored[0].snippet if stored else snippet(chosen.strategy, profile.workload, device, mixes)
     if not text:
@@ -168,22 +154,19 @@ def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> C
     return Change(strategy, "\n".join(shown), code, others)
 
 
-def _with_figures(made: Answer, chosen: Recommendation, sure: Fact) -> Answer:
+def _with_facts(made: Answer, chosen: Recommendation | None, sure: Fact | None) -> Answer:
     """How much, how sure, how long and how much memory, from the bars themselves."""
+    if chosen is None:
+        return made
     mine = next((bar for bar in made.bars if bar.chosen), None)
     if mine is None:
-        return replace(made, sure=sure)
+        return replace(made, sure=sure, facts=tuple(filter(None, (sure, made.apart))))
     base = next((bar for bar in made.bars if bar.baseline and not bar.chosen), None)
-    named = f"{words.code(base.name)}: {{}}" if base else "{}"
-    time = named.format(base.value) if base else ""
-    memory = named.format(base.memory) if base and base.memory else ""
-    return replace(
-        made,
-        gain=_gain(chosen, made.verdict.certainty),
-        sure=sure,
-        time=Fact(made.counts.capitalize(), mine.value, time),
-        memory=Fact("Memory", mine.memory, memory) if mine.memory else None,
-    )
+    kept = words.code(base.name) if base else ""
+    time = Fact(made.counts.capitalize(), mine.value, f"{kept}: {base.value}" if base else "")
+    memory = Fact("Memory", mine.memory, f"{kept}: {base.memory}" if base and base.memory else "")
+    known = _gain(chosen, made.verdict.certainty), sure, time, made.apart, memory if mine.memory else None
+    return replace(made, sure=sure, facts=tuple(filter(None, known)))
 
 
 def _gain(chosen: Recommendation, certainty: str) -> Fact | None:
@@ -195,8 +178,10 @@ def _gain(chosen: Recommendation, certainty: str) -> Fact | None:
     return Fact("Gain", units.ratio(chosen.speedup), note)
 
 
-def _sure(chosen: Recommendation, evidence: str) -> Fact:
-    """`evidence` is at what confidence, and from how much."""
+def _sure(chosen: Recommendation, profile: Profile, unit: str) -> Fact:
+    """How far from the fastest, at what confidence, from how many of `unit`."""
+    times = words.count(profile.final.processes if profile.final else profile.method.rounds, unit)
+    evidence = f"at {units.percent(profile.method.confidence)} confidence, {times}"
     bound = f"{max(chosen.bound or 0.0, 0.001) * 100:.1f} %"
     if chosen.verdict == "untrusted":
         between = words.ratio_between(*chosen.noise) if chosen.noise else "not itself"
@@ -214,11 +199,8 @@ def _sure(chosen: Recommendation, evidence: str) -> Fact:
 def _likely(share: float | None, indifference: float) -> Fact:
     if share is None:
         return Fact("How sure", "predicted", "share of simulated devices not known")
-    return Fact(
-        "How sure",
-        units.percent(share),
-        f"of simulated devices have it within {indifference * 100:g} % of the fastest",
-    )
+    near = f"of simulated devices have it within {indifference * 100:g} % of the fastest"
+    return Fact("How sure", units.percent(share), near)
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:

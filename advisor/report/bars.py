@@ -21,11 +21,11 @@ from advisor.verdicts.tracks import times
 BRIEF = 5
 """Bars on a phone."""
 _REACH = 4.0
-"""The chart ends at so many times the best, or at the baseline where that is slower."""
+"""The chart ends at this multiple of the best, or at the baseline if that is slower."""
 
 
 def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
-    """Contestants that are surely within the indifference and need the same memory as one; the rest alone.
+    """Contestants clearly within the indifference with the same memory share a bar; others have their own.
 
     The rows are as the objective counts them; `notes` are what `overlaps` says of them.
     """

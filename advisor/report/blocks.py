@@ -118,7 +118,7 @@ class Item:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A figure; beneath it `note`, an interval or a condition.
+    """A figure; `note`, an interval or a condition, is below it.
 
     Columns are sorted by `sort`, with None last. `mark` is how it stands out: chosen, rival, changed,
     outside, quiet.
@@ -165,10 +165,10 @@ class Row:
 class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
 
-    `caption` stands over it on a page, `title` in the short forms; `label` says what it is to who cannot see
-    it. `codes` and `code_heads`: whether the rows' and columns' names are
-    names in code. `brief_notes`: whether the short forms show the cells' notes. `left_out` is what a column
-    is: those that a terminal has no room for are counted; without it they follow beneath.
+    `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
+    `codes`, `code_heads`: the rows' and columns' names are code. `brief_notes`: the short forms show the
+    cells' notes. `left_out` is what a column is: those that a terminal has no room for are counted; without
+    it they follow below.
     """
 
     kind: str

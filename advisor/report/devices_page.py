@@ -1,4 +1,4 @@
-"""The page over several devices: who recommends what, where they agree, all times side by side."""
+"""The page for several devices: each one's recommendation, where they agree, all times side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor import units
 from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
@@ -29,6 +28,7 @@ _REASONS: dict[Doubt, str] = {
     "alone": "only one strategy has figures",
     "": "there are too few figures",
 }
+APART = "No strategy is the best on all of them: choose one for each device."
 Basis = Literal["measured", "predicted"]
 
 
@@ -54,6 +54,13 @@ class Place:
         return words.name(self.device.name)
 
     @property
+    def doubt(self) -> Doubt:
+        """Why nothing is recommended for it."""
+        if self.basis == "predicted":
+            return self.stop.doubt
+        return "failed" if all_failed(self.profile) else doubt(self.profile)
+
+    @property
     def origin(self) -> str:
         """Whose profile it is in, and of when."""
         here = f"from the profile of {words.name(self.profile.device.name)}, " * (self.basis == "predicted")
@@ -68,6 +75,7 @@ def devices_page(compared: DeviceComparison) -> Page:
     notes, each = tuple(_notes(compared, found)), "Device by device"
     told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.verdict.headline) for p in found]
     told += [blocks.Fact("parameters", parameters)] if parameters else []
+    short = blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)
     return Page(
         kind="devices",
         brand="several devices",
@@ -87,13 +95,7 @@ def devices_page(compared: DeviceComparison) -> Page:
             ),
             Section("times", "Side by side", _times(found), nav="Side by side", forms="html txt"),
             Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
-            Section(
-                "each",
-                each,
-                filled(blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)),
-                folded=True,
-                forms="md txt",
-            ),
+            Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
     )
 
@@ -195,31 +197,18 @@ def _each(places: Sequence[Place], told: Agreement) -> Iterator[str]:
 
 def _reason(places: Sequence[Place], told: Agreement) -> str:
     silent = [p for i, p in enumerate(places) if not any(i in where for where in told.groups.values())]
-    said = [] if told.everywhere else ["No strategy is the best on all of them: choose one for each device."]
+    said = [] if told.everywhere else [APART]
     if silent:
-        why = words.listing(dict.fromkeys(_REASONS[_doubt(place)] for place in silent))
+        why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
         said.append(f"Nothing is recommended on {_where(silent)}: {why}.")
     return " ".join(said)
-
-
-def _doubt(place: Place) -> Doubt:
-    if place.basis == "predicted":
-        return place.stop.doubt
-    return "failed" if all_failed(place.profile) else doubt(place.profile)
 
 
 def _one_for_all(places: Sequence[Place]) -> str:
     """What one strategy for all of them would cost where it is the worst choice."""
     rows = [counted(place.profile).measured() for place in places]
     found = one_for_all(rows, max(place.profile.method.confidence for place in places))
-    if found is None:
-        return ""
-    cost, told = found.cost, "the fastest on each"
-    if cost.high > 1:
-        most, between = units.ratio(cost.value), words.ratio_between(cost.low, cost.high)
-        interval = f"{between}, " * (between != most)
-        told = f"at most {most} the best time ({interval}on {places[found.device].name})"
-    return f"One strategy for all: {words.name(found.strategy)}, {told}"
+    return words.one_for_all(found.strategy, found.cost, places[found.device].name) if found else ""
 
 
 def _where(places: Sequence[Place]) -> str:

@@ -12,14 +12,9 @@ from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, 
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
-from advisor.report.charts import (
-    footprint_chart,
-    frame_chart,
-    overlap_note,
-    prediction_chart,
-    recommended,
-)
+from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
 from advisor.report.distribution import spread
+from advisor.report.methods import ON_CPU
 from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
@@ -30,7 +25,6 @@ _PARTS = (
     "Parts are grouped by kind, not by time, and each is a separate median. The bracket below shows the "
     "interval of the whole frame."
 )
-_ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 _PHYSICAL = "The physical total counts managed memory on a card once per side, other shared memory once."
 _BESIDE = "Predicted and measured times on this device"
 
@@ -43,7 +37,7 @@ def stages(profile: Profile) -> Section:
         notes = tuple(filter(None, (_PARTS, overlap_note(profile))))
         drawn = replace(frame_chart(fastest_first(counted(undoubted(profile)))), notes=notes)
     parts = filled(
-        blocks.Prose(_ON_CPU if cpu else "", forms="html"),
+        blocks.Prose(ON_CPU if cpu else "", forms="html"),
         drawn,
         *by_gpu(fastest_first(counted(profile))),
         blocks.Items(missing, "Strategies without figures", forms="html"),
@@ -61,13 +55,8 @@ def memory(profile: Profile) -> Section:
     """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
-    return Section(
-        "memory",
-        "Memory by kind",
-        filled(chart, *mix(profile), *places(measured)),
-        nav="Memory",
-        forms="html",
-    )
+    parts = filled(chart, *mix(profile), *places(measured))
+    return Section("memory", "Memory by kind", parts, nav="Memory", forms="html")
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:

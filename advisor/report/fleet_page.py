@@ -13,11 +13,13 @@ from advisor.profiles.fleets import FleetRecord
 from advisor.profiles.fleets import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
+from advisor.report.axes import RatioScale, ratio_axis
+from advisor.report.devices_page import APART
 from advisor.report.page import Page, Section, filled, lead
 from advisor.verdicts.agreement import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
-_MOST_NAMED = 6
+_MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
 
 
@@ -27,6 +29,7 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
     missing = [row for row in record.rows if row.status != "profiled"]
     names = dict.fromkeys(row.device for row in record.rows if row.status != "unfit")
     predicted = bool(done) and all(row.basis == "predicted" for row in done)
+    each, gone = (_table(record, done), *_pages(side_by_side)), "Without a result"
     return Page(
         kind="fleet",
         brand="fleet",
@@ -39,16 +42,8 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
                 blocks.Verdicts(tuple(_verdicts(done)), named=bool(record.parameter)),
                 blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes)),
             ),
-            Section(
-                "devices",
-                "Device by device",
-                filled(_table(record, done), *_pages(side_by_side)),
-                nav="Devices",
-                brief=True,
-            ),
-            Section(
-                "missing", "Without a result", filled(_missing(missing)), nav="Without a result", brief=True
-            ),
+            Section("devices", "Device by device", filled(*each), nav="Devices", brief=True),
+            Section("missing", gone, filled(_missing(missing)), nav=gone, brief=True),
         ),
     )
 
@@ -73,9 +68,7 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
         "inconclusive" if not sure else "clear" if len(groups) == 1 else "tie",
         value,
         headline,
-        reason=""
-        if len(groups) == 1
-        else "No strategy is the best on all of them: choose one for each device.",
+        reason=APART * (len(groups) > 1),
         remark=_one_for_all(rows),
     )
 
@@ -83,11 +76,10 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
 def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     """Without a GPU: what the first profile predicts; the others differ by their CPUs."""
     found = words.grouped(rows[0].predicted, lambda told: told.strategy)
-    told = "; ".join(
-        f"{words.code(name)} on {words.listing(words.name(each.device) for each in some)}"
-        for name, some in found.items()
+    told = (
+        f"{words.code(s)} on {words.listing(words.name(e.device) for e in some)}" for s, some in found.items()
     )
-    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
+    headline = f"Predicted: {'; '.join(told)}" if found else "No strategy could be predicted"
     step = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
     return blocks.Verdict("predicted", "inconclusive", value, headline, next_step=step)
 
@@ -101,25 +93,18 @@ def _where(some: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
 
 
 def least(rows: Sequence[FleetRow]) -> OneForAll | None:
-    """The one strategy for all measured devices that costs the least where it is the worst choice."""
-    return least_cost([_ratios(row) for row in rows if row.costs])
+    """The one strategy for all measured devices that costs the least where it is the worst choice.
 
-
-def _ratios(row: FleetRow) -> dict[str, stats.Ratio]:
-    """Of medians; the reports of the devices have the intervals, which take long for a thousand."""
-    return {name: stats.Ratio(cost, cost, cost) for name, cost in row.costs.items()}
+    Without intervals, which take long for a thousand devices; their own reports have them.
+    """
+    return least_cost(
+        [{s: stats.Ratio(cost, cost, cost) for s, cost in r.costs.items()} for r in rows if r.costs]
+    )
 
 
 def _one_for_all(rows: Sequence[FleetRow]) -> str:
-    found = least(rows)
-    if found is None:
-        return ""
-    measured = [row for row in rows if row.costs]
-    told = "the fastest on each"
-    if found.cost.value > 1:
-        where = words.name(measured[found.device].device)
-        told = f"at most {units.ratio(found.cost.value)} the best time (on {where})"
-    return f"One strategy for all: {words.name(found.strategy)}, {told}"
+    found, measured = least(rows), [row for row in rows if row.costs]
+    return words.one_for_all(found.strategy, found.cost, measured[found.device].device) if found else ""
 
 
 def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None:
@@ -127,18 +112,21 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     best = {value: least(rows) for value, rows in words.grouped(done, lambda row: row.value).items()}
     if not done:
         return None
+    costs = [row.costs.get(one.strategy) if (one := best[row.value]) else None for row in done]
+    axis = ratio_axis([(cost, cost) for cost in costs if cost])
     swept = bool(record.parameter)
     columns = [
         *([blocks.Column(words.name(record.parameter), figures=False)] if swept else []),
         blocks.Column("strategy", figures=False),
         blocks.Column("verdict", figures=False),
+        blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
         blocks.Column("one strategy for all", brief="one for all"),
     ]
     return blocks.Table(
         "fleet",
         "device",
         tuple(columns),
-        tuple(_row(row, best[row.value], swept=swept) for row in done),
+        tuple(_row(row, cost, axis, swept=swept) for row, cost in zip(done, costs, strict=True)),
         caption="The recommended strategy of each device. Last column: the time of the one strategy for "
         "all, as a multiple of the device's best time.",
         title="Devices:",
@@ -148,13 +136,15 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     )
 
 
-def _row(row: FleetRow, best: OneForAll | None, *, swept: bool) -> blocks.Row:
-    cost = row.costs.get(best.strategy) if best else None
+def _row(row: FleetRow, cost: float | None, axis: RatioScale, *, swept: bool) -> blocks.Row:
+    """`cost` is the time of the one strategy for all over the best one's."""
+    slower = cost is not None and cost > 1 + stats.EQUIVALENCE
     cells = [
         blocks.TableCell(
             words.name(row.strategy) if row.strategy else row.basis, mark="chosen" * bool(row.strategy)
         ),
         blocks.TableCell(row.verdict or blocks.NOTHING),
+        blocks.TableCell("", mark="slower" * slower, strip=axis.strip(cost, 1.0, cost) if cost else None),
         blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost),
     ]
     if swept:
@@ -170,17 +160,12 @@ def _pages(folders: Sequence[str]) -> Iterator[blocks.Prose]:
         yield blocks.Prose("", link=(f"All times side by side{where}", address), forms="html")
 
 
-def _missing(rows: Sequence[FleetRow]) -> blocks.Items | None:
+def _missing(rows: Sequence[FleetRow]) -> blocks.Items:
     """What failed alike is one item."""
     alike = words.grouped(rows, lambda row: (row.status, row.reason, row.next_step))
-    items = [
-        blocks.Item(
-            tuple(words.name(f"{row.device} {row.value}".strip()) for row in found),
-            _STATUS[status],
-            words.line(f"{reason}. {step}" if step else reason, 500),
-        )
-        for (status, reason, step), found in alike.items()
-    ]
-    return (
-        blocks.Items(tuple(items), "Without a result", label="Without a result:", most=20) if items else None
-    )
+    items = []
+    for (status, reason, step), found in alike.items():
+        names = tuple(words.name(f"{row.device} {row.value}".strip()) for row in found)
+        told = words.line(f"{reason}. {step}" if step else reason, 500)
+        items.append(blocks.Item(names, _STATUS[status], told))
+    return blocks.Items(tuple(items), label="Without a result:", most=20)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from advisor import units
 from advisor.profiles.sweeps import Value
 from advisor.report import words
@@ -80,12 +82,25 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """The best strategy changes between two values, given as indices; `ends`: where on 90 % of the simulated
+    devices, None before the first or beyond the last value."""
+
+    low: int
+    high: int
+    told: str
+    ends: tuple[float | None, float | None] | None = None
+
+
+@dataclass(frozen=True)
 class Crossing:
-    """Where the best strategy changes: somewhere from `x` on, `width` wide, both in percent."""
+    """Where the best strategy changes: somewhere from `x` on, `width` wide, both in percent; and the strip
+    of simulated devices, where there are any."""
 
     x: str
     width: str
     title: str
+    strip: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,7 @@ class LineChart(Block):
     title: str
     description: str
     axes: str
+    parameter: str
     predicted: bool
     height: int
     lines: tuple[Line, ...]
@@ -125,12 +141,12 @@ def line_chart(
     predicted: bool = False,
     note: str = "",
     others: Sequence[Curve] = (),
-    changes: Sequence[tuple[int, int, str]] = (),
+    changes: Sequence[Passage] = (),
     ordered: bool = False,
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
-    `others` are drawn as one band; `changes` are pairs of values between which the best one changes, and how.
+    `others` are drawn as one band; `changes` are where the best one changes, and how.
     Values that are `ordered` stand in their order, whatever they are, and are joined.
     A chart is higher than `height` where the names at the lines' ends need it.
     """
@@ -146,6 +162,7 @@ def line_chart(
         identifier=identifier,
         title=title,
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
+        parameter=words.name(parameter, LABEL_LENGTH),
         axes=f"Horizontal: {left_to_right}. Vertical: time per frame ({up}).",
         predicted=predicted,
         height=height,
@@ -156,11 +173,24 @@ def line_chart(
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
         note=note,
         others=tuple(_band(run, scale) for run in _runs(_envelope(across, others))) if kind else (),
-        crossings=tuple(
-            Crossing(percent(across[low]), percent(across[high] - across[low]), said)
-            for low, high, said in changes
-        ),
+        crossings=tuple(_crossing(passage, values, across, kind) for passage in changes),
     )
+
+
+def _crossing(passage: Passage, values: Sequence[Value], across: Sequence[float], kind: str) -> Crossing:
+    x, end = sorted((across[passage.low], across[passage.high]))
+    strip = None
+    if passage.ends:
+        bend = np.log if kind == "logarithmic" else np.asarray
+        order = np.argsort(across)
+        known, shares = bend(np.array(values, dtype=float))[order], np.array(across)[order]
+        edges = (0.0, 1.0) if across[0] <= across[-1] else (1.0, 0.0)
+        first, last = sorted(
+            edge if value is None else float(np.interp(bend(value), known, shares))
+            for value, edge in zip(passage.ends, edges, strict=True)
+        )
+        strip = percent(first), percent(last - first)
+    return Crossing(percent(x), percent(end - x), passage.told, strip)
 
 
 def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:

@@ -108,12 +108,7 @@ def _gpu(states: Sequence[GpuState]) -> Table:
             (f"throttled by {cause} since the first reading", partial(_since, cause, begin))
             for cause, begin in first.items()
         ),
-        (
-            "PCIe link",
-            lambda s: _of(
-                _link(s.link_generation, s.link_width), _link(s.link_generation_max, s.link_width_max)
-            ),
-        ),
+        ("PCIe link", _links),
         ("memory used", lambda s: _of(_size(s.memory_used_bytes), _size(s.memory_total_bytes))),
         ("memory used by this process", lambda s: _size(s.process_bytes)),
         ("other processes", _others),
@@ -139,11 +134,8 @@ def _tegra(states: Sequence[TegraState]) -> Table:
         ),
         ("GPU driver memory", lambda s: _size(s.gpu_memory_bytes)),
         *(
-            (
-                f"over-current events since boot, {cause}",
-                lambda s, cause=cause: str(s.over_current_events.get(cause, "")),
-            )
-            for cause in events
+            (f"over-current events since boot, {c}", lambda s, c=c: str(s.over_current_events.get(c, "")))
+            for c in events
         ),
         ("thermally throttled by", lambda s: _causes(s.throttle_alerts)),
     )
@@ -154,18 +146,13 @@ def _table(
     title: str, states: Sequence[_State], figures: Iterable[tuple[str, Callable[[_State], str]]]
 ) -> Table:
     told = [(label, [words.line(tell(state), 120) for state in states]) for label, tell in figures]
-    return Table(
-        "readings",
-        title,
-        tuple(Column(s.moment.replace("-", " "), figures=False) for s in states),
-        tuple(
-            Row(words.name(label, 80), tuple(TableCell(value or NOTHING) for value in values))
-            for label, values in told
-            if any(values)
-        ),
-        label=f"{title}, readings",
-        codes=False,
+    columns = tuple(Column(s.moment.replace("-", " "), figures=False) for s in states)
+    rows = tuple(
+        Row(words.name(label, 80), tuple(TableCell(value or NOTHING) for value in values))
+        for label, values in told
+        if any(values)
     )
+    return Table("readings", title, columns, rows, label=f"{title}, readings", codes=False)
 
 
 def _since(cause: str, begin: float, state: GpuState) -> str:
@@ -200,8 +187,10 @@ def _clocks(cpu: CpuClocks) -> str:
     return ", ".join(filter(None, (_of(_hertz(cpu.hertz), _hertz(cpu.max_hertz)), governors)))
 
 
-def _link(generation: int | None, width: int | None) -> str:
-    return " ".join(filter(None, (f"gen {generation}" if generation else "", f"×{width}" if width else "")))
+def _links(s: GpuState) -> str:
+    both = (s.link_generation, s.link_width), (s.link_generation_max, s.link_width_max)
+    now, most = (" ".join([*[f"gen {g}"] * bool(g), *[f"×{w}"] * bool(w)]) for g, w in both)
+    return _of(now, most)
 
 
 def _others(state: GpuState) -> str:

@@ -21,7 +21,7 @@ class Room:
     rows: int = 8
     columns: int = 7
     devices: int = 4
-    """So many verdicts, and so many tables."""
+    """Most verdicts, and most tables."""
     facts: int = 24
     code: Literal["whole", "heart", "none"] = "whole"
     """Code is shown to its last line, where the results are waited for; or without its helper functions."""
@@ -35,7 +35,7 @@ ROOMS = (
     Room(rows=5, columns=4, devices=2, facts=4, code="none"),
 )
 _MOST = 3
-"""So many failures, warnings and pieces of advice."""
+"""Most failures, warnings and pieces of advice."""
 
 
 def render(page: Page, limit: int = LIMIT) -> str:
@@ -99,6 +99,8 @@ class _Writer:
             shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
             lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
             yield _list((*lines, *_more(left, "device")))
+        if block.mixes:
+            yield f"**Mixes:** {prose(block.mixes, 500)}"
         yield from _chart(block.items, self.room.rows)
         yield from _missing(block.items[0].missing) if alone else ()
         advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
@@ -156,7 +158,7 @@ class _Writer:
 
 
 def _matters(table: blocks.Table, column: int) -> bool:
-    """Of a table that may leave columns out: something in it is marked as chosen."""
+    """Whether a column is kept in a table that may omit some: something in it is marked as chosen."""
     chosen = (row.cells[column].mark == "chosen" for row in table.rows if not row.missing)
     return bool(table.left_out) and any(chosen)
 

@@ -1,4 +1,4 @@
-"""How the figures were taken, and of what: the command, the rounds, the workload."""
+"""How the figures were measured: the command, the rounds, the workload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.rules.advise import silences
 from advisor.rules.registry import RULES, changed
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
-
+ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 
 _OBJECTIVES = {
     "time": "time: the latency of a frame",

@@ -27,15 +27,16 @@ _MOVES = {
 }
 
 
-def legend(profile: Profile) -> blocks.Prose:
-    """`hybrid-1` is table: zero-copy, weights: pinned; empty without mixes."""
+def legend(profile: Profile) -> str:
+    """`hybrid-1` is table: zero-copy, weights: pinned; recommended ones first, nothing without mixes."""
+    first = {row.strategy for _, row in _recommended(profile)}
+    rows = sorted(mixes_of(profile).items(), key=lambda each: each[0] not in first)
     told = [
         f"{words.code(name)} is {words.line(label(row.placements, pipelined=row.pipelined), 300)}"
-        for name, row in mixes_of(profile).items()
+        for name, row in rows[:_MOST]
     ]
-    shown = told[:_MOST]
-    more = f"; {len(told) - len(shown)} more" * (len(told) > len(shown))
-    return blocks.Prose(f"{'; '.join(shown)}{more}." if shown else "", label="Mixes")
+    more = [f"{len(rows) - _MOST} more"] * (len(rows) > _MOST)
+    return f"{'; '.join([*told, *more])}." if told else ""
 
 
 def searched(profile: Profile) -> Iterator[str]:
@@ -79,31 +80,24 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
     if strategy is None or moved is None:
         return None
     placed, instead = strategy.placements(ran), _instead(profile, row)
-    columns = (
-        blocks.Column("size"),
-        blocks.Column("used", figures=False),
-        blocks.Column("placement", figures=False),
-        blocks.Column("why", figures=False),
-        blocks.Column("next best", figures=False),
-    )
-    rows = tuple(
-        blocks.Row(
-            words.name(buffer.name),
-            (
-                blocks.TableCell(units.size(buffer.bytes), sort=buffer.bytes),
-                blocks.TableCell(_uses(buffer, ran)),
-                blocks.TableCell(words.name(row.placements[buffer.name])),
-                blocks.TableCell(_why(profile, device, buffer, placed[buffer.name], moved[buffer.name])),
-                blocks.TableCell(_next_best(instead.get(buffer.name))),
-            ),
-        )
-        for buffer in ran.buffers
-        if buffer.name in row.placements
-    )
+    heads = ("used", "placement", "why", "next best")
+    columns = (blocks.Column("size"), *(blocks.Column(head, figures=False) for head in heads))
+    rows = []
+    for buffer in (b for b in ran.buffers if b.name in row.placements):
+        name, size = buffer.name, blocks.TableCell(units.size(buffer.bytes), sort=buffer.bytes)
+        why = _why(profile, device, buffer, placed[name], moved[name])
+        told = (_uses(buffer, ran), words.name(row.placements[name]), why, _next_best(instead.get(name)))
+        rows.append(blocks.Row(words.name(name), (size, *map(blocks.TableCell, told))))
     basis = "measured" if isinstance(row, Measured) else "predicted"
     caption = f"Buffers of {words.code(row.strategy)} on {words.name(device.name)}, {basis}."
     return blocks.Table(
-        "buffers", "buffer", columns, rows, caption=caption, title=caption, identifier=f"buffers-{number}"
+        "buffers",
+        "buffer",
+        columns,
+        tuple(rows),
+        caption=caption,
+        title=caption,
+        identifier=f"buffers-{number}",
     )
 
 

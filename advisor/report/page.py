@@ -11,22 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor.profiles.schema import Profile
-from advisor.report.blocks import (
-    Banners,
-    Block,
-    Fact,
-    Facts,
-    Failures,
-    Fold,
-    Form,
-    Forms,
-    Group,
-    Prose,
-    Row,
-    Table,
-    Verdict,
-    Verdicts,
-)
+from advisor.report import blocks
+from advisor.report.blocks import Block, Fact, Facts, Fold, Form, Forms, Group, Prose, Row, Table, Verdict
 from advisor.version import __version__
 
 _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
@@ -112,8 +98,8 @@ def lead(*blocks: Block | None) -> Section:
     return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
 
 
-def around(failed: Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:
-    """What failed goes before all that is told; on a page beneath it, where a verdict has its chart."""
+def around(failed: blocks.Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:
+    """What failed comes first; on a page whose verdict has a chart, last."""
     if not drawn:
         return failed, *told
     return replace(failed, forms="md txt"), *told, replace(failed, forms="html")
@@ -129,13 +115,30 @@ def _pane(told: Verdict, figures: tuple[Block, ...]) -> Group:
     why = filled(Prose(told.reason and told.reason + certainty), Prose(told.next_step, "Next", kind="next"))
     title = " and ".join(["Why"] * bool(told.reason) + ["what next"] * bool(told.next_step)).capitalize()
     fold = Fold(title, why, open=told.tone == "none")
-    return Group("pane", filled(Verdicts((told,)), *figures, fold))
+    return Group("pane", filled(blocks.Verdicts((told,)), *figures, fold))
 
 
-def circumstances(*blocks: Block | None, facts: Sequence[Fact], notes: tuple[str, ...], made: str) -> Section:
+def circumstances(
+    *others: Block | None,
+    method: Sequence[Fact],
+    ran: Sequence[Fact] = (),
+    machine: Sequence[Fact],
+    readings: Sequence[Table] = (),
+    absent: Sequence[Fact] = (),
+    facts: Sequence[Fact],
+    notes: tuple[str, ...],
+    made: str,
+) -> Section:
     """The section on method and machine; `facts` and `notes` are what the short forms say there."""
+    folds = (
+        Fold("How it was measured", filled(Facts(tuple(method))), open=True),
+        Fold("Workload", filled(Facts(tuple(ran)))),
+        Fold("Machine and software", filled(Facts(tuple(machine)), *readings)),
+        Fold("Readings that are not available", filled(Facts(tuple(absent)))),
+    )
     told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
-    inside = filled(*blocks, told, Banners("note", notes, forms="md"))
+    sheet, said = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
+    inside = filled(*others, sheet, told, said)
     return Section("method", "Method and environment", inside, nav="Method", folded=True)
 
 

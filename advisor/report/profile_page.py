@@ -11,7 +11,7 @@ from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.failures import FIRST_FRAMES, failures
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import measured_label, method, pairs, preferences, workload
-from advisor.report.mixes import buffers, legend
+from advisor.report.mixes import buffers
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
 from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
@@ -19,8 +19,6 @@ from advisor.report.traces import traces
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed
 
-BESIDE_VERDICT = 3
-"""So many warnings stand beside the verdict."""
 _NOTHING_PREDICTED = (
     "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."
 )
@@ -82,21 +80,8 @@ def _lead(profile: Profile) -> Section:
             told,
             drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
         ),
-        legend(profile),
-        blocks.Banners("warning", warnings[:BESIDE_VERDICT], "caution", forms="html md"),
-        blocks.Banners("warning", warnings, forms="txt"),
-        *_further(len(warnings) - BESIDE_VERDICT),
+        blocks.Banners("warning", warnings, "caution"),
         blocks.Prose(next_step, label="Next", kind="next together"),
-    )
-
-
-def _further(left: int) -> tuple[blocks.Block, ...]:
-    """That there are more warnings, and where."""
-    if left <= 0:
-        return ()
-    return (
-        blocks.Prose("", link=(f"and {left} more below", "#method"), forms="html"),
-        blocks.Prose(f"and {left} more in the report", forms="md"),
     )
 
 
@@ -118,22 +103,15 @@ def _circumstances(profile: Profile, unmatched: str) -> Section:
     """`unmatched` is why figures measured on a GPU stand without the model's beside them."""
     cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
     taken = method(profile, "" if cpu or not profile.measured() else words.line(unmatched))
-    further = tuple(map(words.line, profile.environment.warnings[BESIDE_VERDICT:]))
+    settings = filled(blocks.Facts(wanted))
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
-        blocks.Banners("warning", further, forms="html"),
-        blocks.Fold("Objective, budget and rule settings", filled(blocks.Facts(wanted)), open=True),
-        blocks.Facts(wanted, forms="txt"),
-        blocks.Group(
-            "sheet",
-            filled(
-                blocks.Fold("How it was measured", (blocks.Facts(taken),), open=True),
-                blocks.Fold("Workload", (blocks.Facts(workload(profile)),)),
-                blocks.Fold("Machine and software", filled(blocks.Facts(machine), *readings(profile))),
-                blocks.Fold("Readings that are not available", filled(blocks.Facts(absent(profile)))),
-            ),
-            forms="html",
-        ),
+        blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html txt"),
+        method=taken,
+        ran=workload(profile),
+        machine=machine,
+        readings=readings(profile),
+        absent=absent(profile),
         facts=(
             blocks.Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
             blocks.Fact("workload", ran),

@@ -63,6 +63,7 @@ def script_page(profile: Profile, script: ScriptRun) -> Page:
             *([Section("frames", "Within a run", seen, nav="Runs")] if seen else []),
             _unknown(),
             _circumstances(profile, script, notes, f"advisor {tool}, {made}"),
+            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
         tool=f"advisor {tool}",
         created=made,
@@ -132,8 +133,8 @@ def _row(row: ScriptMeasured) -> blocks.Row:
 
 
 def _copied(nbytes: int, times: int) -> blocks.TableCell:
-    seen = blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
-    return seen if times else blocks.TableCell("none recorded")
+    told = (units.size(nbytes), words.count(times, "copy")) if times else ("none recorded",)
+    return blocks.TableCell(*told)
 
 
 def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:
@@ -149,17 +150,13 @@ def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:
 
 
 def _unknown() -> Section:
-    return Section(
-        "unknown",
-        "What script mode cannot know",
-        (
-            blocks.Bullets(UNKNOWN, forms="html md"),
-            blocks.Prose(MORE, kind="", forms="html md"),
-            blocks.Prose(f"A script profile has fewer details than a workload profile. {MORE}", forms="txt"),
-        ),
-        nav="Limits",
-        folded=True,
+    fewer = f"A script profile has fewer details than a workload profile. {MORE}"
+    parts = (
+        blocks.Bullets(UNKNOWN, forms="html md"),
+        blocks.Prose(MORE, kind="", forms="html md"),
+        blocks.Prose(fewer, forms="txt"),
     )
+    return Section("unknown", "What script mode cannot know", parts, nav="Limits", folded=True)
 
 
 def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], made: str) -> Section:
@@ -178,13 +175,9 @@ def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], 
         blocks.Fact("Compared", words.listing(script.compared)),
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
-    folds = (
-        blocks.Fold("How it was measured", (blocks.Facts(method),), open=True),
-        blocks.Fold("Machine and software", (blocks.Facts(machine),)),
-    )
     return circumstances(
-        blocks.Group("sheet", folds),
-        download(profile),
+        method=method,
+        machine=machine,
         facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
         notes=notes,
         made=made,

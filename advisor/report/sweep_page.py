@@ -1,4 +1,4 @@
-"""The page over a sweep: the sentences, and for each device its lines and its table."""
+"""The page of a sweep: the verdicts, and a chart and a table for each device."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.failures import FIGURES, sweep_failures
-from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Passage, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
-from advisor.report.methods import CPU_LABEL, method, pairs, workload
+from advisor.report.methods import CPU_LABEL, ON_CPU, method, pairs, workload
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
@@ -27,10 +27,11 @@ _ON_CHART = {
     "cpu": "Vertical lines show the intervals.",
 }
 _CHANGES = " The best strategy changes between the dotted lines."
+_STRIPS = " The strip at the bottom is where it changes on 90 % of simulated devices."
 _LESS = 0.01
 """From so much less time on, a difference is seen in the three digits of a table."""
 _FEW = 2
-"""So many strategies more need no band."""
+"""Fewer other strategies are drawn without a band."""
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
 _WORKLOAD = ("File", "SHA-256", "Frame")
 _VALUES = "each value is a separate run, one after the other; no values in between were tested"
@@ -42,7 +43,6 @@ _LINKS = (
     "The report of each value, linked in the table, has its stages, its memory, its advice and all raw "
     "samples."
 )
-_ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 _PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
 
 
@@ -127,14 +127,10 @@ def _circumstances(
     taken = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *taken]
     machine = environment(first) if first else ()
     return circumstances(
-        blocks.Fold(
-            "How it was measured",
-            (blocks.Facts((*taken, blocks.Fact("Best strategy", _BEST))),),
-            open=True,
-        ),
-        blocks.Fold("Workload", filled(blocks.Facts(ran))),
-        blocks.Fold("Machine and software", filled(blocks.Facts(machine))),
         blocks.Prose(_LINKS, forms="html"),
+        method=(*taken, blocks.Fact("Best strategy", _BEST)),
+        ran=ran,
+        machine=machine,
         facts=(
             *(ran[:1] + machine)[:8],
             blocks.Fact("other parameters", fixed),
@@ -170,7 +166,7 @@ def _device(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
-            blocks.Prose(_ON_CPU if cpu else memory_told(track.device), forms="html"),
+            blocks.Prose(ON_CPU if cpu else memory_told(track.device), forms="html"),
             *figures,
             blocks.Items(gaps, "Strategies without figures", forms="html"),
             blocks.Items(tuple(further), forms="md txt"),
@@ -233,7 +229,11 @@ def _chart(
     ]
     others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
     note = f"The band contains {others}, listed in the table. " if others else ""
-    changed = [(stops.index(low), stops.index(high), told) for low, high, told in crossings(track, parameter)]
+    changed = [
+        Passage(stops.index(low), stops.index(high), told, (found.first, found.last) if found else None)
+        for low, high, told, found in crossings(track, parameter)
+    ]
+    strips = _STRIPS * any(passage.ends for passage in changed)
     return line_chart(
         f"lines-{index}",
         f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
@@ -242,7 +242,7 @@ def _chart(
         [curve for curve in curves if curve.strategy in shown],
         height=height,
         predicted=predicted,
-        note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed),
+        note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed) + strips,
         others=[curve for curve in curves if curve.strategy not in shown],
         changes=changed,
     )
@@ -281,7 +281,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
 
 
 def _faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
-    """The first two neighbours of which the larger is predicted faster: host stages are timed, each anew."""
+    """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
     for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile):
         before, now = sweep.points[low].profile, sweep.points[high].profile
         if not before or not now or not now.workload.frame_stages("host"):

@@ -14,6 +14,7 @@ from advisor.report.failures import FIRST_FRAMES, HOST_ONLY
 from advisor.report.recommendations import uncapitalised
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
 from advisor.verdicts.doubts import Doubt
+from advisor.verdicts.places import Place, place
 from advisor.verdicts.tracks import Stop, Track
 
 _MOST_PARTS = 6
@@ -40,8 +41,8 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     )
 
 
-def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
-    """The values between which the best strategy changes, and from which to which."""
+def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str, Place | None]]:
+    """The values between which the best strategy changes, from which to which, and where it may lie."""
     if not all(is_number(stop.value) for stop in track.stops):
         return
     standings = [stop.standing for stop in track.stops]
@@ -49,7 +50,8 @@ def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
         low, high = track.stops[change.low], track.stops[change.high]
         between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
         likely = "likely " * change.likely
-        yield low, high, f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
+        told = f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
+        yield low, high, told, place(track, change)
 
 
 def at(parameter: str, stops: Sequence[Stop]) -> str:
@@ -130,8 +132,28 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
             f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
             f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the tested values."
         )
+        if found := place(track, change):
+            whole = isinstance(low.value, int) and isinstance(high.value, int)
+            yield f"Their times cross {_place(found, parameter, whole=whole)} on 90 % of simulated devices."
         if not high.seconds(change.before.strategy):
             yield f"{before} has no figures at {words.value(high.value)}."
+
+
+def _place(found: Place, parameter: str, *, whole: bool) -> str:
+    """In two digits: no draw knows more."""
+
+    def written(value: float) -> str:
+        rounded = float(f"{value:.2g}")
+        return words.value(int(rounded) if whole and rounded >= 1 else rounded)
+
+    if found.first is None and found.last is None:
+        return f"anywhere from below to above the tested values of {parameter}"
+    if found.first is None:
+        return f"at {parameter} = {written(found.last or 0.0)} or before, some before the first tested value,"
+    if found.last is None:
+        return f"at {parameter} = {written(found.first)} or later, some after the last tested value,"
+    first, last = written(found.first), written(found.last)
+    return f"between {parameter} = {first} and {last}" if first != last else f"near {parameter} = {first}"
 
 
 def _remarks(track: Track, parameter: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ _Shown = TypeVar("_Shown")
 
 @dataclass(frozen=True)
 class Room:
-    """So many `rows` of a table, devices, lines of a sentence; `most` of anything else."""
+    """Most `rows` of a table, devices, lines of a sentence; `most` of anything else."""
 
     rows: int = 8
     most: int = 3
@@ -47,7 +47,7 @@ ROOMS = (
     *(Room(rows, 3, 2) for rows in (6, 5, 4, 3, 2)),
     *(Room(rows, 2, 2) for rows in (5, 4, 3, 2)),
     *(Room(rows, 1, 2) for rows in (5, 3, 2)),
-    *(Room(rows, 1, 1, 12) for rows in (4, 2, 1, 0)),
+    *(Room(rows, 1, 1, 12) for rows in (4, 3, 2, 1, 0)),
 )
 
 
@@ -66,7 +66,7 @@ def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
 
 
 def verdict(page: Page) -> str:
-    """Each verdict in a line of its own, for scripts and for who wants no more."""
+    """Each verdict in its own line, for scripts and --quiet."""
     told: list[blocks.Verdict] = []
     for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
         if isinstance(block, Answers):
@@ -103,14 +103,16 @@ class _Writer:
         told = (block for section in page.sections for block in shown(section, "txt"))
         found = (block for block in told if isinstance(block, blocks.Table))
         self.kinds = words.grouped(found, lambda table: table.kind)
+        self.beside_table = False
         self.left: Counter[str] = Counter()
 
     def section(self, section: Section) -> Iterator[list[str]]:
         """Its paragraphs; on a screen those of the sections that are `brief` alone."""
         if self.room.brief and not (section.lead or section.brief):
             return
-        self.indent = "  " if section.lead else ""
-        for block in shown(section, "txt"):
+        self.indent, told = "  " if section.lead else "", shown(section, "txt")
+        self.beside_table = not section.lead and any(isinstance(b, blocks.Table) for b in told)
+        for block in told:
             yield from getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
 
     def first(self, items: Sequence[_Shown], noun: str, most: int = 0) -> Sequence[_Shown]:
@@ -129,15 +131,20 @@ class _Writer:
         return wrap(text, indent, hanging, most=self.room.lines)
 
     def answers(self, block: Answers) -> Iterator[list[str]]:
-        """Of each device verdict and chart; the advice for all. Where there is room the tables tell more."""
-        yield from (self._verdict(told, self.indent) for told in block.over)
+        """Verdict and chart of each device, then the advice for all. With --details the tables tell more."""
+        mixes = self.wrap(f"Mixes: {block.mixes}" if block.mixes else "", self.indent)
         kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
         told = list(zip(kept, self._charts(kept), strict=True))
+        if alone:
+            yield [*self._device(kept[0].verdict, named=False, reasons=not self.room.brief), *mixes]
+        yield from (self._verdict(told, self.indent) for told in block.over)
+        yield [] if alone else mixes
         if alone or not self.room.brief:
             for answer, chart in told:
-                yield self._device(answer.verdict, named=not alone, reasons=not self.room.brief)
-                apart = self.wrap(answer.apart_told, self.indent) if answer.apart else []
-                yield [*chart, *(missing(answer.missing) if self.room.brief else []), *apart]
+                yield [] if alone else self._device(answer.verdict, named=True, reasons=True)
+                gone, path = missing(answer.missing) if self.room.brief else [], answer.apart
+                apart = f"{path.label} {path.value}; {path.note}" if path else ""
+                yield [*chart, *gone, *self.wrap(apart, self.indent)]
         else:
             devices = [
                 [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)
@@ -148,17 +155,19 @@ class _Writer:
             yield self._advice(list({(found.title, found.saves): found for found in every}.values()))
 
     def _one_of_several(self, answer: Answer) -> list[str]:
+        """Its sentence; in a line where the rows beneath say the rest."""
         said = answer.verdict.headline.removeprefix("Predicted: ")
-        return wrap(f"{answer.verdict.device}: {said}", self.indent, most=_VERDICT)
+        most = 1 if self.room.tight and self.room.rows else _VERDICT
+        return wrap(f"{answer.verdict.device}: {said}", self.indent, most=most)
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
         reasons = self.room.lines >= ROOMS[0].lines
         kept = self.first(block.items, "verdict", self.room.devices)
-        close = self.room.tight and len(kept) > 1
-        if close:
-            kept = [replace(told, next_step="") for told in kept]
-        each = [self._device(told, named=block.named, reasons=reasons) for told in kept]
-        yield from [list(chain.from_iterable(each))] if close else each
+        if self.room.tight and len(kept) > 1:
+            said = (f"{f'{told.device}: ' * block.named}{_decided(told)}" for told in kept)
+            yield [line for text in said for line in wrap(text, self.indent, most=_VERDICT)]
+        else:
+            yield from (self._device(told, named=block.named, reasons=reasons) for told in kept)
 
     def _device(self, told: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
         inner = self.indent + "  " * named
@@ -172,7 +181,7 @@ class _Writer:
         return [*decided, *(line for text in others for line in self.wrap(text, indent))]
 
     def _charts(self, answers: Sequence[Answer]) -> list[list[str]]:
-        """Of each device the recommended strategy, the baseline and the fastest of the others.
+        """For each device the recommended strategy, the baseline and the fastest of the others.
 
         Equal ones are one line; the columns are those of all devices.
         """
@@ -229,15 +238,27 @@ class _Writer:
         return ["Advice (times are per frame):", *lines] if lines else []
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
+        """In a tight room all of a kind stand together, and a head that they share is said once."""
+        alike, heads = self.kinds[table.kind], set[str]()
+        if not self.room.tight:
+            yield from self._table(table, heads)
+        elif table is alike[0]:
+            each = (self._table(one, heads) for one in alike)
+            yield list(chain.from_iterable(chain.from_iterable(each)))
+
+    def _table(self, table: blocks.Table, heads: set[str]) -> list[list[str]]:
+        """Without its head where that is among `heads`, the ones before it."""
         _, kept = self._shown(table)
         if not kept:
-            return
+            return []
         self.leave(sum(not row.missing for row in table.rows) - len(kept), "row")
         alike = map(self._shown, self.kinds[table.kind])
-        columns, left = tables(table, kept, alike, whole=not self.room.brief)
+        told, left = tables(table, kept, alike, whole=not self.room.brief)
         self.leave(left, table.left_out or "column")
-        columns[0] = [*self.wrap(table.title), *columns[0]]
-        yield from columns
+        head, *rows = told[0]
+        told[0] = [*self.wrap(table.title), *[head] * (head not in heads), *rows]
+        heads.add(head)
+        return told
 
     def _shown(self, table: blocks.Table) -> Shown:
         rows = tuple(row for row in table.rows if not row.missing)
@@ -262,6 +283,9 @@ class _Writer:
             ]
 
     def facts(self, block: blocks.Facts) -> Iterator[list[str]]:
+        if self.room.tight and self.beside_table:
+            self.leave(len(block.facts), "fact")
+            return
         inner = self.indent + "  " if block.title else self.indent
         lines = wrap(block.title, self.indent)
         for fact in block.facts:

@@ -33,7 +33,7 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
 
 
 def run_traces(profile: Profile, script: ScriptRun) -> tuple[blocks.Block, ...]:
-    """What nsys saw of a script's runs, which have no frames: in figures alone."""
+    """What nsys recorded of a script's runs, which have no frames: in figures alone."""
     traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
     return _told(profile, [_fold(profile, t.strategy, _seen(t, "run")) for t in traced])
 

@@ -86,6 +86,15 @@ def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
+def one_for_all(strategy: str, cost: Ratio, device: str) -> str:
+    """What one strategy for several devices costs on the device where it is the worst choice."""
+    told = "the fastest on each"
+    if cost.high > 1:
+        most, between = units.ratio(cost.value), ratio_between(cost.low, cost.high)
+        told = f"at most {most} the best time ({f'{between}, ' * (between != most)}on {name(device)})"
+    return f"One strategy for all: {name(strategy)}, {told}"
+
+
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """The items by their key, in the order of the first of each."""
     found: dict[Key, list[Item]] = {}

@@ -35,7 +35,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
 
 
 def with_trace(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
-    """The advice on the measured device with what nsys saw of the strategies that it is about."""
+    """The advice on the measured device with what nsys recorded of the strategies that it is about."""
     about = {rule.id: rule.traced for rule in RULES}
     return tuple(seen.beside(one, profile) if (seen := about.get(one.rule)) else one for one in advice)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby, pairwise
 
 from advisor import stats, units
@@ -22,6 +23,9 @@ from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared
 from advisor.strategies.schedule import Step, stage_uses
+
+_ratio = lru_cache(maxsize=512)(stats.ratio_interval)
+"""Many rules ask about the same pair."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class Row:
     def over(self, other: Row) -> stats.Ratio:
         """This time over the other's. Predicted: as drawn, else from the two ranges, the widest it can be."""
         if self.rounds and other.rounds:
-            return stats.ratio_interval(self.rounds, other.rounds)
+            return _ratio(self.rounds, other.rounds)
         widest = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
         low, high = self._drawn(other) or widest
         return stats.Ratio(self.seconds / other.seconds, low, high)
@@ -164,7 +168,7 @@ class Row:
         return (1 / high, 1 / low) if low and high else None
 
     def beats(self, other: Row) -> bool:
-        """Surely faster when measured; likely, by more than the equivalence margin, when predicted.
+        """Clearly faster when measured; likely, by more than the equivalence margin, when predicted.
 
         The model errs alike for all strategies of a device, so its ranges may overlap where the order is
         plain; measured intervals may not.

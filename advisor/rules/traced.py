@@ -1,4 +1,4 @@
-"""What nsys saw, as further evidence of the rules that speak of it, and a check of the cause that they name.
+"""What nsys recorded, as evidence for the rules that it concerns, and a check of the cause that they name.
 
 Rules judge what was measured, with or without a trace. One whose cause the driver did not see is no longer
 certain of it; that is all that a trace decides.
@@ -29,7 +29,7 @@ class Traced:
     """What nsys did not see where that is 0."""
 
     def beside(self, advice: Advice, profile: Profile) -> Advice:
-        """The advice, where it is on the measured device, with what nsys saw."""
+        """The advice, where it is on the measured device, with what nsys recorded."""
         traced = next((found for name in self.strategies if (found := profile.trace.of(name))), None)
         spoken = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
         if traced is None or not spoken:

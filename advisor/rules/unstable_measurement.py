@@ -1,4 +1,4 @@
-"""unstable-measurement: the figures scatter so much that strategies cannot be told apart."""
+"""unstable-measurement: the figures scatter so much that strategies cannot be distinguished."""
 
 from collections.abc import Sequence
 from statistics import median

@@ -84,7 +84,7 @@ def _cure(case: Case, better: Row) -> str:
 
 
 def _what(again: Sequence[Reads], limits: Limits) -> str:
-    """What is read more than once in a frame, and what only because each frame reads it anew."""
+    """What is read more than once in a frame, and what only each frame reads again."""
     often = [_count(read, limits) for read in again if read.passes >= limits["passes"]]
     anew = [read.buffer for read in again if read.passes < limits["passes"]]
     parts = [f"re-read {', '.join(often)}"] if often else []

@@ -166,7 +166,7 @@ class Plan:
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
-    """After so many frames, stages that run in some only begin anew."""
+    """Frames after which the pattern of stages that skip frames repeats."""
     return math.lcm(*(stage.every for stage in frame))
 
 

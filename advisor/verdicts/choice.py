@@ -1,4 +1,4 @@
-"""Who may be chosen, how far each may be from the best, and which of those that are near enough it is.
+"""What may be chosen, how far each may be from the best, and which of those near enough is chosen.
 
 Multiple comparisons with the best: Hsu, "Constrained simultaneous confidence intervals for multiple
 comparisons with the best", Annals of Statistics 12, 1984, and "Multiple Comparisons", 1996, ch. 4, with a
@@ -35,8 +35,8 @@ the memory budget, or the footprint is the objective and another needs less."""
 class Contestant:
     """A strategy, a mix of placements or a version of code. `physical_bytes` as booked, `code_change` a rank.
 
-    `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it surely slower by
-    more than the indifference, and later rounds went without it. `alone`: it has processes of its own.
+    `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it clearly slower by
+    more than the indifference, and later rounds went without it. `alone`: it has separate processes.
     """
 
     name: str
@@ -118,7 +118,7 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
     """All of `pairs` against the best of the others; `half` are the half widths of the pairs' intervals.
 
     The upper ends hold for all contestants at once where the comparisons with the one that truly is the best
-    do (Hsu), so Bonferroni counts rivals, not pairs. One that is surely slower than another is not the best:
+    do (Hsu), so Bonferroni counts rivals, not pairs. One that is clearly slower than another is not the best:
     its noise widens no other's interval. The lower ends hold for each contestant by itself.
     """
     if len(pairs.names) == 1:
@@ -142,7 +142,7 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
 def choose(found: Sequence[Standing], aim: Aim) -> Choice:
     """Among all with U within the indifference the tie-breakers decide; without any, the least U.
 
-    No rival's noise vetoes a choice that is near enough itself, and none makes one that is surely outside
+    No rival's noise vetoes a choice that is near enough itself, and none makes one that is clearly outside
     the indifference the least.
     """
     near = [one for one in found if one.bound <= aim.indifference]

@@ -1,10 +1,10 @@
 """At which value of a parameter the best strategy changes: never inside the noise.
 
-The values are told as each one's own recommendation goes: neighbours with the same recommended strategy are
-a run. Where two runs meet, the best strategy changes only if each has a value at which the other's strategy
-may not be the best: a value speaks for the recommended strategy and those tied with it, so a tie makes no
-change. A measured value at which the best strategies cannot be told apart speaks for none. A predicted value
-whose range overlaps that of a strategy outside the tie speaks likely, and so does what is built on it.
+Neighbouring values with the same recommended strategy are a run. Where two runs meet, the best strategy
+changes only if each has a value at which the other's strategy cannot be the best: a value supports the
+recommended strategy and those tied with it, so a tie is no change. A measured value at which the best
+strategies cannot be distinguished supports none. A predicted value whose range overlaps that of a strategy
+outside the tie is only likely, and so is a change that depends on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from advisor.profiles.conclusions import Recommendation
 
 @dataclass(frozen=True)
 class Standing:
-    """Who may be the best at one value; `best` is empty where that is not known."""
+    """What may be the best at one value; `best` is empty where that is not known."""
 
     best: frozenset[str] = frozenset()
     chosen: str | None = None

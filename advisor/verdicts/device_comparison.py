@@ -20,7 +20,7 @@ _TOGETHER = "Give profiles of one workload with the same parameters, one per dev
 
 @dataclass(frozen=True)
 class Member:
-    """One device's profile. `href` is the page of it alone, relative to the page over all, if it is there."""
+    """One device's profile. `href` is the page of it alone, relative to the combined page, if it is there."""
 
     profile: Profile
     href: str = ""

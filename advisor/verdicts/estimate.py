@@ -27,7 +27,7 @@ SUPPOSED_LUCK = 0.015
 """Standard deviation of a contestant's own luck until the processes tell: on an H200 ratios of processes had
 1.3 to 2.8 % more spread than their blocks explain, which is 0.9 to 2 % for each of the two contestants."""
 SUPPOSED_ALONE = 0.08
-"""The same of one that has processes of its own: on an H200 processes differed by 6 to 13 %."""
+"""The same of one that has separate processes: on an H200 processes differed by 6 to 13 %."""
 SUPPOSED_WEIGHT = 4
 """Degrees of freedom that the supposition counts as. Of three contestants or more, 5 processes outvote it."""
 SUPPOSED_SPREAD = 1.5
@@ -40,7 +40,7 @@ MOST_BORROWED = 16
 BORROWED_NOISE = 8.0
 """Degrees of freedom that a pair's noise takes from others at most: as much as nine rounds of its own."""
 LEAST_LENDERS = 3
-"""Pairs, of three contestants: fewer say nothing of how their noise varies."""
+"""Fewest pairs, of three contestants, that show how their noise varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def paired(blocks: Iterable[Block], names: Sequence[str], alone: Collection[str]
     pooled plus the luck that all pairs have on average. Degrees of freedom are the pair's processes less one
     (the weight of unequal ones by Kish) plus what it borrows, and never more than those of its noise.
 
-    alone: those with processes of their own beside that of the others, numbered as that one is. All that
+    alone: those with separate processes beside that of the others, numbered as that one is. All that
     such a process draws is their luck, so their pairs neither lend nor borrow any.
     Raises `ValueError` on a time that is not positive and finite, and on a contestant twice in a round.
     """
@@ -249,8 +249,8 @@ def _lent(variances: Floats, freedom: Floats) -> Floats:
 def _typical(variances: Floats, freedom: Floats) -> tuple[float, float]:
     """The variance that all have in common, and what it is worth to each as degrees of freedom.
 
-    Little where their variances differ by more than their own degrees of freedom explain: a restless
-    contestant lends its noise to nobody. Smyth 2004, section 6.2, with the leading terms of the polygamma
+    Little where their variances differ by more than their own degrees of freedom explain: a noisy
+    contestant lends its noise to no other. Smyth 2004, section 6.2, with the leading terms of the polygamma
     functions.
     """
     known = (freedom > 0) & (variances > 0)
@@ -277,11 +277,11 @@ def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
 def _luck(squares: Floats, variances: Floats, used: Floats, lenders: int, supposed: float) -> float:
     """A contestant's own luck: of all pairs on average, weighed against what is supposed of it.
 
-    used: the processes of each pair; 0 for those that say nothing here. lenders: how many pairs' worth of
+    used: the processes of each pair; 0 for those without information. lenders: how many pairs' worth of
     processes tell it.
 
     `squares` are unbiased, so some are negative where there is none. Each is as exact as the variance of the
-    pair's blocks is small, and weighs so: a restless contestant says little of the others.
+    pair's blocks is small, and weighs so: a noisy contestant tells little about the others.
     """
     known = np.triu((used > 1) & np.isfinite(squares), 1)
     if not known.any():

@@ -2,7 +2,7 @@
 
 Sentences are the report's. The kinds and their words, everywhere the same:
 
-- `fastest`: `use X: the fastest` (every other is surely slower).
+- `fastest`: `use X: the fastest` (every other is clearly slower).
 - `near`: `use X: at most 1.4 % from the fastest`, with what it saves where tie-breakers chose it.
 - `keep`: `keep pageable: no other gains more than 3 %`.
 - `open`: `open: X is at most 8 % from the fastest; about 40 s more would settle it`.
@@ -37,9 +37,9 @@ from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step, next_step, s
 Kind = Literal["fastest", "near", "keep", "open", "untrusted"]
 
 TRUSTED = 0.01
-"""One contestant under two names that surely differs from itself by more: it measures something else."""
+"""One contestant under two names that clearly differs from itself by more: it measures something else."""
 NOTHING = 10.0
-"""A bound of ten times the best's time says nothing, nor does an interval as wide: they are not told."""
+"""A bound of ten times the best's time, or an interval as wide, is useless: it is not reported."""
 FACTORS = tuple(2 ** (k / 2) for k in range(1, 13))
 """How many times the rounds are tried for `seconds_more`; more than 64 times is no advice."""
 
@@ -66,7 +66,7 @@ class Verdict:
     """`bound` is U of the chosen one, as a share: 0.014 is "at most 1.4 % from the fastest"; None if unknown.
 
     `speedup` is the baseline's time over the chosen one's. `over_best` is each competitor's time over the
-    best of the others'. `groups` are the competitors, fastest first, joined where they are surely within the
+    best of the others'. `groups` are the competitors, fastest first, joined where they are clearly within the
     indifference of one another. `undecided` may be near enough, and would then be chosen. `noise` is the
     alias's time over its own under the other name. `seconds_more` is known for `open` alone, and only where
     more of the same would settle it.
@@ -89,8 +89,8 @@ class Verdict:
 class Decision:
     """The verdict if measuring stopped now, and whether more of it can change the choice.
 
-    `dropped` need not run in later rounds: they are surely slower by more than the indifference, or the alias
-    of one that is. `step` is what to measure next; None where it is settled or no pace was given.
+    `dropped` need not run in later rounds: they are clearly slower by more than the indifference, or an
+    alias of one that is. `step` is what to measure next; None where it is settled or no pace was given.
     """
 
     verdict: Verdict
@@ -109,7 +109,7 @@ def decide(
 ) -> Decision:
     """What the blocks say at a planned look, or when the time is up. Its share of the error is the aim's.
 
-    It is settled when each contestant that the tie-breakers would prefer to the chosen one is surely outside
+    It is settled when each contestant that the tie-breakers would prefer to the chosen one is clearly outside
     the indifference, or inside. A pure function: blocks may come in any order and from a saved profile.
     """
     kept = tuple(blocks)
@@ -203,7 +203,7 @@ class _Final:
         )
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
-        """Each joins the first group whose members are all surely within the indifference of it."""
+        """Each joins the first group whose members are all clearly within the indifference of it."""
         inside = np.abs(self.pairs.difference) + self.half <= self.aim.margin
         place = {name: index for index, name in enumerate(self.pairs.names)}
         groups: list[list[str]] = []
@@ -217,7 +217,7 @@ class _Final:
 
 
 def known(found: stats.Ratio | None) -> tuple[float, float] | None:
-    """The interval of a ratio; None where it is so wide that it says nothing, as after one process."""
+    """The interval of a ratio; None where it is too wide to be useful, as after one process."""
     return (found.low, found.high) if found and found.high <= NOTHING * found.low else None
 
 

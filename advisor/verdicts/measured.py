@@ -76,7 +76,7 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
 
 
 def contestants_of(profile: Profile) -> list[Contestant]:
-    """Who may be chosen, as `recommend` takes them."""
+    """What may be chosen, as `recommend` takes it."""
     return _contestants(profile.measured().values(), _final_of(profile))
 
 
@@ -97,7 +97,7 @@ def decided(
 ) -> Decision:
     """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted.
 
-    A mix competes where it is surely better than every uniform strategy by more than the indifference; while
+    A mix competes where it is clearly better than every uniform strategy by more than the indifference; while
     that is open of one, the final is not settled.
     """
     kept = tuple(blocks)
@@ -147,7 +147,7 @@ def _decided(
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
-    """Of processes that share nothing: older profiles, and runs that ended before the final."""
+    """The comparison of independent processes: older profiles, and runs that ended before the final."""
     pairs = _apart(rows, preferences.objective)
     return judge(pairs, _contestants(rows, None), _aim(preferences, None))
 

@@ -1,4 +1,4 @@
-"""Whether a mix of placements is worth it: surely better than every uniform strategy, by more than the
+"""Whether a mix of placements is worth it: clearly better than every uniform strategy, by more than the
 indifference; else how much a mix may gain at most.
 
 The best uniform strategy takes at most as long as each of them, so what a mix gains over it is at most the
@@ -21,7 +21,7 @@ MOST_GAIN = 10.0
 
 @dataclass(frozen=True)
 class Worth:
-    """Of a final: mixes that are surely better by more than the indifference, those of which that is open,
+    """A final's mixes that are clearly better by more than the indifference, those for which that is open,
     and what each mix gains at most, as a share."""
 
     better: tuple[str, ...] = ()

@@ -20,13 +20,13 @@ import numpy as np
 from advisor import stats
 
 FEWEST = 6
-"""Profiles of a series below which nothing is looked for: noise and step could not be told apart."""
+"""Profiles of a series below which nothing is looked for: noise and step could not be distinguished."""
 _SHORTEST = 2
 """Profiles of a stretch: one alone may be an outlier."""
 _FINEST = 1e-3
 """Noise that is assumed at least, as a share: no clock and no code is steadier."""
 _OUTLYING = 2.0
-"""So many deviations from the median of its neighbours a time counts at most (Hampel's identifier)."""
+"""A time counts at most as this many deviations from its neighbours' median (Hampel's identifier)."""
 _REACH = 2
 """Neighbours on each side."""
 _GAUSSIAN = 1.4826

@@ -79,7 +79,7 @@ def _baseline_stays(present: Equal, smallest: int) -> str:
 
 
 def memory_step(rows: Sequence[Sized]) -> str:
-    """Who needs the least memory, in words, without the end of the sentence."""
+    """What needs the least memory, in words, without the end of the sentence."""
     lean, smallest = leanest(rows), min(row.physical_bytes for row in rows)
     if len(lean) == len(rows):
         return _same_memory(smallest, max(row.physical_bytes for row in lean))
@@ -100,7 +100,7 @@ def _same_memory(least: int, most: int) -> str:
 
 
 def change_step(rows: Sequence[Equal]) -> str:
-    """Who changes the least code, in words, without the end of the sentence."""
+    """What changes the least code, in words, without the end of the sentence."""
     least = min(row.code_change for row in rows)
     names = [row.strategy for row in rows if row.code_change == least]
     return f"{listing(names)} {'need' if len(names) > 1 else 'needs'} the smallest code change"

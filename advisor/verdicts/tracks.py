@@ -29,7 +29,7 @@ def times(row: Measured | Predicted) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Stop:
-    """One device at one value. `results` is empty where there is no profile."""
+    """One device at one value. `results` is empty without a profile."""
 
     value: Value
     results: dict[str, AnyResult]

@@ -21,7 +21,7 @@ BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
 """Versions within this share of one another are the same, where no gate asks for another."""
 CONFIDENCE = 0.975
-"""Of all ratios at all looks: the same code twice is told apart in at most 1 of 40 runs."""
+"""Of all ratios at all looks: the same code twice is distinguished in at most 1 of 40 runs."""
 PARTS_CONFIDENCE = 0.95
 """Of the differences of all parts of a frame together."""
 
@@ -41,7 +41,7 @@ class Question:
         return found.low > 1 or found.high < 1 or self.same(found)
 
     def same(self, found: stats.Ratio) -> bool:
-        """Whether the two are surely within the indifference."""
+        """Whether the two are clearly within the indifference."""
         return found.low >= 1 / (1 + self.indifference) and found.high <= 1 + self.indifference
 
 
@@ -49,7 +49,7 @@ class Question:
 class Entry:
     """The contestants' names: strategy to that of each version, and the second copy of HEAD.
 
-    `apart`: versions have processes of their own, whose luck is in the ratios.
+    `apart`: versions have separate processes, whose luck is in the ratios.
     """
 
     strategies: tuple[str, ...]
@@ -80,6 +80,8 @@ class Judged:
 
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered.
     `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
+    `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
+    `spread`: standard deviation of a version's blocks beside the other's, as a share.
     """
 
     ratios: Mapping[str, stats.Ratio]
@@ -90,6 +92,19 @@ class Judged:
     wider: float = 1.0
     seconds_more: float | None = None
     step: Step | None = None
+    growth: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.0
+
+    def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
+        """Open strategies that must not be measured on for those before them to be answered in so many
+        seconds; never the first."""
+        waiting, every = list(self.open), len(self.ratios)
+        while len(waiting) > 1 and pace:
+            each = pace.round_seconds * len(waiting) / every
+            if (max(self.growth.get(s, 1.0) for s in waiting) - 1) * self.rounds * each <= seconds:
+                break
+            waiting.pop()
+        return tuple(s for s in self.open if s not in waiting)
 
     @property
     def settled(self) -> bool:
@@ -98,7 +113,7 @@ class Judged:
 
     @property
     def trusted(self) -> bool:
-        """HEAD does not surely differ from itself."""
+        """HEAD does not clearly differ from itself."""
         return self.noise is None or (self.noise.low <= 1 + TRUSTED and self.noise.high >= 1 / (1 + TRUSTED))
 
 
@@ -129,11 +144,14 @@ def judged(
         pairs.processes,
         pairs.rounds,
         _wider(both, entry),
+        spread=both.noise,
     )
     if pace is None or told.settled or not here:
         return told
-    more = _seconds_more(pairs, told.open, question, certainty, pace)
-    return replace(told, step=next_step(pairs, pace), seconds_more=more)
+    growth = {strategy: _growth(pairs, strategy, question, certainty) for strategy in told.open}
+    most = max(growth.values(), default=1.0)
+    more = seconds_for(most, pairs, pace) if math.isfinite(most) else None
+    return replace(told, step=next_step(pairs, pace), seconds_more=more, growth=growth)
 
 
 def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
@@ -168,15 +186,10 @@ def _wider(pairs: Pairs, entry: Entry) -> float:
     return float(across / inside) if inside and math.isfinite(across) else 1.0
 
 
-def _seconds_more(
-    pairs: Pairs, waiting: Sequence[str], question: Question, certainty: float, pace: Pace
-) -> float | None:
-    """Until all would be answered if the ratios stayed as they are; None where they would not be."""
-    for factor in FACTORS:
-        grown = pairs.grown(factor)
-        if all(question.answered(_ratio(grown, strategy, certainty)) for strategy in waiting):
-            return seconds_for(factor, pairs, pace)
-    return None
+def _growth(pairs: Pairs, strategy: str, question: Question, certainty: float) -> float:
+    """How many times the rounds answer it if the ratio stays as it is."""
+    later = ((factor, _ratio(pairs.grown(factor), strategy, certainty)) for factor in FACTORS)
+    return next((factor for factor, found in later if question.answered(found)), math.inf)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def annotated(function: StageFunction, annotation: Any, where: str) -> tuple[Acc
     return None, Any
 
 
-def form_of(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
+def form_of(wanted: Any, who: str, parameter: str) -> ArrayForm | None:
     """The form of `In[wanted]`: a tensor's class, a Numba array's, or int for the address.
 
     None for the bare `In` and for NumPy's and CuPy's own arrays. Told by the module's name, so that no
@@ -47,7 +47,7 @@ def form_of(wanted: Any, stage: str, parameter: str) -> ArrayForm | None:
     if wanted is int:
         return "pointer"
     raise WorkloadError(
-        f"stage {stage!r} takes buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
+        f"{who} takes buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
         "which is not a supported array type",
         next_step=f"Write {parameter}: In[torch.Tensor] or In[int], or name the form: {FORMS_EXPLAINED}",
     )
@@ -76,7 +76,7 @@ def _evaluate(function: StageFunction, text: str, where: str) -> Any:
     """A string annotation in the scope of its function; names of our own that a local import hides, too.
 
     A name that only annotations use is not in the closure: it may be a library that is imported already.
-    Raises `WorkloadError` for a part that needs a name of which nothing is known here.
+    Raises `WorkloadError` for a part that needs a name that is not known here.
     """
     plain = inspect.unwrap(function)
     problem: NameError | None = None

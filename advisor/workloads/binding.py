@@ -20,6 +20,7 @@ from advisor.workloads.definition import (
     StageFunction,
     Workload,
 )
+from advisor.workloads.reads import located
 from advisor.workloads.textures import samples_textures
 
 Phase = Literal["setup", "frame"]
@@ -284,7 +285,8 @@ def _parameters(
     side: Side = "host",
 ) -> _Taken:
     """What the function takes; of what is not annotated, what `default` takes."""
-    _require_plain(function, stage)
+    who = f"stage {located(stage, function)}"
+    _require_plain(function, who)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -297,55 +299,54 @@ def _parameters(
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise WorkloadError(
-                f"stage {stage!r} takes {parameter}; stages are called with buffers by name",
+                f"{who} takes {parameter}; stages are called with buffers by name",
                 next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
             )
         if name in buffers:
-            found, form = _mode(function, parameter, stage, default)
+            found, form = _mode(function, parameter, who, default)
             taken.access[name] = found.mode
-            if part := part_of(found.part, buffers[name], f"stage {stage!r}, buffer {name!r}"):
+            if part := part_of(found.part, buffers[name], f"{who}, buffer {name!r}"):
                 taken.parts[name] = part
             if chosen := form or arrays:
                 taken.wanted[name] = chosen
         elif name in RESERVED:
             if name == "gpu" and side == "host":
                 raise WorkloadError(
-                    f"host stage {stage!r} takes 'gpu', but it runs on no GPU",
+                    f"host {who} takes 'gpu', but it runs on no GPU",
                     next_step="Remove the parameter; `gpus` is the number of GPUs, in every stage.",
                 )
             taken.specials.add(name)
         elif parameter.default is parameter.empty:
             raise WorkloadError(
-                f"stage {stage!r} takes {name!r}, which is not a buffer"
-                f"{nearest(name, (*buffers, *RESERVED))}",
+                f"{who} takes {name!r}, which is not a buffer{nearest(name, (*buffers, *RESERVED))}",
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
     return taken
 
 
-def _require_plain(function: StageFunction, stage: str) -> None:
+def _require_plain(function: StageFunction, who: str) -> None:
     """Raises `WorkloadError` for a function whose body does not run when it is called."""
     called = (function, getattr(function, "__call__", None))  # noqa: B004
     for kind, tells in _DEFERRED.items():
         if any(map(tells, called)):
             raise WorkloadError(
-                f"stage {stage!r} is {kind}: calling it does not run its body",
+                f"{who} is {kind}: calling it does not run its body",
                 next_step="Write a plain function without async or yield. To call one that has them, run it "
                 "to completion: asyncio.run(...), or a for loop.",
             )
 
 
 def _mode(
-    function: StageFunction, parameter: inspect.Parameter, stage: str, default: _Taken | None
+    function: StageFunction, parameter: inspect.Parameter, who: str, default: _Taken | None
 ) -> tuple[Access, ArrayForm | None]:
     """What it does to the buffer, or to a part of it, and the form that it wants."""
     name = parameter.name
-    access, wanted = annotated(function, parameter.annotation, f"stage {stage!r}, buffer {name!r}")
+    access, wanted = annotated(function, parameter.annotation, f"{who}, buffer {name!r}")
     if access is None and default is not None and name in default.access:
         return Access(default.access[name], default.parts.get(name)), None
     if access is None:
         raise WorkloadError(
-            f"stage {stage!r} does not annotate buffer {name!r}",
+            f"{who} does not annotate buffer {name!r}",
             next_step=f"Annotate the parameter: {name}: In (reads), Out (overwrites) or InOut.",
         )
-    return access, form_of(wanted, stage, name)
+    return access, form_of(wanted, who, name)

@@ -1,4 +1,4 @@
-"""Where in a stage's source a buffer is read."""
+"""Where a stage is in its source, and where it reads a buffer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType
 
 _NO_READS = ("shape", "dtype", "size", "ndim", "nbytes", "itemsize", "strides", "fill")
+
+
+def located(stage: str, function: Callable[..., object]) -> str:
+    """The stage's name with the file and line of its function, `'add' (file.py:12)`, where that is Python."""
+    try:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+    except ValueError:  # it wraps itself
+        code = None
+    if not isinstance(code, CodeType):
+        return repr(stage)
+    return f"{stage!r} ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 
 def line_reading(function: Callable[..., object], buffer: str) -> str:

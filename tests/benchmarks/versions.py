@@ -1,85 +1,20 @@
 """How often a change of the code is found, and how often one is claimed where there is none.
 
-`simulated` is a final of two versions with a known truth: the noise that was measured, in milliseconds.
-`planted` runs `advisor compare --run` on versions that differ by so much in a host stage, a copy or a kernel.
+`advisor compare --run` on versions that differ by so much in a host stage, a copy or a kernel; simulated, in
+seconds, by tests/simulated_versions.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
 
 from advisor import api
 from advisor.profiles.scratch import scratch
 from advisor.report.versions_page import answer
-from advisor.verdicts.choice import SPENDING
-from advisor.verdicts.estimate import Block
-from advisor.verdicts.planning import Pace, Step, first_step
-from advisor.verdicts.versions import HEAD, Entry, Judged, Question, judged
-from tests.benchmarks.decisions import BLOCK_SECONDS, Machine, Noise
 
-PROCESS_SECONDS = 0.6
 SHARES = (0.0, 0.02, 0.05, 0.2)
 PLACES = ("host", "copy", "kernel")
-CHANGED = Question()
-
-
-@dataclass
-class Drifting(Machine):
-    """Blocks that follow one another resemble one another, as clocks and other programs make them."""
-
-    resemblance: float = 0.5
-
-    def process(self, names: Sequence[str], rounds: int, pace: Pace, until: float) -> Iterator[Block]:
-        """See `Machine`; half of a block's own noise is what was left of the one before."""
-        drift = 0.0
-        for block in super().process(names, rounds, pace, until):
-            drift = self.resemblance * drift + self.generator.normal(0, self.noise.block / 2)
-            yield Block(
-                block.process,
-                block.round,
-                block.contestant,
-                block.place,
-                block.seconds * float(np.exp(drift)),
-            )
-
-
-def simulated(
-    seed: int,
-    share: float,
-    noise: Noise,
-    seconds: float,
-    question: Question = CHANGED,
-    strategies: tuple[str, ...] = ("pageable",),
-    *,
-    apart: bool = False,
-) -> tuple[Judged, float]:
-    """What a final of that many seconds says of a HEAD slower by that share, and when it ended."""
-    entry = Entry(strategies, apart=apart)
-    times = {name: 0.02 * (1 + share * name.startswith(HEAD)) for name in entry.names}
-    machine = Drifting(times, noise, np.random.default_rng(seed))
-    if apart:  # what a process draws, a version has to itself
-        machine.luck = dict.fromkeys(times, noise.process)
-        machine.same = {name: name.partition(" ")[0] + " " + strategies[0] for name in times}
-    pace = Pace(PROCESS_SECONDS, BLOCK_SECONDS * len(times))
-    step: Step | None = first_step(seconds, pace)
-    blocks: list[Block] = []
-    spent = 0.0
-    for share_of_error in SPENDING:
-        assert step
-        for _ in range(step.processes):
-            if machine.clock < seconds:
-                blocks += machine.process(list(times), step.rounds, pace, seconds)
-        last = share_of_error == SPENDING[-1] or machine.clock >= seconds
-        found = judged(blocks, entry, question, 1 - spent if last else share_of_error, pace=pace)
-        spent += share_of_error
-        if found.settled or last:
-            break
-        step = found.step
-    return found, min(machine.clock, seconds)
 
 
 def workload(place: str, share: float) -> str:

@@ -32,11 +32,12 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", PAGES)
-def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, PAGES[name](), tmp_path, width=width) as seen:
-        assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
+def test_page_fits_its_window(name: str, browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, PAGES[name](), tmp_path) as seen:
+        for width in (390, 1280):
+            seen.resize(width)
+            assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
         assert seen.complaints == []
         assert seen.ask("document.title") != "taken"
 
@@ -45,8 +46,7 @@ def test_page_fits_its_window(name: str, width: int, browser: Browser, tmp_path:
 def test_the_sentence_and_the_chart_are_on_the_first_screen(
     width: int, browser: Browser, tmp_path: Path
 ) -> None:
-    window = {"width": width, "height": 800}
-    with visit(browser, PAGES["gpu"](), tmp_path, viewport=window) as seen:
+    with visit(browser, PAGES["gpu"](), tmp_path, width=width, height=800) as seen:
         for part in (
             "text=recommendation-changes failed",
             ".headline",

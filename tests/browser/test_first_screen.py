@@ -16,7 +16,7 @@ from advisor.profiles.preferences import Objective
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
-from advisor.report.pages import page_of
+from advisor.report.pages import page_of, render
 from advisor.report.sensitivity import Choice
 from advisor.verdicts.counting import counted
 from advisor.verdicts.measured import recommend
@@ -64,57 +64,54 @@ RUNS = {"measured": measured_run, "open": open_run, "three devices": predicted_r
 
 
 def opened(run: Profile, width: int, browser: Browser, folder: Path) -> Any:
-    size = {"viewport": {"width": width, "height": 800}}
-    return visit(browser, shown(run, "html"), folder, **size)
+    return visit(browser, shown(run, "html"), folder, width=width, height=800)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", RUNS)
-def test_the_first_screen_answers_five_questions(
-    name: str, width: int, browser: Browser, tmp_path: Path
-) -> None:
-    run = RUNS[name]()
-    told = blocks(page_of(run), Answers)[0]
-    with opened(run, width, browser, tmp_path) as visited:
-        seen = visited.ask(SEEN)
-        for answer in told.items:
-            bar = next(bar for bar in answer.bars if bar.chosen)
-            assert answer.gain and answer.sure and answer.memory, "known in these runs"  # noqa: PT018
-            assert bar.name in seen, "which strategy"
-            assert bar.ratio in seen, "how much"
-            assert answer.sure.value in seen, "how sure"
-            assert bar.memory in seen, "how much memory"
-            assert answer.change is not None
-            assert f"{answer.change.lines} lines for {answer.change.strategy}" in seen, "what to change"
-        if width == 1280:
-            code = visited.page.locator("pre.heart").first
-            top, bottom, height = code.evaluate(BOX)
-            assert 0 < top < bottom <= 800
-            assert height > 50
-            assert len(code.inner_text().splitlines()) <= 15
+def test_the_first_screen_answers_five_questions(name: str, browser: Browser, tmp_path: Path) -> None:
+    page = page_of(RUNS[name]())
+    told = blocks(page, Answers)[0]
+    with visit(browser, render(page, "html"), tmp_path) as visited:
+        for width in (390, 1280):
+            visited.resize(width, 800)
+            seen = visited.ask(SEEN)
+            for answer in told.items:
+                bar = next(bar for bar in answer.bars if bar.chosen)
+                assert answer.gain and answer.sure and answer.memory, "known in these runs"  # noqa: PT018
+                assert bar.name in seen, "which strategy"
+                assert bar.ratio in seen, "how much"
+                assert answer.sure.value in seen, "how sure"
+                assert bar.memory in seen, "how much memory"
+                assert answer.change is not None
+                assert f"{answer.change.lines} lines for {answer.change.strategy}" in seen, "what to change"
+        code = visited.page.locator("pre.heart").first
+        top, bottom, height = code.evaluate(BOX)
+        assert 0 < top < bottom <= 800
+        assert height > 50
+        assert len(code.inner_text().splitlines()) <= 15
         assert visited.complaints == []
 
 
-@pytest.mark.parametrize(("width", "bars"), [(390, 5), (1280, 12)])
-def test_the_chart_is_on_the_first_screen(width: int, bars: int, browser: Browser, tmp_path: Path) -> None:
+def test_the_chart_is_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
     run = measured_run()
-    with opened(run, width, browser, tmp_path) as visited:
-        assert visited.page.locator(".race tbody tr:visible").count() == bars
-        last = visited.page.locator(".race tbody tr:visible").last.evaluate(BOX)
-        assert last[1] <= 800
-        assert visited.page.locator(".race tr.chosen:visible").count() == 1
+    with opened(run, 390, browser, tmp_path) as visited:
+        for width, bars in ((390, 5), (1280, 12)):
+            visited.resize(width, 800)
+            assert visited.page.locator(".race tbody tr:visible").count() == bars
+            last = visited.page.locator(".race tbody tr:visible").last.evaluate(BOX)
+            assert last[1] <= 800
+            assert visited.page.locator(".race tr.chosen:visible").count() == 1
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_three_devices_charts_are_panels_on_the_first_screen(
-    width: int, browser: Browser, tmp_path: Path
-) -> None:
-    with opened(predicted_run(), width, browser, tmp_path) as visited:
-        charts = visited.page.locator(".panels .race").all()
-        assert len(charts) == 3
-        for chart in charts:
-            top, bottom, _ = chart.evaluate(BOX)
-            assert 0 < top < bottom <= 800
+def test_three_devices_charts_are_panels_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
+    with opened(predicted_run(), 390, browser, tmp_path) as visited:
+        for width in (390, 1280):
+            visited.resize(width, 800)
+            charts = visited.page.locator(".panels .race").all()
+            assert len(charts) == 3
+            for chart in charts:
+                top, bottom, _ = chart.evaluate(BOX)
+                assert 0 < top < bottom <= 800
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -137,13 +134,31 @@ def test_predicted_bars_are_hatched_and_say_so_once(browser: Browser, tmp_path: 
         assert visited.page.inner_text("body").count("Hatched: predicted, not measured.") == 1
 
 
-def chosen(visited: Visit, objective: str, budget: int | None) -> tuple[str, str, float | None]:
-    """What the page's script decides."""
+# What is told when each of these budgets has been entered, None for none.
+CHOOSE = """(budgets) => budgets.map((budget) => {
+  const input = document.querySelector(".chooser input"), told = document.querySelector("output");
+  input.value = budget === null ? "" : budget / 2 ** 20;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  return { ...told.dataset, said: told.innerText };
+})"""
+
+
+def chosen(visited: Visit, objective: str, budgets: list[int | None]) -> list[dict[str, str]]:
+    """What the page's script decides for each budget."""
     visited.page.locator(".chooser select").select_option(objective)
-    visited.page.locator(".chooser input").fill("" if budget is None else str(budget / 2**20))
-    told = visited.page.locator("output").evaluate("(e) => ({ ...e.dataset })")
-    bound = told["bound"]
-    return told["kind"], told["chosen"], None if bound in ("null", "") else float(bound)
+    told: list[dict[str, str]] = visited.ask(CHOOSE, budgets)
+    return told
+
+
+def test_a_budget_is_typed(browser: Browser, tmp_path: Path) -> None:
+    """The tests below enter it by script."""
+    with opened(measured_run(), 1280, browser, tmp_path) as visited:
+        (free, none_fits) = chosen(visited, "time", [None, 1])
+        assert visited.page.inner_text("output") == none_fits["said"] != free["said"]
+        visited.page.locator(".chooser input").fill("")
+        assert visited.page.inner_text("output") == free["said"]
+        visited.page.locator(".chooser input").fill(str(1 / 2**20))
+        assert visited.page.inner_text("output") == none_fits["said"]
 
 
 @pytest.mark.parametrize(
@@ -156,18 +171,20 @@ def test_the_script_chooses_as_python_does(name: str, browser: Browser, tmp_path
     sizes = {row.footprint.physical_bytes for row in run.measured().values()}
     objectives: list[Objective] = list(json.loads(choice.data)["objectives"])
     with opened(run, 1280, browser, tmp_path) as visited:
+        budgets = [None, *sizes, min(sizes) - 1]
         for objective in objectives:
-            for budget in (None, *sizes, min(sizes) - 1):
+            for budget, told in zip(budgets, chosen(visited, objective, budgets), strict=True):
                 wanted = run.preferences.model_copy(
                     update={"objective": objective, "memory_budget_bytes": budget}
                 )
                 expected = recommend(run.model_copy(update={"preferences": wanted}))
                 assert expected is not None
-                kind, strategy, bound = chosen(visited, objective, budget)
-                assert (kind, strategy) == (expected.verdict, str(expected.strategy).replace("None", "null"))
+                assert told["kind"] == expected.verdict
+                assert told["chosen"] == str(expected.strategy).replace("None", "null")
+                bound = None if told["bound"] in ("null", "") else float(told["bound"])
                 assert bound == (expected.bound and pytest.approx(expected.bound, rel=2e-3, abs=1e-4))
                 said = headline(expected).replace("`", "").split("; about")[0]
-                assert visited.page.inner_text("output") == said
+                assert told["said"] == said
 
 
 @pytest.mark.parametrize("objective", ["time", "throughput", "footprint"])
@@ -179,7 +196,8 @@ def test_the_script_chooses_among_predictions_as_python_does(
     every = [r for p in run.predictions for r in p.results if isinstance(r, Predicted)]
     sizes = sorted({row.physical_bytes for row in every})
     with opened(run, 1280, browser, tmp_path) as visited:
-        for budget in (None, *sizes, sizes[0] - 1):
+        budgets = [None, *sizes, sizes[0] - 1]
+        for budget, said in zip(budgets, chosen(visited, objective, budgets), strict=True):
             wanted = run.preferences.model_copy(
                 update={"objective": objective, "memory_budget_bytes": budget}
             )
@@ -189,8 +207,7 @@ def test_the_script_chooses_among_predictions_as_python_does(
                 draws = {row.strategy: np.array([row.likely_seconds]) for row in rows}
                 told = recommend_predicted(rows, draws, preferences=wanted)
                 expected.append(told.strategy if told and told.strategy else "")
-            _, strategies, _ = chosen(visited, objective, budget)
-            assert strategies.split(",") == expected
+            assert said["chosen"].split(",") == expected
         assert "no strategy fits the memory budget on" in visited.page.inner_text("output")
 
 

@@ -119,7 +119,7 @@ def test_what_has_no_figure_stays_last(browser: Browser, tmp_path: Path) -> None
 def test_snippet_is_copied_as_it_is(browser: Browser, tmp_path: Path) -> None:
     run = profile(advice=(advice(snippet=SNIPPET),))
     with visit(
-        browser, shown(run, "html"), tmp_path, permissions=["clipboard-read", "clipboard-write"]
+        browser, shown(run, "html"), tmp_path, permissions=("clipboard-read", "clipboard-write")
     ) as seen:
         seen.ask(OPEN)
         seen.page.get_by_role("button", name="Copy code").click()

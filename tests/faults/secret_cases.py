@@ -1,13 +1,85 @@
-"""Of the matrix: where secrets stand in other shapes, and where they are echoed."""
+"""Of the matrix: secrets, wherever they stand and are echoed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from tests.faults.cases import PROFILE, SHORT, Case, Content, profiled, saved, workload
+from tests.faults.case import COMMAND, FILES, SAVED, SECRET, SHORT, Case, profiled, saved, workload
 
-_FILES: Mapping[str, Content] = {"w.py": workload()}
-_SAVED: Mapping[str, Content] = {"p.json": PROFILE.read_text(encoding="utf-8")}
+FORMS = {
+    "a token of GitHub": ("ghp_", "abcdefghijklmnopqrstuvwxyz0123456789"),
+    "a token of GitLab": ("glpat-", "abcdefghij0123456789"),
+    "a key of Amazon": ("AKIA", "ABCDEFGHIJKLMNOP"),
+    "a key of Google": ("AIza", "SyA0123456789abcdefghijklmnopqrstuv"),
+    "a key of Stripe": ("sk_live_", "0123456789abcdefghijklmn"),
+    "a token of Slack": ("xoxb-", "123456789012-abcdefghijkl"),
+    "a token of Hugging Face": ("hf_", "abcdefghijklmnopqrstuvwxyz01234567"),
+    "a JSON web token": ("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxIn0.abcDEF012345"),
+    "a header": ("Bearer ", "abc123def456ghi789"),
+    "credentials in a URL": ("https://me:pa55word@", "host"),
+    "a token in a URL": ("https://host/x?token=", "abc123def456"),
+    "an assignment": ("password=", "s3cr3t-value"),
+    "JSON": ('"api_key": "', "s3cr3t-value"),
+}
+"""The beginning and the rest apart, so that nobody's scanner takes this file for a leak."""
+
+
+def secrets() -> Iterator[Case]:
+    """What the program masks it masks everywhere."""
+    said = {
+        "an option": ("--set", f"password={SECRET}"),
+        "an option, glued": (f"--set=api_key={SECRET}",),
+    }
+    for name, more in said.items():
+        key = "password" if "password" in more[-1] else "api_key"
+        yield profiled(
+            f"tells {name}",
+            3,
+            *more,
+            parameters=f', {key}: str = ""',
+            never=(SECRET,),
+            produce=f"raise ValueError('with ' + {key})",
+        )
+        yield profiled(
+            f"prints {name}", 0, *more, parameters=f', {key}: str = ""', never=(SECRET,), use=f"print({key})"
+        )
+    variable = {"MY_SERVICE_TOKEN": SECRET}
+    yield profiled(
+        "tells a variable",
+        3,
+        variables=variable,
+        never=(SECRET,),
+        produce="raise ValueError(os.environ['MY_SERVICE_TOKEN'])",
+    )
+    yield profiled("a variable in its docstring", 0, variables=variable, never=(SECRET,), doc=SECRET)
+    lines = {"SERVICE_SECRET": f"first-line-{SECRET}\nsecond-line-{SECRET}\n"}
+    yield profiled(
+        "tells a line of a variable",
+        3,
+        variables=lines,
+        never=(SECRET,),
+        produce="raise KeyError(os.environ['SERVICE_SECRET'].splitlines()[1])",
+    )
+    numbers = ("--set", "token=83749261")
+    yield profiled("a number as a token", 0, *numbers, parameters=", token: int = 0", never=("83749261",))
+    cut = "os.write(1, ('y' * 190 + os.environ['MY_SERVICE_TOKEN']).encode()); os._exit(3)"
+    yield profiled("cut in a secret", 4, variables=variable, never=(SECRET[:6],), produce=cut)
+    for name, line in {
+        "a note": f"e = ValueError('x'); e.__notes__ = ['token={SECRET}']; raise e",
+        "a cause": f"raise ValueError('x') from KeyError('password={SECRET}')",
+        "a dictionary": f"raise KeyError({{'login': {{'api_key': '{SECRET}'}}}})",
+        "the lines of a call": f"dict(a=1,\n            token='{SECRET}',\n            z=1 / 0)",
+    }.items():
+        yield profiled(f"tells a secret in {name}", 3, produce=line, never=(SECRET,))
+    forms = [first + second for first, second in FORMS.values()]
+    yield profiled("tells all forms of tokens", 3, produce=f"raise ValueError({forms!r})", never=tuple(forms))
+    swept = ("profile", "w.py", *SHORT, "--sweep", f"token={SECRET},other-{SECRET}")
+    yield Case(
+        "sweep: over a secret", swept, 0, {"w.py": workload(parameters=', token: str = ""')}, never=(SECRET,)
+    )
+
+    failing = workload(parameters=', token: str = ""', produce="raise ValueError(token)")
+    yield Case("sweep: over a secret that fails", swept, 3, {"w.py": failing}, never=(SECRET,))
 
 
 def more_secrets() -> Iterator[Case]:
@@ -29,6 +101,16 @@ def more_secrets() -> Iterator[Case]:
         "an element": f"raise ValueError('<password>{value}</password>')",
         "an index": f"raise ValueError(\"cfg['token'] = '{value}'\")",
         "a call": f"raise ValueError(\"login(password='{value}')\")",
+        "a .netrc": f"raise ValueError('machine host\\n  login me\\n  password {value}')",
+        "a login of curl": f"raise ValueError('curl -u me:{value} https://host')",
+        "a password of sshpass": f"raise ValueError('sshpass -p {value} ssh me@host')",
+        "a tuple": f"raise ValueError(dict(auth=('me', '{value}')))",
+        "JSON in JSON": "import json; "
+        f"raise ValueError(json.dumps(json.dumps([{{'client_secret': '{value}'}}])))",
+        "all variables": f"raise ValueError(dict(os.environ, MY_PASSWORD='{value}'))",
+        "an ADO string": f"raise ValueError('Server=h;User Id=x;Pwd={value};')",
+        "a signed URL": f"raise ValueError('https://host/x?X-Amz-Signature={value}&z=1')",
+        "a remote of git": f"raise ValueError('fatal: https://{value}@host/r.git not found')",
         "setenv": f"raise ValueError(\"os.environ.setdefault('API_TOKEN', '{value}')\")",
     }.items():
         yield profiled(f"tells {name}", 3, produce=line, never=(value, "dXNlcjpwYXNzd29yZA"))
@@ -60,7 +142,7 @@ def more_secrets() -> Iterator[Case]:
             f"echoes {' '.join(given)[:40]}",
             ("profile", "w.py", *SHORT, *given),
             2,
-            _FILES,
+            FILES,
             never=(value, "a" * 36, "abc123def456ghi"),
         )
     for command in (
@@ -71,7 +153,7 @@ def more_secrets() -> Iterator[Case]:
         ("predict", "p.json", "--target", f"https://me:{value}@h/d.toml"),
     ):
         yield Case(
-            f"echoes a missing file, {command[0]} {len(command[1])}", command, 5, _SAVED, never=(value,)
+            f"echoes a missing file, {command[0]} {len(command[1])}", command, 5, SAVED, never=(value,)
         )
     for command in (
         (f"password={value}",),
@@ -106,3 +188,28 @@ def more_secrets() -> Iterator[Case]:
         ("compare", "p.json", "p.json"),
     ):
         yield Case(f"a pair in a profile, {command[0]}", command, 0, telling, never=(value,))
+    yield from _versions(value)
+
+
+def _versions(value: str) -> Iterator[Case]:
+    """Revisions, remotes, folders and addresses, which the pages of several runs name."""
+    printing = {"w.py": workload(parameters=', token: str = ""', produce="print('here', token)")}
+    shown = ("profile", "w.py", *(part for part in SHORT if part != "--quiet"), "--set", f"token={value}")
+    says = ("output of the first run", "| here ***")
+    yield Case("prints a secret in the first run", shown, 0, printing, says, (value,))
+    commit = (
+        f"git init -q .; git remote add origin https://me:{value}@host/r.git; git add w.py; "
+        f"git -c user.name=n -c user.email=e@x commit -qm token={value}; git branch token={value}; "
+    )
+    end = "; c=$?; rm -rf .git; exit $c"
+    profile = f"{{advisor}} {COMMAND} --format html,md,json"
+    yield Case("secrets of git", (), 0, FILES, never=(value,), shell=f"{commit}{profile}{end}")
+    for name, revision, code in (("a", "token", 0), ("an unknown", "password", 2)):
+        compare = f"{{advisor}} compare --run w.py --against {revision}={value} --no-gpu --max-seconds 4"
+        shell = f"{commit}{compare} --out out{end}"
+        yield Case(f"{name} revision with a secret", (), code, FILES, never=(value,), shell=shell)
+    folder = f"$'d/token={value}\\e[2J'"
+    gather = f"mkdir -p {folder}; cp p.json {folder}/profile.json; {{advisor}} history d --out out"
+    yield Case("history: a folder with a secret", (), 0, SAVED, never=(value,), shell=f"{gather}; rm -r d")
+    address = ("fleet", "w.py", "--scheduler", f"tls://me:{value}@h:1", "--out", "out")
+    yield Case("fleet: a secret in the address", address, 4, FILES, never=(value,))

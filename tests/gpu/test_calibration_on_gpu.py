@@ -97,6 +97,27 @@ def test_figures_are_in_an_order_that_is_physically_possible(calibrated: Calibra
     assert 5e-7 < figures.launch_seconds.value < 1e-4
 
 
+def test_what_is_read_again_and_calls_are_plausible(calibrated: Calibrated) -> None:
+    figures = calibrated.entry.figures
+    if calibrated.entry.memory_class in ("discrete", "discrete-hmm"):
+        two, alone, routines = (
+            figures.link_again_share,
+            figures.link_again_alone_share,
+            figures.routine_again_share,
+        )
+        assert two is not None
+        assert 0.1 < two.value < 1.2
+        # Of reads far apart nearly all cross the link, of neighbouring ones fewer.
+        assert alone is not None
+        assert 0.5 < alone.value < 1.2
+        assert alone.low is not None
+        assert alone.low < alone.value
+        assert routines is not None
+        assert 0.2 < routines.value < 3
+    assert figures.prefetch_call_seconds is not None
+    assert 1e-6 < figures.prefetch_call_seconds.value < 1e-3
+
+
 def test_the_entry_predicts(calibrated: Calibrated, tmp_path: Path) -> None:
     arguments = ("--no-gpu", "--target", calibrated.path, "--out", tmp_path, "--max-seconds", "20")
     done = advisor("profile", WORKLOADS / "vector_add.py", "--set", "n=2**20", *arguments)

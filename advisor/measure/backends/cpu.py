@@ -69,12 +69,12 @@ class CpuBackend:
         return {}
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
-        """Everything is ordinary memory here."""
+        """Everything is pageable memory here."""
         del asked
         return "pageable"
 
     def malloc(self, nbytes: int) -> int:
-        """Ordinary memory. Raises MemoryError."""
+        """Pageable memory. Raises MemoryError."""
         pointer, memory = ordinary_memory(nbytes)
         self._owned[pointer] = memory
         return pointer
@@ -84,7 +84,7 @@ class CpuBackend:
         del self._owned[pointer]
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
-        """Ordinary memory: pinning means nothing to a CPU."""
+        """Pageable memory: pinning means nothing to a CPU."""
         del flags
         return self.malloc(nbytes)
 

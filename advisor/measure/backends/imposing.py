@@ -64,7 +64,7 @@ class Script:
         self._cupy.cuda.set_allocator(pool.malloc)
 
     def _refuse_staging(self) -> None:
-        """CuPy falls back to a synchronous copy from ordinary memory, and says so in a warning."""
+        """CuPy falls back to a synchronous copy from pageable memory, and says so in a warning."""
         error = self._runtime.CUDARuntimeError
 
         def refuse(_: int) -> Any:

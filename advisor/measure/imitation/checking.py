@@ -1,8 +1,8 @@
 """Runs set-up and two frames with every device stage as CuPy would run it.
 
-A process of its own: what stages keep between frames is then CuPy's kind of array from the first call on.
+A separate process: what stages keep between frames is then CuPy's kind of array from the first call on.
 A stage that goes where only CuPy can follow (a raw kernel, another library) is run in NumPy and not judged:
-what is told is what CuPy surely does.
+only what CuPy certainly does is reported.
 """
 
 from __future__ import annotations

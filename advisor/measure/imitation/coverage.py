@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
+
+from advisor.devices.packages import installed
 
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 COMPARISON = "https://docs.cupy.dev/en/stable/reference/comparison.html"
@@ -45,24 +45,17 @@ class Coverage:
 
 
 @cache
-def coverage(installed: str | None = None) -> Coverage:
-    """Of the CuPy that is installed, else of the newest one known.
+def coverage(version: str | None = None) -> Coverage:
+    """Of that version of CuPy; without one, of the CuPy that is installed, else of the newest one known.
 
-    The newest version known that is not above the installed one counts for it, else the oldest.
+    The newest version known that is not above it counts for it, else the oldest.
     """
     known = {_number(path.stem.partition("-")[2]): path for path in Path(__file__).parent.glob("cupy-*.json")}
-    wanted = _number(installed or _installed() or "999")
+    wanted = _number(version or next(iter(installed(*PACKAGES).values()), "999"))
     fitting = [number for number in known if number <= wanted]
     data = json.loads(known[max(fitting, default=min(known))].read_text(encoding="utf-8"))
-    version = ".".join(data["cupy"].split(".")[:2])
-    return Coverage(version, data["names"], data["ndarray"], frozenset(data["waits"]))
-
-
-def _installed() -> str:
-    for package in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(package)
-    return ""
+    counted = ".".join(data["cupy"].split(".")[:2])
+    return Coverage(counted, data["names"], data["ndarray"], frozenset(data["waits"]))
 
 
 def _number(version: str) -> tuple[int, ...]:

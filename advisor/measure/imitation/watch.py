@@ -22,7 +22,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class Unknowable(BaseException):
-    """What CuPy does here cannot be told without it. Not an Exception, so that no stage catches it."""
+    """What CuPy does here is unknown without a GPU. Not an Exception, so that no stage catches it."""
 
 
 @dataclass(frozen=True)

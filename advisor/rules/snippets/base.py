@@ -33,7 +33,7 @@ class Way:
     attaches: bool = False
     """`prefetch` attaches the memory to the stream, which cannot be the library's own then."""
     rebinds: bool = False
-    """An upload makes a new device array, so that `frame` must bind its name anew."""
+    """An upload makes a new device array, so that `frame` must bind its name again."""
     elsewhere: str = ""
     """Binds {device} for a further GPU, of number {gpu}; empty where several GPUs cannot have it."""
 

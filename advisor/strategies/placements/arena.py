@@ -6,9 +6,10 @@ back in reverse order, also when an allocation half-way fails.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from copy import copy
 from types import TracebackType
@@ -26,13 +27,59 @@ class AllocationFailed(Exception):
     """Memory of a kind could not be had; the text says how much and why."""
 
 
+Held = tuple[int, Callable[[int], object]]
+"""Memory's pointer, and what frees it."""
+
+
+class Shelf:
+    """Memory that one arena gave back and the next may take, so that buffers alike lie in the same place.
+
+    On an H200 blocks of frames differ by 5 to 12 % with the place, and by 1.5 to 4 % in one place. Managed
+    memory is never on it: where its pages are and what was advised of them would come along.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[Hashable, list[Held]] = {}
+        self._of: Hashable = None
+
+    def use_for(self, what: Hashable) -> None:
+        """Frees what is there for anything else."""
+        if what != self._of:
+            self.clear()
+            self._of = what
+
+    def take(self, like: Hashable) -> Held | None:
+        """What was put there last of these; None where there is none."""
+        there = self._held.get(like)
+        return there.pop() if there else None
+
+    def put(self, like: Hashable, held: Held) -> None:
+        """In place of freeing it."""
+        self._held.setdefault(like, []).append(held)
+
+    def clear(self) -> None:
+        """Frees all of it."""
+        for there in self._held.values():
+            while there:
+                pointer, give = there.pop()
+                give(pointer)
+
+
 class Arena:
     """Allocates through one backend and frees on exit."""
 
-    def __init__(self, backend: Backend, node: int | None = None, nodes: Sequence[int | None] = ()) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        node: int | None = None,
+        nodes: Sequence[int | None] = (),
+        shelf: Shelf | None = None,
+    ) -> None:
         """`node`: the NUMA node that host memory shall come from; None leaves it to the system. `nodes`:
-        those for buffers of each GPU of the workload, where it has several."""
+        those for buffers of each GPU of the workload, where it has several. `shelf`: takes memory from there
+        where it can, and gives it back there."""
         self.backend = backend
+        self._shelf = shelf
         self._node = node
         self._nodes = nodes
         self.requested: Counter[MemoryKind] = Counter()
@@ -70,10 +117,12 @@ class Arena:
     def pinned(self, nbytes: int, *flags: HostFlag) -> int:
         """Page-locked host memory. The host's pointer."""
         backend = self.backend
-        return self._book("pinned", nbytes, lambda: backend.host_alloc(nbytes, *flags), backend.free_host)
+        return self._book(
+            "pinned", nbytes, lambda: backend.host_alloc(nbytes, *flags), backend.free_host, *flags
+        )
 
     def registered(self, nbytes: int, *, mapped: bool = False) -> int:
-        """Ordinary memory on pages of its own, locked afterwards. The host's pointer."""
+        """Pageable memory on pages of its own, locked afterwards. The host's pointer."""
         backend = self.backend
 
         def take() -> int:
@@ -89,7 +138,7 @@ class Arena:
             backend.host_unregister(pointer)
             del self._owned[pointer]
 
-        return self._book("pinned", nbytes, take, give)
+        return self._book("pinned", nbytes, take, give, "registered", mapped)
 
     def staging(self, nbytes: int) -> None:
         """Books what CuPy's pinned pool takes for uploads of that size, and keeps: a power of two (cupy
@@ -117,22 +166,42 @@ class Arena:
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
 
     def _malloc(self, nbytes: int) -> int:
-        """All ordinary memory of the host, whatever becomes of it."""
+        """All pageable memory of the host, whatever becomes of it."""
         pointer, memory = ordinary_memory(nbytes)
         self._owned[pointer] = memory
         return pointer
 
     def _book(
-        self, kind: MemoryKind, nbytes: int, take: Callable[[], int], give: Callable[[int], object]
+        self,
+        kind: MemoryKind,
+        nbytes: int,
+        take: Callable[[], int],
+        give: Callable[[int], object],
+        *how: Hashable,
     ) -> int:
+        """`how` tells apart what is not alike beside its kind and size."""
+        shelf = self._shelf if kind != "managed" else None
+        like = (kind, nbytes, self._node, id(self.backend), *how)
+        held = shelf.take(like) if shelf else None
+        if held is None:
+            held = self._taken(kind, nbytes, take), give
+        elif kind in ("pinned", "pageable"):
+            ctypes.memset(held[0], 0, nbytes)  # as new pages are
+        pointer, give = held
+        if shelf:
+            self._cleanup.callback(shelf.put, like, held)
+        else:
+            self._cleanup.callback(give, pointer)
+        self.requested[self.backend.kind_of(kind)] += nbytes
+        return pointer
+
+    def _taken(self, kind: MemoryKind, nbytes: int, take: Callable[[], int]) -> int:
+        """Raises `AllocationFailed`."""
         try:
             with preferring(self._node if kind in ("pinned", "pageable") else None):
-                pointer = take()
+                return take()
         except Exception as problem:
             reason = str(problem) or type(problem).__name__
             raise AllocationFailed(
                 f"allocating {units.size(nbytes)} of {kind} memory failed: {reason}"
             ) from problem
-        self._cleanup.callback(give, pointer)
-        self.requested[self.backend.kind_of(kind)] += nbytes
-        return pointer

@@ -136,7 +136,7 @@ class Placement:
     host_flags: tuple[HostFlag, ...] = ()
     """What page-locked memory is asked for beyond that."""
     registered: bool = False
-    """Allocated as ordinary memory and page-locked afterwards."""
+    """Allocated as pageable memory and page-locked afterwards."""
     staged: bool = False
     """The CPU copies it into CuPy's pinned pool on its way to the device."""
     prefetched: bool = False
@@ -181,7 +181,7 @@ class Placement:
         """Whether the GPU's caches serve what kernels read again; over a link they serve no host memory.
 
         CUDA for Tegra, "Memory Types" and, of Thor, 3.2 and 4.1: before Thor page-locked memory is not
-        cached; on Thor registered and ordinary memory is, managed and other page-locked memory is not.
+        cached; on Thor registered and pageable memory is, managed and other page-locked memory is not.
         """
         own = self.own
         if own.device_kind == "device" or memory_class == "coherent":

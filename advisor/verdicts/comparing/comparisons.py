@@ -136,7 +136,7 @@ def on_cpu(profile: Profile) -> bool:
 
 
 def same_run(base: Profile, head: Profile) -> bool:
-    """Whether both are one and the same run: the same figures, taken at the same time."""
+    """Whether both are the same run: the same figures, measured at the same time."""
     figures = [(side.created, rows_of(side), side.predictions) for side in (base, head)]
     return figures[0] == figures[1]
 

@@ -136,7 +136,7 @@ def _clocks(base: Profile, head: Profile) -> Condition:
 
 
 def _hertz(profile: Profile) -> float | None:
-    """Of the GPU under load. An idle GPU's clock says nothing of the frames."""
+    """The GPU's clock under load: an idle GPU clocks down."""
     states: list[GpuState | TegraState] = [
         *profile.environment.gpu_readings,
         *profile.environment.tegra_readings,

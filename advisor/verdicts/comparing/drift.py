@@ -26,7 +26,7 @@ _Pair = tuple[dict[str, float], dict[str, float]]
 Cause = Literal["machine", "stage", "host", "device", "copies", "unknown"]
 """machine: all kinds of parts moved alike. stage: one of them. host, device, copies: that kind alone."""
 FEWEST = 3
-"""Strategies, below which none can be told from the others."""
+"""Fewest strategies to find one that changed alone."""
 _NO_TIME = 1e-12
 """Seconds."""
 _MOST_OF_IT = 0.8
@@ -103,7 +103,7 @@ def _side_by_side(rows: Sequence[Compared]) -> list[Compared]:
 
 
 def _ratio(now: stats.Floats, before: stats.Floats, confidence: float) -> stats.Ratio:
-    """Of two sets of processes, each known by the logarithm of one time."""
+    """Compares two sets of processes, each known by the logarithm of one time."""
     above, below = ([[float(value)] for value in np.exp(side)] for side in (now, before))
     return stats.ratio_interval(above, below, confidence=confidence)
 
@@ -136,7 +136,7 @@ def _by_time(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
 
 
 def _by_kind(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
-    """By what each row grew if each kind of part took so many times as long in all; 1 without parts."""
+    """By what each row grew if each kind of part took this factor longer; 1 without parts."""
     if not parts:
         return np.ones(len(rows))
     factors = _factors(parts)

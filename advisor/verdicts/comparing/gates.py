@@ -26,7 +26,7 @@ Kind = Literal["slower", "footprint", "recommendation-changes"]
 
 _LIMIT = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{1,6})?) ?%")
 _DRAWS_BEYOND = 25
-"""So many resamples lie beyond each end of an interval: as many as of 1000 beyond those at 95 %."""
+"""Resamples beyond each end of an interval: as many as of 1000 at 95 %."""
 _KNOWN = "Write slower=5%, footprint=+10% or recommendation-changes."
 
 

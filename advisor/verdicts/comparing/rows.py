@@ -22,6 +22,8 @@ HOST_NOISE, HOST_NOISE_SECONDS = 0.25, 3e-6
 """Of host stages timed on one CPU in different runs: 654 to 847 µs for one workload, 373 to 598 µs for
 another on a busy machine, a ratio of 1.6 between two runs; 1.9 to 3.5 µs for a short one: some microseconds
 beside that."""
+QUIET_HOST_NOISE = 0.13
+"""At least so much where the processes of a run agree: 654 to 847 µs on days when nothing else ran."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Compared:
 @dataclass(frozen=True)
 class Paired(Compared):
     """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
-    its strategies together; `trusted` unless a second copy of HEAD surely differs from HEAD."""
+    its strategies together; `trusted` unless a second copy of HEAD clearly differs from HEAD."""
 
     trusted: bool = True
 
@@ -120,10 +122,17 @@ def _paired(base: Predicted, head: Predicted) -> stats.Ratio:
 
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
     """By how much the noise of its host stages changes the row's time, in each draw."""
-    host = row.host_seconds
-    ends = (HOST_NOISE * host + HOST_NOISE_SECONDS * bool(host)) / sum(row.terms.values())
+    ends = host_noise(row) / sum(row.terms.values())
     noise = np.random.default_rng(stream).triangular(-1.0, 0.0, 1.0, len(row.drawn))
     return np.asarray(1 + min(ends, 0.5) * noise)
+
+
+def host_noise(row: Predicted) -> float:
+    """Seconds by which another run on the same CPU may time the row's host stages otherwise: as far apart as
+    this run's processes were, where it had some."""
+    host, spread = row.host_seconds, row.host_spread
+    share = HOST_NOISE if spread is None else max(spread, QUIET_HOST_NOISE)
+    return min(share * host + HOST_NOISE_SECONDS, host)
 
 
 def outcome(ratio: stats.Ratio) -> Outcome:

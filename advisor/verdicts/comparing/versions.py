@@ -17,8 +17,8 @@ from advisor.verdicts.versions import CONFIDENCE, Change, Judged, Question
 @dataclass(frozen=True)
 class VersionRun:
     """What the final said. `rows` are BASE's and HEAD's with its times, by strategy; `changes` are what the
-    parts of a frame differ by. `left`: why a contestant has no figures; `apart`: why versions had processes
-    of their own."""
+    parts of a frame differ by. `left`: why a contestant has no figures; `apart`: why versions had separate
+    processes."""
 
     judged: Judged
     question: Question
@@ -29,6 +29,8 @@ class VersionRun:
     apart: str = ""
     left: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    preparing_seconds: float = 0.0
+    """What checking and screening took before the two met."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Bridge(ABC):
             raise Unsharable(str(problem).partition("\n")[0]) from None
 
     def wrap_host(self, array: Any) -> Any:
-        """As `wrap`, of an array in ordinary memory."""
+        """As `wrap`, of an array in pageable memory."""
         return self.wrap(array)
 
     def stream(self) -> Any:
@@ -59,7 +59,7 @@ class Bridge(ABC):
         return function
 
     def share(self, array: Any) -> Any:
-        """Wraps, and holds the address against the array's own. Raises `Unsharable`."""
+        """Wraps, and checks that the address is the array's own. Raises `Unsharable`."""
         try:
             wrapped = self.wrap(array)
             found = self.address(wrapped)

@@ -8,11 +8,10 @@ is imported or when it compiles its first kernel; it is in maintenance and stays
 from __future__ import annotations
 
 import traceback
-from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from advisor.devices.packages import installed
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
@@ -44,7 +43,7 @@ class TorchBridge(Bridge):
     def wrap(self, array: Any) -> Any:
         """from_numpy; on the GPU as_tensor, which asks CUDA where the memory is.
 
-        CUDA knows nothing of ordinary memory that a coherent GPU reaches, so that as_tensor refuses it;
+        CUDA knows nothing of pageable memory that a coherent GPU reaches, so that as_tensor refuses it;
         DLPack takes CuPy's word for it.
         """
         if not self.on_gpu:
@@ -146,10 +145,7 @@ def is_numba_misfit(error: BaseException) -> bool:
 
 def numba_that_fits() -> str:
     """The next step: what is installed, and the command for versions that go together."""
-    found = []
-    for name in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found.append(f"{name} {metadata.version(name)}")
+    found = (f"{name} {version}" for name, version in installed(*_PACKAGES).items())
     return (
         f"Installed are {', '.join(found)}; numba-cuda needs NumPy before 2.5: "
         "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, matching your driver)."

@@ -1,0 +1,60 @@
+"""Of the matrix: options and commands that cannot be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.faults.case import SHORT, Case, workload
+
+
+def options() -> Iterator[Case]:
+    """Options that cannot be right: usage errors, exit code 2, whatever they say."""
+    wrong: tuple[tuple[str, ...], ...] = (
+        ("--no-such",),
+        ("--rounds", "0"),
+        ("--rounds", "many"),
+        ("--max-seconds", "-1"),
+        ("--max-seconds", "nan"),
+        ("--max-seconds", "inf"),
+        ("--timeout", "0"),
+        ("--strategy", "pined"),
+        ("--target", "orin-nanoo"),
+        ("--objective", "fast"),
+        ("--memory-budget", "lots"),
+        ("--memory-budget", "-1GiB"),
+        ("--set", "n"),
+        ("--set", "=3"),
+        ("--rule", "x"),
+        ("--rule", "zero-copy-reread.none=3"),
+        ("--ignore", "no-rule"),
+        ("--format", "pdf"),
+        ("--format", ""),
+        ("--sweep", "n"),
+        ("--sweep", "n=1"),
+        ("--sweep", "n=8..1"),
+        ("--sweep", "n=1,2", "--sweep", "m=1,2"),
+        ("--indifference", "200%"),
+        ("--trace", "gdb"),
+        ("--seed", "x"),
+        ("--gpu", "-1"),
+    )
+    for given in wrong:
+        command = ("profile", "w.py", "--no-gpu", "--out", "out", *given)
+        yield Case(f"option: {' '.join(given)[:40]}", command, 2, {"w.py": workload()})
+    for given in (("--set", "n=x"), ("--set", "n=-4"), ("--set", "none=4"), ("--set", f"n={'9' * 5000}")):
+        yield Case(
+            f"value: {given[1][:20]}",
+            ("profile", "w.py", *SHORT, *given),
+            3 if "-4" in given[1] else 2,
+            {"w.py": workload()},
+        )
+    for command in (
+        ("no-such-command",),
+        ("profile",),
+        ("report",),
+        ("compare", "a.json"),
+        ("rules", "none"),
+        ("devices", "show", "none"),
+        ("new",),
+    ):
+        yield Case(f"command: {' '.join(command)}", command, 2)

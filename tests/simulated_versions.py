@@ -1,0 +1,172 @@
+"""`compare --run` with a known truth: the real schedule and the real verdict, on a clock that costs move.
+
+The launcher charges what starting and checking takes, the final's processes draw the noise that was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from builders import cuda_device
+from fakes import FakeClock
+from running import FakeLauncher, asked, sample
+
+from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Message, RoundDone
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Ended
+from advisor.measure.progress import Silent
+from advisor.measure.runner import Run
+from advisor.measure.settings import Settings
+from advisor.measure.version_final import VersionFinal
+from advisor.measure.version_run import Versions, run_versions
+from advisor.profiles.blocks import Block
+from advisor.profiles.schema import Device, Measured
+from advisor.strategies.registry import BASELINE, STRATEGIES, choose
+from advisor.verdicts.versions import HEAD, Question
+from tests.benchmarks.decisions import Noise
+
+IN_ONE_PLACE = 0.33
+"""Of a block's noise, what one place of its buffers leaves: on an H200 0.16 to 0.8, this the median of 44."""
+FRAME = {BASELINE: 0.020, "pinned": 0.012}
+OTHERS = 0.014
+CHANGED = Question()
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds: until workers can be forked, of one that uses the device, of one that traces on the CPU, of a
+    process of the final, and of a block with placing, warming up and the steps after it."""
+
+    server: float
+    worker: float
+    tracing: float
+    process: float
+    block: float
+    device: Device
+
+
+CARD = Costs(3.0, 1.5, 1.0, 0.25, 0.15, cuda_device())
+"""As profiles of an H200 show them."""
+SLOW_CARD = Costs(4.0, 4.0, 1.5, 0.4, 0.15, cuda_device())
+CPU = Costs(0.7, 0.7, 0.7, 0.3, 0.09, Device(name="CPU", kind="cpu"))
+
+
+@dataclass
+class SimulatedSession:
+    """A process of the final: what it draws shifts all of its contestants alike, but for each one's luck.
+
+    A part of a block's noise is that of the place of its buffers, which versions share in a round. Half again
+    of the rest is what was left of the block before, as clocks and other programs make it.
+    """
+
+    job: FinalJob
+    clock: FakeClock
+    generator: np.random.Generator
+    noise: Noise
+    share: float
+    costs: Costs
+    in_one_place: float
+    drift: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.clock.advance(self.costs.process)
+        self.level = self.generator.normal(0, self.noise.process)
+        names = dict.fromkeys(name.removesuffix(" (again)") for name in self.job.contestants)
+        self.luck = {name: self.generator.normal(0, self.noise.luck) for name in names}
+
+    def ready(self) -> bool:
+        return True
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        own = self.noise.block * self.in_one_place
+        between = (self.noise.block**2 - own**2) ** 0.5
+        place_of = {s: self.generator.normal(0, between) for s in set(self.job.contestants.values())}
+        for place, name in enumerate(request.order):
+            self.clock.advance(self.costs.block)
+            self.drift = self.drift / 2 + self.generator.normal(0, own / 2)
+            strategy = self.job.contestants[name]
+            off = self.level + self.drift + self.luck[name.removesuffix(" (again)")] + place_of[strategy]
+            frame = FRAME.get(strategy, OTHERS) * (1 + self.share * name.startswith(HEAD))
+            made = Block(
+                process=self.job.process, round=request.round, place=place, contestant=name, frames=1,
+                seconds=frame * float(np.exp(off + self.generator.normal(0, own))),
+                frame_seconds=(),
+            )  # fmt: skip
+            yield BlockDone(block=made, warming_seconds=())
+        yield RoundDone(round=request.round)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class ChargingLauncher(FakeLauncher):
+    """Answers at once, and moves the clock by what the process would take."""
+
+    clock: FakeClock
+    generator: np.random.Generator
+    noise: Noise
+    share: float
+    costs: Costs
+    in_one_place: float
+    compiled: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__init__(
+            lambda job: Ended(sample(FRAME.get(job.strategy, OTHERS)), "finished"),
+            device=self.costs.device,
+            session=lambda job: SimulatedSession(
+                job, self.clock, self.generator, self.noise, self.share, self.costs, self.in_one_place
+            ),
+            compiled=self.compiled,
+        )
+
+    def __call__(self, job: Job) -> Ended:
+        self.clock.advance(self.costs.worker if job.task in ("reference", "measure") else self.costs.tracing)
+        return super().__call__(job)
+
+
+def simulated(
+    folder: Path,
+    seed: int,
+    share: float,
+    noise: Noise,
+    seconds: float = 45.0,
+    costs: Costs = CARD,
+    question: Question = CHANGED,
+    *,
+    apart: bool = False,
+    in_one_place: float = IN_ONE_PLACE,
+) -> tuple[VersionFinal, float]:
+    """The final of `compare --run --max-seconds` of a HEAD slower by that share, and when it ended."""
+    clock, on_gpu = FakeClock(), costs.device.kind == "cuda"
+    launcher = ChargingLauncher(
+        clock, np.random.default_rng(seed), noise, share, costs, in_one_place, ("ops",) if apart else ()
+    )
+    made = asked("w.py", backend="cuda" if on_gpu else "cpu", max_seconds=seconds, seed=seed)
+    strategies = STRATEGIES if on_gpu else choose((BASELINE,))
+    made = replace(made, strategies=strategies, began=clock())
+    clock.advance(costs.server)
+    both = run_versions(
+        Versions(made, made, (), question),
+        launcher,
+        Silent(),
+        folder / f"{seed}",
+        accept=lambda _, __: None,
+        promising=_promising,
+        recommended=_quickest if on_gpu else lambda _: None,
+        clock=clock,
+    )
+    return both.final, clock()
+
+
+def _promising(_: Settings, __: Run, names: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda name: (name != BASELINE, name not in FRAME))
+
+
+def _quickest(found: Run) -> str:
+    rows = [row for row in found.rows if isinstance(row, Measured)]
+    return min(rows, key=lambda row: row.median_seconds).strategy
