@@ -69,7 +69,7 @@ class Tls:
 
 
 class DaskCluster:
-    """See `advisor.fleet.cluster.Cluster`. A worker that sends no heartbeat for `silent` seconds is not there:
+    """See `advisor.fleet.cluster.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
     its machine froze, or its network was cut. Dask itself waits for five minutes.
     """
 
