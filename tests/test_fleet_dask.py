@@ -299,7 +299,7 @@ def read_row(path: Path) -> dict[str, str]:
         (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
         (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
         (("--scheduler", "nonsense://x"), 4, "cannot be reached"),
-        (("--scheduler", "tls://127.0.0.1:1"), 4, "cannot be reached"),
+        (("--scheduler", "tls://127.0.0.1:1"), 2, "uses TLS, and no certificate was given"),
         (("--scheduler-file", "damaged.json"), 5, "damaged.json is not a scheduler's file"),
         (("--scheduler-file", "nowhere.json"), 5, "nowhere.json does not exist"),
         (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),

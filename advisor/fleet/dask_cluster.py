@@ -176,12 +176,19 @@ def _told(problem: object) -> str:
 
 @contextmanager
 def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[DaskCluster]:
-    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, or `FileProblem`."""
+    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, `UsageError` or
+    `FileProblem`."""
     address = address or _address(file or Path())
     security = tls.security() or Security()  # what Dask's own configuration says
+    arguments = security.get_connection_args("client")
+    if address.startswith("tls://") and not arguments.get("ssl_context"):
+        raise UsageError(
+            f"the scheduler {address} uses TLS, and no certificate was given",
+            next_step="Give --tls-ca-file, --tls-cert and --tls-key.",
+        )
     try:
         # Before there is a client, which would take half a minute to give up.
-        asyncio.run(_reach(address, security.get_connection_args("client")))
+        asyncio.run(_reach(address, arguments))
     except Exception as problem:  # whatever a wrong address, port, certificate or program there raises
         raise NothingMeasured(
             f"the scheduler {address} cannot be reached: {_told(problem)}",
