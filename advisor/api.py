@@ -28,6 +28,7 @@ from advisor.measure.settings import Settings
 from advisor.measure.version_run import Versions
 from advisor.profiles import reading, schema
 from advisor.profiles.scratch import scratch
+from advisor.profiles.secrets import mask
 from advisor.report import html, pages
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
@@ -176,9 +177,9 @@ def _sides(
             checkout=str(folder),
             folder=str(namespaces.same_folder(repository.top, folder)),
         )
-        earlier = replace(made, file=folder / repository.file, workload=name, tree=tree)
+        earlier = replace(made, file=folder / chosen.file, workload=name, tree=tree)
         now = replace(made, file=file.absolute())
-        told = (f"{repository.file} at {chosen.told}", f"{repository.file} in the working tree")
+        told = (mask(f"{chosen.file} at {chosen.told}"), f"{repository.file} in the working tree")
         yield earlier, now, told, revisions.dirty(repository)
 
 

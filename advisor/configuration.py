@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -259,10 +260,13 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
     """FILE or FILE::NAME in its parts. Raises `UsageError`."""
     try:
         target.encode()
-    except UnicodeEncodeError:  # bytes of a name that are not UTF-8 come as lone surrogates
+    except UnicodeEncodeError:  # bytes of a name that are not of the locale come as lone surrogates
+        encoding = sys.getfilesystemencoding()
         raise UsageError(
-            f"the path {target!r} is not valid UTF-8 and cannot be stored in a profile",
-            next_step="Rename the file or its directory.",
+            f"the path {target!r} is not valid {encoding.upper()} and cannot be stored in a profile",
+            next_step="Rename the file or its directory."
+            if encoding == "utf-8"
+            else "Set PYTHONUTF8=1, or rename the file or its directory.",
         ) from None
     file, colons, name = target.partition("::")
     if not file or (colons and not name):

@@ -21,12 +21,12 @@ from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, UsageError
-from advisor.measure.commits import commit_of
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
+from advisor.measure.revisions import commit_of
 from advisor.measure.runner import Hope, Run, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
@@ -46,7 +46,7 @@ from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, shared
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, to_place
 from advisor.strategies.spaces import MOST_EXHAUSTIVE
 from advisor.verdicts import scripts
 from advisor.verdicts.comparing.versions import (
@@ -174,7 +174,8 @@ def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tupl
         versions=told,
         apart=final.why_apart,
         left={name: problem.message for name, problem in final.held.left.items()},
-        notes=notes,
+        notes=(*notes, *both.notes),
+        preparing_seconds=final.began - (asked.head.began or final.began),
     )
 
 
@@ -189,7 +190,7 @@ def _require(settings: Settings, description: Description) -> None:
     secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
     require_rules(description.workload)
     require_fits(settings.strategies, description.workload, description.device)
-    buffers = len(shared(description.workload))
+    buffers = len(to_place(description.workload))
     if settings.search == "exhaustive" and buffers > MOST_EXHAUSTIVE:
         raise UsageError(
             f"--search exhaustive takes at most {MOST_EXHAUSTIVE} shared buffers; there are {buffers}",

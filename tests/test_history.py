@@ -16,12 +16,13 @@ from builders import cpu_profile, footprint, gpu_state, measured, profile, recom
 from running import Command
 
 from advisor.errors import FileProblem, NothingMeasured
-from advisor.measure.commits import commit_of
+from advisor.measure.revisions import commit_of
 from advisor.profiles import histories
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Commit, Profile
-from advisor.report.history_page import MOST_POINTS, MOST_ROWS, history_page
+from advisor.report.history_page import MOST_POINTS, history_page
+from advisor.report.history_section import MOST_ROWS
 from advisor.report.pages import render
 from advisor.verdicts.histories import courses
 from advisor.verdicts.steps import steps
@@ -212,7 +213,8 @@ def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: 
     """Whatever the folders are called; what is damaged, of another kind or without a time is told."""
     for i, made in enumerate(series(8, {4: {"pinned": 1.3}})):
         save(made, f"all/{(i * 5) % 8}/deep")
-    save(script_profile(), "all/script")
+    for name in ("script", "scripts"):
+        save(script_profile(), f"all/{name}")
     save(profile(created="yesterday"), "all/timeless")
     for name, text in (("torn", "{"), ("foreign", '{"name": "package"}')):
         Path("all", name).mkdir()
@@ -224,8 +226,10 @@ def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: 
     text = Path("advisor-history/history.md").read_text(encoding="utf-8")
     for name in ("torn", "foreign"):
         assert f"{name}/profile.json" in text
+    assert text.count("is a profile of a script") == 1
+    assert "script/profile.json and scripts/profile.json" in text
     assert {each.file.split("/")[0] for each in gathered("all").left_out} == {
-        *("torn", "foreign", "script", "timeless")
+        *("torn", "foreign", "script", "scripts", "timeless")
     }
     assert command("history", "all", "--out", "-", "--format", "md").out == text
 
@@ -290,8 +294,11 @@ def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: P
 
 @pytest.mark.parametrize("problem", [OSError("no git"), subprocess.TimeoutExpired("git", 5)])
 def test_without_git_there_is_no_commit_and_no_error(problem: Exception) -> None:
-    def ask(_: object) -> str:
+    def hangs(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
         raise problem
 
-    assert commit_of(Path("w.py"), ask) is None
-    assert commit_of(Path("w.py"), lambda _: "w.py nonsense") is None
+    def jests(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, "w.py nonsense", "")
+
+    assert commit_of(Path("w.py"), hangs) is None
+    assert commit_of(Path("w.py"), jests) is None

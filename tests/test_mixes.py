@@ -21,12 +21,15 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles import reading
-from advisor.profiles.schema import Device, Predicted, Profile, Skipped
-from advisor.strategies import mixes
+from advisor.profiles.schema import Device, Predicted, Profile, Skipped, WorkloadRecord
+from advisor.strategies import mixes, spaces
 from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, require_fits
 from advisor.strategies.placements.kinds import Pageable, Pinned, ZeroCopy
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
+from advisor.strategies.schedule import stage_uses
 from advisor.verdicts import comparing
+from advisor.workloads.loading import prepare
 
 CHOSEN = {"a": "zero-copy", "c": "pinned"}
 
@@ -292,6 +295,9 @@ def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advi
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Buffers of `hybrid-1` on H200 SXM, predicted." in text
     assert "CPU updates 1×, GPU reads 1×" in text
+    assert (
+        text.index("`hybrid-1` is table: zero-copy") < text.index("| H200 SXM | ") < text.index("<details>")
+    )
     assert "hybrid-1 places table: zero-copy" in (tmp_path / "profile.json").read_text(encoding="utf-8")
 
 
@@ -301,3 +307,34 @@ def test_search_off_proposes_no_mix(command: Command, tmp_path: Path) -> None:
     assert said.code == 0, said.err
     (made,) = reading.load(tmp_path / "profile.json").predictions
     assert not any(row.placements for row in made.results)
+
+
+# Several GPUs
+
+
+def _pipeline() -> WorkloadRecord:
+    return prepare(REPOSITORY / "workloads" / "two_gpus_pipeline.py", None, {"n": "64"})().record
+
+
+def test_what_crosses_between_gpus_can_be_placed_as_peer_in_a_mix() -> None:
+    ran = _pipeline()
+    chosen = mix("m", {"image": "zero-copy", "features": "peer"}, "pinned")
+    assert chosen.assigned(ran) == {"image": "zero-copy", "features": "peer", "result": "pinned"}
+    traits = {name: placed.traits(cuda_device()) for name, placed in chosen.placements(ran).items()}
+    steps = plan([], stage_uses(ran, "frame"), traits).steady
+    assert [(s.action, s.name) for s in steps if s.action.startswith("to-")] == [
+        ("to-peer", "features"), ("to-host", "result"),
+    ]  # fmt: skip
+    tried = spaces.choices(ran, cuda_device("discrete"))
+    assert {name for name, names in tried.items() if "peer" in names} == {"features"}
+    assert {"image": "zero-copy", "features": "peer", "result": "pinned"} in spaces.every_mix(tried)
+    require_fits([chosen], ran, cuda_device())
+
+
+@pytest.mark.parametrize("ran", [vector_add_workload(), _pipeline()], ids=["one GPU", "two GPUs"])
+def test_peer_is_refused_of_what_does_not_cross(ran: WorkloadRecord) -> None:
+    name = ran.buffers[0].name
+    with pytest.raises(UsageError) as refused:
+        require_fits([mix("m", {name: "peer"})], ran, cuda_device())
+    assert f"'{name}'" in refused.value.message
+    assert f"{name}=pinned" in refused.value.next_step

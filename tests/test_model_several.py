@@ -14,6 +14,7 @@ from advisor.errors import UsageError
 from advisor.model.machines import Machine
 from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.schema import BufferRecord, StageRecord, Trace, WorkloadRecord
+from advisor.strategies.mixes import mix
 
 SIZE = 1 << 28
 COPYING = ("pageable", "staged", "pinned", "registered", "zero-copy")
@@ -141,6 +142,16 @@ def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
     assert "copies from GPU to GPU is not known" in str(cards["peer"])
     assert isinstance(cards["pinned"], Simulated)
     assert "managed memory" in str(cards["managed"])
+
+
+def test_a_mix_with_peer_is_predicted_where_the_rate_between_gpus_is_known() -> None:
+    chosen = mix("m", {"a": "zero-copy", "b": "peer"}, "pinned")
+
+    def simulated(target: str) -> Simulated | str:
+        return simulate(pipeline(), Trace(), Machine(load(target)), [chosen])["m"]
+
+    assert float(_figures(simulated("2xh200")).parts["to-peer"][0]) == pytest.approx(SIZE / 387e9, rel=0.05)
+    assert "peer_bytes_per_second" in str(simulated("2xrtx-4090"))
 
 
 def test_a_count_and_a_name_are_a_target() -> None:

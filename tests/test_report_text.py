@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from builders import cpu_profile, failed, measured, prediction, profile, skipped
+from builders import cpu_profile, failed, measured, predicted, prediction, profile, skipped
 from rendering import shown
 from running import REPOSITORY
 from test_device_comparison import DEVICES
@@ -24,6 +24,7 @@ from advisor.report.markdown import LIMIT
 from advisor.report.page import Page
 from advisor.report.pages import comparison_page, doctor_page, page_of, render
 from advisor.report.terminal import LINES
+from advisor.verdicts.comparing import compare
 
 SAVED = sorted((REPOSITORY / "reports").rglob("profile.json"))
 REASONS = "abcdefghij"
@@ -84,6 +85,30 @@ def test_quiet_is_the_verdict_alone_and_the_screen_begins_with_it(name: str) -> 
     assert 1 <= len(verdict) <= 12
     if len(verdict) == 1:
         assert verdict[0].split(" (")[0][:60] in " ".join(render(page, "txt").split())
+
+
+def test_every_device_has_rows_on_a_tight_screen() -> None:
+    """Three devices with the same rows: the head once, rows of each device, whatever memory they need."""
+    rows = [predicted(f"s-{r}", 0.04) for r in "abcdefghijkl"]
+    smaller = [row.model_copy(update={"physical_bytes": 1024}) for row in rows]
+    before, now = (
+        cpu_profile(predictions=tuple(prediction(f"Card {i}", results=tuple(each)) for i in "123"))
+        for each in (rows, smaller)
+    )
+    screen = render(comparison_page(compare(before, now), (), FILES), "txt").splitlines()
+    assert sum("BASE     HEAD" in line for line in screen) == 1
+    assert [line.split()[0] for line in screen if "40.0 ms" in line] == ["s-a", "s-b"] * 3
+    assert sum(line.startswith("Predicted time per frame on Card") for line in screen) == 3
+    assert "facts: --details" in screen[-1]
+
+
+def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen() -> None:
+    devices = [f"An accelerator with a long name, number {i}" for i in range(4)]
+    made = cpu_profile(predictions=tuple(map(prediction, devices)), notes=("One.", "Two.", "Three."))
+    screen = render(page_of(made), "txt").splitlines()
+    for name in devices:
+        at = next(i for i, line in enumerate(screen) if line.startswith(f"  {name}:"))
+        assert any(line.startswith("→ pinned") for line in screen[at : at + 3])
 
 
 def test_failures_that_do_not_fit_are_counted() -> None:

@@ -165,18 +165,12 @@ def test_a_dirty_tree_is_told(found: Repository, work: Path) -> None:
     [
         ("new", "It is new since then."),
         ("untracked", "Commit it first."),
-        ("renamed", "It was app/w.py then."),
     ],
 )
 def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> None:
-    text = "\n".join(map(str, range(50)))
-    commit(work, text)
     git(work, "branch", "-f", "main")
     new = work / "app" / "new.py"
-    if how == "renamed":
-        git(work, "mv", "app/w.py", "app/new.py")
-    else:
-        new.write_text("other")
+    new.write_text("other")
     if how != "untracked":
         git(work, "add", "-A")
         git(work, "commit", "-qm", "new")
@@ -187,6 +181,42 @@ def test_a_file_that_is_not_there_at_base(work: Path, how: str, step: str) -> No
     ):
         pytest.fail("there is none")
     assert raised.value.next_step.startswith(step)
+
+
+def test_a_file_that_was_renamed_since_is_found_under_its_old_name(work: Path) -> None:
+    commit(work, "\n".join(map(str, range(50))))
+    git(work, "branch", "-f", "main")
+    git(work, "mv", "app/w.py", "app/new.py")
+    base = base_of(repository(work / "app" / "new.py"), "main")
+    assert base.file == Path("app/w.py")
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["cloned", "its commit is missing"])
+def test_submodules_are_at_the_commits_of_base(work: Path, tmp_path: Path, there: bool) -> None:
+    lib = tmp_path / "lib"
+    lib.mkdir()
+    git(lib, "init", "-q", "-b", "main")
+    commit(lib, "old")
+    git(work, "submodule", "--quiet", "add", str(lib), "third party/lib")
+    commit(work, "with a submodule")
+    git(work, "branch", "-f", "main")
+    commit(work / "third party" / "lib", "new")
+    if not there:  # a commit that nobody has
+        git(work, "update-index", "--cacheinfo", f"160000,{'1' * 40},third party/lib")
+        git(work, "commit", "-qm", "a commit that was never pushed")
+        git(work, "branch", "-f", "main")
+    found = repository(work / "app" / "w.py")
+    if there:
+        with checkout(found, base_of(found, "main")) as folder:
+            assert (folder / "third party" / "lib" / "app" / "w.py").read_text() == "old"
+    else:
+        with (
+            pytest.raises(FileProblem, match="check out the submodule third party/lib of main"),
+            checkout(found, base_of(found, "main")),
+        ):
+            pytest.fail("it is not there")
+    for top in (work, work / "third party" / "lib"):
+        assert len(git(top, "worktree", "list").splitlines()) == 1
 
 
 def test_no_repository_no_git_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,14 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from builders import cuda_device, vector_add_workload
-from fakes import FakeClock, job
-from running import FakeLauncher, FakeSession, asked, sample
+from builders import cuda_device, measured, profile, recommendation, vector_add_workload
+from fakes import FakeClock, RecordingBackend, job
+from running import REPOSITORY, FakeLauncher, FakeSession, asked, sample
 
 from advisor import pipeline
+from advisor.measure import runner
 from advisor.measure.final_messages import FinalJob, FinalRound, Message
+from advisor.measure.final_worker import Final
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
@@ -22,11 +24,15 @@ from advisor.measure.search import Searching, no_search
 from advisor.profiles import reading
 from advisor.profiles.blocks import Search, Tried
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Measured, Profile, Skipped
+from advisor.report.blocks import Table
+from advisor.report.mixes import buffers
 from advisor.strategies.mixes import known
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.spaces import POOL, every_mix
 from advisor.verdicts.words import with_mixes
+from advisor.workloads.loading import prepare
+from tests.benchmarks.mixes import time_over
 
 Costs = Mapping[str, Mapping[str, float]]
 WORKLOAD = vector_add_workload()
@@ -100,7 +106,7 @@ def test_it_finds_the_best_of_all_mixes_of_costs_that_add_up() -> None:
 def test_exhaustively_it_tries_every_mix() -> None:
     costs = MIXED
     record, best = searched(costs, mode="exhaustive")
-    assert len(record.tried) == record.mixes == len(list(every_mix(WORKLOAD, POOL)))
+    assert len(record.tried) == record.mixes == len(list(every_mix(dict.fromkeys("abc", POOL))))
     times = {
         combination: sum(costs[b].get(how, 2.0) for b, how in zip("abc", combination, strict=True))
         for combination in product(POOL, repeat=3)
@@ -250,6 +256,37 @@ def test_with_one_uniform_strategy_left_a_mix_is_searched_and_held_against_it(tm
     assert rows["zero-copy"].outside.startswith("screened out")
 
 
+@pytest.mark.parametrize("seconds", [18.0, 60.0])
+def test_a_short_run_leaves_time_for_the_final(tmp_path: Path, seconds: float) -> None:
+    """Screening all strategies would take 16 s."""
+    clock = FakeClock()
+
+    def measure(job: Job) -> Ended:
+        clock.advance(1.2)
+        return Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished")
+
+    launcher = FakeLauncher(measure, session=lambda made: session(made, EVEN, clock))
+    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=seconds, search="off")
+    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock)
+    assert found.blocks
+    late = [row.strategy for row in found.rows if isinstance(row, Skipped) and "ran out" in row.reason]
+    assert bool(late) == (seconds < 20)
+    assert clock.now <= seconds
+
+
+def test_a_run_too_short_for_a_final_says_that_time_is_why(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    def measure(job: Job) -> Ended:
+        clock.advance(1.2)
+        return Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished")
+
+    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=10.0, search="off")
+    found = runner.run(settings, FakeLauncher(measure), Silent(), tmp_path, lambda _: None, clock=clock)
+    rows = {row.strategy: row for row in found.rows if isinstance(row, Measured)}
+    assert rows["pinned"].outside == "no time was left for the final; raise --max-seconds"
+
+
 _ALONE = {"pinned": 0.1}
 
 
@@ -278,3 +315,84 @@ def test_a_bound_that_says_nothing_is_not_told() -> None:
 
 
 _SAID = Recommendation(strategy="pinned", verdict="fastest", bound=0.0, reason="")
+
+
+# Its time, the cap of its blocks, and what is made of its figures
+
+
+@pytest.mark.parametrize(("mode", "share"), [("auto", 0.4), ("exhaustive", 0.6)])
+def test_a_search_takes_its_share_of_an_explicit_time(tmp_path: Path, mode: str, share: float) -> None:
+    clock = FakeClock()
+    launcher = FakeLauncher(
+        lambda job: Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished"),
+        session=lambda made: Slow(session(made, EVEN, clock), clock),
+    )
+    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=30.0, search=mode)
+    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock).search
+    assert found is not None
+    assert share * 30 - 3 <= found.seconds <= share * 30 + 0.5, "no new process without time for it"
+
+
+@pytest.mark.parametrize(("capped", "frames"), [(True, (4, 6)), (False, (100, 100))])
+def test_a_block_of_the_search_ends_with_its_time_whatever_frames_it_was_given(
+    tmp_path: Path, capped: bool, frames: tuple[int, int]
+) -> None:
+    """Frames of 10 ms, in blocks of 50 ms."""
+    base = job(file=str(REPOSITORY / "workloads" / "vector_add.py"), assignments={"n": "64"})
+    given = FinalJob(
+        base=base, process=0, contestants={"a": "pinned"}, frames=100, block_seconds=0.05, capped=capped,
+        compare=0, directory=str(tmp_path),
+    )  # fmt: skip
+    make = prepare(Path(base.file), None, base.assignments)
+    final = Final(given, RecordingBackend(), lambda _: make, FakeClock(step=0.01))
+    with final.open:
+        done = final.block(FinalRound(round=0, order=("a",), warm_frames=100), 0)
+    assert frames[0] <= done.block.frames <= frames[1]
+    assert len(done.warming_seconds) == (2 if capped else 100)
+
+
+def test_the_next_best_placement_is_the_nearest_mix_that_differs_in_that_buffer_alone() -> None:
+    best = {"a": "pinned", "b": "zero-copy", "c": "zero-copy"}
+    given = {
+        "hybrid-1": ({}, 2.0),
+        "hybrid-2": ({"a": "pageable"}, 1.5),  # in the final too: 12 ms, not what the search told
+        "": ({"b": "pinned"}, 1.25),  # 16 ms
+        " ": ({"b": "pageable"}, 1.6),  # 12.5 ms, nearer
+        "  ": ({"a": "managed", "b": "pinned"}, 1.9),  # two differ
+    }
+    tried = tuple(
+        Tried(placements=best | other, gain=gain, most=gain, rounds=9, name=name.strip())
+        for name, (other, gain) in given.items()
+    )
+    told = profile(
+        results=(
+            measured("pinned", 0.020),
+            measured("hybrid-1", 0.010, placements=best),
+            measured("hybrid-2", 0.012, placements=best | {"a": "pageable"}),
+        ),
+        recommendation=recommendation(strategy="hybrid-1"),
+        search=Search(mode="auto", over="pinned", tried=tried),
+    )
+    (table,) = buffers(told).blocks
+    assert isinstance(table, Table)
+    assert [row.cells[-1].value for row in table.rows] == [
+        "pageable: 2.00 ms more", "pageable: 2.50 ms more", "",
+    ]  # fmt: skip
+
+
+def test_the_duel_of_the_benchmark_is_a_final_of_the_two_alone(tmp_path: Path) -> None:
+    placed, out, said = {"a": "zero-copy", "b": "pinned"}, tmp_path / "mixes-weights_reuse-ours", []
+
+    def profiling(words: list[str]) -> float:
+        said.extend(words)
+        out.mkdir()
+        rows = measured("pinned", 0.020), measured("hybrid-1", 0.015, placements=placed)
+        profile(results=rows).save(out / "profile.json")
+        return 14.0
+
+    assert time_over("pinned", {}, out, profiling) == 1.0
+    assert said == []
+    assert time_over("pinned", placed, out, profiling) == pytest.approx(0.75)
+    line = " ".join(said)
+    assert "workloads/weights_reuse.py --strategy pinned" in line
+    assert "--placement a=zero-copy --placement b=pinned --search off" in line

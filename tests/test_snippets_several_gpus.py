@@ -16,14 +16,17 @@ from several_gpus_fakes import Gpus, fake_cupy, fake_numba, fake_torch
 
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.snippets.writing import snippet, variants
-from advisor.strategies.registry import BASELINE, STRATEGIES
+from advisor.strategies.mixes import mix
+from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.loading import prepare
 
 WORKLOADS = ("two_gpus_split", "two_gpus_pipeline", "halves_joined")
 N = 64
 CARD = cuda_device("discrete", managed_memory=1, concurrent_managed_access=1)
-COPIED = ("staged", "pinned", "write-combined", "peer")
+ALL = ("CuPy", "PyTorch", "Numba")
 IN_PLACE = ("zero-copy", "zero-copy-wc", "managed")
+LIBRARIES = {"pinned": ALL, "peer": ALL, **dict.fromkeys(("staged", "write-combined", *IN_PLACE), ALL[:1])}
+"""What has code of its own to copy, by strategy."""
 KERNELS: dict[str, Callable[..., Any]] = {
     "first": lambda xp, a, b, c: xp.add(a[: N // 2], b[: N // 2], out=c[: N // 2]),
     "second": lambda xp, a, b, c: xp.add(a[N // 2 :], b[N // 2 :], out=c[N // 2 :]),
@@ -50,10 +53,11 @@ def texts(strategy: str, workload: WorkloadRecord, device: Device = CARD) -> dic
 
 
 CASES = [
-    (name, strategy.name, library)
+    (name, strategy, library)
     for name in WORKLOADS
-    for strategy in STRATEGIES
-    for library in texts(strategy.name, record(name))
+    for strategy, libraries in LIBRARIES.items()
+    for library in libraries
+    if (name, strategy) != ("two_gpus_split", "peer")
 ]
 
 
@@ -115,14 +119,11 @@ def test_frames_compute_the_right_results(
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_all_three_libraries_have_code_for_pinned_memory_and_cupy_for_memory_in_place(name: str) -> None:
+def test_which_strategies_have_code_in_which_libraries(name: str) -> None:
     workload = record(name)
-    assert texts("pinned", workload).keys() == {"CuPy", "PyTorch", "Numba"}
-    assert all(list(texts(strategy, workload)) == ["CuPy"] for strategy in IN_PLACE)
-    assert not texts(BASELINE, workload)
-    assert not texts("managed-prefetch", workload), "a prefetch is for one GPU"
-    crosses = name != "two_gpus_split"
-    assert texts("peer", workload).keys() == ({"CuPy", "PyTorch", "Numba"} if crosses else set())
+    found = {strategy.name: tuple(texts(strategy.name, workload)) for strategy in STRATEGIES}
+    expected = {n: some for n, some in LIBRARIES.items() if (name, n) != ("two_gpus_split", "peer")}
+    assert {strategy: libraries for strategy, libraries in found.items() if libraries} == expected
 
 
 def test_a_copy_between_gpus_waits_for_what_made_it_and_not_for_the_host() -> None:
@@ -137,6 +138,17 @@ def test_a_copy_between_gpus_waits_for_what_made_it_and_not_for_the_host() -> No
     ]
     assert sorted(order, key=frame.index) == order
     assert frame.count("synchronize") == 1
+
+
+def test_a_mix_with_peer_has_code_in_all_libraries() -> None:
+    chosen = {"image": "pageable", "features": "peer", "result": "pinned"}
+    mixes = {"hybrid-1": mix("hybrid-1", chosen)}
+    workload = record("two_gpus_pipeline")
+    found = [
+        snippet("hybrid-1", workload, CARD, mixes),
+        *variants("hybrid-1", workload, CARD, mixes).values(),
+    ]
+    assert [("mark0" in text, "features = " in text) for text in found if text] == [(True, False)] * 3
 
 
 @pytest.mark.gpu

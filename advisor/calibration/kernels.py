@@ -56,7 +56,7 @@ class Kernels:
         return self.threads * LOADS * _FLOAT4
 
     def read_near(self, data: Any, passes: int, out: Any) -> int:
-        """Each thread reads its record of 256 bytes, `times` times."""
+        """Each thread reads its record of 256 bytes, `passes` times."""
         records = _bytes(data) // (_RECORD * _FLOAT4)
         self._launch("read_near", data, np.uint64(records), np.uint32(passes * _RECORD), out)
         return passes * records * _RECORD * _FLOAT4

@@ -80,7 +80,7 @@ def _compare(
     anyway: bool,
     no_environment: bool,
 ) -> tuple[Page, tuple[Ruling, ...]]:
-    """Of two profiles."""
+    """Compares two profiles."""
     from advisor import pipeline
     from advisor.profiles import reading, redaction
     from advisor.report import pages
@@ -122,7 +122,7 @@ def _run(
     no_environment: bool,
     given: Mapping[str, Any],
 ) -> tuple[Page, tuple[Ruling, ...]]:
-    """Of two versions that are run."""
+    """Runs and compares two versions."""
     from advisor import api, configuration
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress
@@ -160,7 +160,7 @@ def _run(
 
 @contextmanager
 def _telling_of_ctrl_c() -> Iterator[None]:
-    """Of half a comparison nothing is kept."""
+    """Keeps nothing of an incomplete comparison."""
     try:
         yield
     except KeyboardInterrupt:

@@ -58,7 +58,7 @@ def load(name_or_path: str) -> CatalogueEntry:
 
 
 def of_device(name: str) -> CatalogueEntry | None:
-    """The entry of the catalogue whose device has that name, or so many of it; None where there is none."""
+    """The entry of the catalogue for a device's name, or for several of it; None if there is none."""
     count, _, one = name.rpartition(_TIMES)
     found = next((entry for entry in map(load, names()) if entry.device().name == one), None)
     return _times(int(count), found) if found and count else found

@@ -48,7 +48,7 @@ def joined(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[J
 
 
 def by_number(places: Sequence[str], machine: Machine = THIS_MACHINE) -> dict[str, str | int | float]:
-    """Of the GPUs at these PCI addresses, as a profile has it: `gpu0_uuid`, `gpu1_root_port` and so on."""
+    """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
     told: dict[str, str | int | float] = {}
     known = joined(machine, places) or tuple(Joined(place) for place in places)
     for number, (gpu, place) in enumerate(zip(known, places, strict=True)):

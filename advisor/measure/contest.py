@@ -65,6 +65,8 @@ class Contest:
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
+    unheld: str = "the final did not start"
+    """Why there are no blocks, where there are none."""
 
     def __post_init__(self) -> None:
         times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
@@ -97,6 +99,7 @@ class Contest:
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
         if deadline - self.clock() < LEAST_SECONDS:
+            self.unheld = "no time was left for the final; raise --max-seconds"
             return
         plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed, self.quickest)
 
@@ -183,7 +186,7 @@ class Contest:
             times = units.digits(self.over_best[row.strategy], 3)
             return _outside(row, f"{SCREENED}: {times} times the best time in screening")
         if not blocks:
-            return _outside(row, "the final did not start") if self.possible else row
+            return _outside(row, self.unheld) if self.possible else row
         timed = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(timed, windows, self.windows.why(row.strategy))

@@ -33,7 +33,7 @@ class Reading:
     resident: int | None = None
     """Of the process, each page whole: cheap enough to be asked for after every step of a frame."""
     cards: tuple[int | None, ...] = field(default=(), compare=False)
-    """Of several GPUs, what is free on each; `device_free` is the sum."""
+    """With several GPUs, what is free on each; `device_free` is the sum."""
 
 
 UNREAD = Reading(None, None, None)

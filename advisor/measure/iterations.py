@@ -18,7 +18,7 @@ UNEVEN = 1.05
 _LOOKS = 1024
 """Iterations between two looks at the clock."""
 Counts = Mapping[str, Sequence[int]]
-"""Of each loop, by the words of `named`: its iterations in frames 0, 1, 2 and so on."""
+"""By loop, in the words of `named`: its iterations in frames 0, 1, 2 and so on."""
 
 
 @dataclass

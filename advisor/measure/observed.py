@@ -184,7 +184,7 @@ def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argumen
 
 
 def _overwritten(function: Any, given: dict[str, tuple[Any, Any]], changed: list[str]) -> set[str]:
-    """Of the changed arrays those that hold the same afterwards, whatever they held before."""
+    """The changed arrays that hold the same afterwards, whatever they held before."""
     return {name for name in changed if callable(function) and _is_overwritten(function, given, name)}
 
 

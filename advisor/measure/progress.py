@@ -22,7 +22,7 @@ class Progress(Protocol):
         """Announces a number of processes."""
 
     def limit(self, seconds: float) -> None:
-        """All of it ends in so many seconds at most."""
+        """Announces that all ends within this many seconds."""
 
     def begin(self, what: str) -> None:
         """One of them starts."""

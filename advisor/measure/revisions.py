@@ -1,4 +1,5 @@
-"""One file at an earlier revision: a clean worktree of the user's repository in a temporary folder.
+"""What git knows of a workload's file: the commit that it is at, and the file at an earlier one, in a clean
+worktree of the user's repository in a temporary folder.
 
 The user's checkout is never touched. Nothing of the user's runs: hooks are off.
 """
@@ -7,13 +8,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.errors import FileProblem, UsageError
+from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.measure.processes import uninterrupted
+from advisor.profiles.schema import Commit
 from advisor.profiles.scratch import scratch
 
 _DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -24,6 +27,8 @@ _SHALLOW = (
 )
 _TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 _SHOWN = 5
+_SECONDS = 5.0
+"""A file system that hangs must not hold up a profile, which can do without its commit."""
 _LINE = "\n"
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 """Where a hook of git's runs this, they stand for another repository or index."""
@@ -54,6 +59,14 @@ class Repository:
         lines = (line for line in told.splitlines() if not line.startswith("??") or line.endswith(".py"))
         return tuple(line[3:] for line in lines)
 
+    def submodules(self, commit: str) -> Iterator[tuple[str, str]]:
+        """Path and commit of each in that commit."""
+        told = self.git("ls-tree", "-r", "-z", "--full-tree", commit) or ""
+        for line in told.split("\0"):
+            kind, _, path = line.partition("\t")
+            if kind.startswith("160000 "):
+                yield path, kind.split()[2]
+
     def commit(self, revision: str) -> str | None:
         """The whole name of the commit."""
         return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -61,10 +74,11 @@ class Repository:
 
 @dataclass(frozen=True)
 class Base:
-    """What HEAD is compared with: a commit, and how it was chosen, in words."""
+    """What HEAD is compared with: a commit, how it was chosen, in words, and the file there."""
 
     commit: str
     told: str
+    file: Path
 
 
 def repository(file: Path) -> Repository:
@@ -88,18 +102,30 @@ def repository(file: Path) -> Repository:
 def base_of(found: Repository, against: str | None) -> Base:
     """The revision that is named, or else the merge base with the remote's default branch.
 
-    Raises `UsageError` where there is none.
+    Raises `UsageError` where there is none, or where the file is not in it.
     """
-    if against is not None:
-        commit = found.commit(against)
-        if commit is None:
-            raise UsageError(
-                f"git knows no revision {against!r}",
-                next_step=_SHALLOW
-                if found.shallow
-                else "List branches and tags with `git branch -a`, `git tag`.",
-            )
-        return Base(commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10])
+    commit, told = _named(found, against) if against is not None else _merge_base(found)
+    if found.git("cat-file", "-e", f"{commit}:{found.file.as_posix()}") is not None:
+        return Base(commit, told, found.file)
+    renamed = _renamed(found, commit)
+    if renamed is None:
+        raise _absent(found, told)
+    return Base(commit, told, Path(renamed))
+
+
+def _named(found: Repository, against: str) -> tuple[str, str]:
+    commit = found.commit(against)
+    if commit is None:
+        raise UsageError(
+            f"git knows no revision {against!r}",
+            next_step=_SHALLOW
+            if found.shallow
+            else "List branches and tags with `git branch -a`, `git tag`.",
+        )
+    return commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10]
+
+
+def _merge_base(found: Repository) -> tuple[str, str]:
     head = found.commit("HEAD")
     if head is None:
         raise UsageError("the repository has no commit yet", next_step=f"Commit first. {_TWO_FILES}")
@@ -118,46 +144,52 @@ def base_of(found: Repository, against: str | None) -> Base:
     if commit == head and not found.changed:
         raise UsageError(
             f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare",
-            next_step="Name an earlier revision: --against HEAD~1.",
+            next_step=_SHALLOW if found.shallow else "Name an earlier revision: --against HEAD~1.",
         )
-    return Base(commit, f"merge base with {branch}, {commit[:10]}")
+    return commit, f"merge base with {branch}, {commit[:10]}"
 
 
 @contextmanager
 def checkout(found: Repository, base: Base) -> Iterator[Path]:
-    """A clean worktree of that commit, gone at the end however it comes; its top folder.
+    """A clean worktree of that commit with its submodules, gone at the end however it comes; its top folder.
 
-    Raises `UsageError` where the file is not in it.
+    Raises `FileProblem` where git cannot check it out.
     """
-    if found.git("cat-file", "-e", f"{base.commit}:{found.file.as_posix()}") is None:
-        raise _absent(found, base)
-    with scratch() as folder:
-        tree = folder / "base"
-        try:
-            with uninterrupted():  # half of one could not be removed
-                ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), base.commit)
-            if ended.returncode:
-                raise FileProblem(
-                    f"git could not check out {base.told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
-                    next_step=_TWO_FILES,
-                )
-            yield tree
-        finally:
-            with uninterrupted():
-                _git(found.top, "worktree", "remove", "--force", "--force", str(tree))
+    with scratch() as folder, ExitStack() as trees:
+        _add(trees, found, folder / "base", base.commit, base.told)
+        yield folder / "base"
 
 
-def _absent(found: Repository, base: Base) -> UsageError:
+def _add(trees: ExitStack, found: Repository, tree: Path, commit: str, told: str) -> None:
+    """A worktree, and those of the submodules that the user's checkout has, from its repositories."""
+    trees.callback(_remove, found, tree)
+    with uninterrupted():  # half of one could not be removed
+        ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), commit)
+    if ended.returncode:
+        raise FileProblem(
+            f"git could not check out {told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
+            next_step=_TWO_FILES,
+        )
+    for path, at in found.submodules(commit):
+        if (found.top / path / ".git").exists():
+            inner = Repository(found.top / path, found.file)
+            _add(trees, inner, tree / path, at, f"the submodule {path} of {told}, {at[:10]}")
+
+
+def _remove(found: Repository, tree: Path) -> None:
+    with uninterrupted():
+        _git(found.top, "worktree", "remove", "--force", "--force", str(tree))
+
+
+def _absent(found: Repository, told: str) -> UsageError:
     tracked = found.git("ls-files", "--error-unmatch", "--", str(found.file)) is not None
-    renamed = _renamed(found, base)
-    step = f"Commit it first. {_TWO_FILES}" if not tracked else f"It is new since then. {_TWO_FILES}"
-    if renamed:
-        step = f"It was {renamed} then. {_TWO_FILES}"
-    return UsageError(f"{found.file} does not exist in BASE ({base.told})", next_step=step)
+    step = "It is new since then." if tracked else "Commit it first."
+    return UsageError(f"{found.file} does not exist in BASE ({told})", next_step=f"{step} {_TWO_FILES}")
 
 
-def _renamed(found: Repository, base: Base) -> str | None:
-    told = found.git("diff", "--find-renames", "--diff-filter=R", "--name-status", base.commit) or ""
+def _renamed(found: Repository, commit: str) -> str | None:
+    """What the file was called then, where git takes it for the same."""
+    told = found.git("diff", "--find-renames", "--diff-filter=R", "--name-status", commit) or ""
     pairs = (line.split("\t") for line in told.splitlines())
     return next((old for _, old, new in pairs if new == found.file.as_posix()), None)
 
@@ -171,20 +203,43 @@ def dirty(found: Repository) -> str:
     return f"HEAD is the working tree, with uncommitted changes: {', '.join(changed[:_SHOWN])}{more}."
 
 
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs git there, in a session of its own: Ctrl-C is for this process to handle."""
-    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false", *arguments]
+def _git(folder: Path, *arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs git there, in a session of its own: Ctrl-C is for this process to handle. It asks nothing and
+    starts no hook. Raises `subprocess.TimeoutExpired` after so many seconds."""
+    ours = ("core.hooksPath=/dev/null", "core.quotePath=false", "core.fsmonitor=false")
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
     try:
         return subprocess.run(
-            command,
+            ["git", *(part for setting in ours for part in ("-c", setting)), *arguments],
             cwd=folder,
-            env={**inherited, "LC_ALL": "C"},
+            env={**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             start_new_session=True,
+            timeout=seconds,
             check=False,
         )
     except FileNotFoundError:
         raise UsageError("git is not installed", next_step=_TWO_FILES) from None
+
+
+def commit_of(file: Path, git: Callable[..., subprocess.CompletedProcess[str]] = _git) -> Commit | None:
+    """The commit checked out where the file is, if the file is one of its, and whether anything differs; None
+    where git is not there or does not know it."""
+
+    def ask(*arguments: str) -> str:
+        ended = git(file.parent, *arguments, seconds=_SECONDS)
+        ended.check_returncode()
+        return ended.stdout.strip()
+
+    try:
+        if not ask("ls-files", "--", f":(literal){file.name}"):
+            return None
+        revision, _, seconds = ask("log", "-1", "--format=%H %ct").partition(" ")
+        changed = bool(ask("status", "--porcelain", "--untracked-files=no"))
+        time = datetime.fromtimestamp(int(seconds), timezone.utc)
+        return Commit(revision=revision, committed=time.isoformat(), changed=changed)
+    except (AdvisorError, OSError, ValueError, OverflowError, subprocess.SubprocessError):
+        return None

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from advisor.measure.contest import Contest
+from advisor.measure.contest import LEAST_SECONDS, Contest
+from advisor.measure.final import LEAST
 from advisor.measure.iterations import uneven
 from advisor.measure.jobs import LOG, STDOUT, Description, Job, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended, Launcher
@@ -66,6 +67,8 @@ class Hope:
 
 
 Keep = Callable[[Run], None]
+LEAST_RUN = 3
+"""Times what a final needs at least: a shorter run is all screening."""
 SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
 SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
 """That searching for a mix and screening what it found take of the time that is left, and at most."""
@@ -73,6 +76,8 @@ SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
 """Of the time that the command may take: predicting, advising, rendering."""
+LATE = "time: --max-seconds ran out"
+"""Why a strategy has no figures that the time did not reach."""
 KEEP_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 
@@ -227,11 +232,20 @@ class _Runner:
 
     def _is_late(self, step: Step) -> bool:
         """No time is left for it; the first figures are taken all the same."""
-        if not self.timed or self.clock() + self.longest <= self.deadline:
+        if not self.timed or self.clock() + self.longest <= self.deadline - self._reserved():
             return False
         if step.strategy not in self.samples:
             self.late.add(step.strategy)
         return True
+
+    def _reserved(self) -> float:
+        """What the final needs at least, once there are two to compare: strategies come in the order of their
+        promise, and a decision between the first is worth more than the screening of the last. Nothing of a
+        run that is too short for both.
+        """
+        least = LEAST_SECONDS + self.longest
+        enough = self.settings.max_seconds >= LEAST_RUN * least
+        return least if self.subject.has_final and enough and self.timed >= LEAST else 0.0
 
     def _search(self, begun: Run, keep: Keep, hope: Callable[[Run], Hope]) -> Run:
         """With what searching for a mix gave; the best ones are screened as every strategy was."""
@@ -356,5 +370,5 @@ class _Runner:
         if name in self.failed:
             return self.failed[name]
         row = self.subject.row(name, self.samples.get(name, ()))
-        late = "time: --max-seconds ran out" if name in self.late else ""
+        late = LATE if name in self.late else ""
         return row or Skipped(strategy=name, reason=late or "the run ended before it was measured")

@@ -26,8 +26,8 @@ from advisor.profiles.blocks import Block, Search, SearchMode, Tried
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
 from advisor.strategies.mixes import PREFIX, label, mix
-from advisor.strategies.registry import shared
-from advisor.strategies.spaces import Placed, alike, changes, choices, every_mix, pool, used_alike
+from advisor.strategies.registry import to_place
+from advisor.strategies.spaces import Placed, alike, changes, choices, every_mix, used_alike
 from advisor.verdicts.estimate import paired
 from advisor.verdicts.scores import scores
 
@@ -56,7 +56,7 @@ Likely = Callable[[Sequence[Placed]], Sequence[float]]
 
 def no_search(workload: WorkloadRecord, mode: SearchMode) -> str:
     """Why there is nothing to search for; empty where there is."""
-    if len(shared(workload)) < 2:
+    if len(to_place(workload)) < 2:
         return "fewer than two buffers are used by both CPU and GPU"
     if mode == "auto" and used_alike(workload):
         return "all shared buffers are of the same size and used alike"
@@ -124,7 +124,7 @@ class Searching:
     def _try_all(self) -> str:
         """All mixes in small groups, likely ones first, each beside the best uniform strategy; once all had
         their turn, again, until the time is up. Why it ended early."""
-        names = self._ordered(list(every_mix(self.workload, pool(self.device))))
+        names = self._ordered(list(every_mix(self.choices)))
         groups = [names[at : at + CANDIDATES] for at in range(0, len(names), CANDIDATES)]
         for turn in range(MOST_TURNS):
             for group in groups:

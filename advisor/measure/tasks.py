@@ -312,7 +312,7 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
 def _transfer_bytes(
     run: Stand, loaded: Loaded, iterations: Sequence[float]
 ) -> dict[Literal["to-device", "to-host"], int]:
-    """Of a steady frame on average; what is discarded does not move."""
+    """The average of a steady frame; what is discarded does not move."""
     buffers = {buffer.name: buffer for buffer in loaded.record.buffers}
     lengths = {b.name: run.placed[b.valid].length.mean / b.shape[0] for b in buffers.values() if b.valid}
     valid = {name: buffers[name].bytes * share for name, share in lengths.items()}

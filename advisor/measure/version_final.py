@@ -74,6 +74,8 @@ class VersionFinal:
     why_apart: str = ""
     held: Held = field(default_factory=Held)
     attempts: int = 0
+    began: float = 0.0
+    """When it was held, on the clock."""
 
     def __post_init__(self) -> None:
         times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
@@ -83,6 +85,7 @@ class VersionFinal:
 
     def run(self, deadline: float, progress: Progress) -> None:
         """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
+        self.began = self.clock()
         try:
             self._hold(deadline, progress)
         except _Broke as broke:

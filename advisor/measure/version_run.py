@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher
 from advisor.measure.progress import Progress
-from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
+from advisor.measure.runner import CONCLUDING_SECONDS, LATE, Run, job_of, run
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.version_final import VersionFinal
@@ -33,6 +33,8 @@ class Both:
     base: Run
     head: Run
     final: VersionFinal
+    notes: tuple[str, ...] = ()
+    """Strategies that were not compared, and why."""
 
 
 @dataclass(frozen=True)
@@ -63,37 +65,56 @@ def run_versions(
     head, base = versions.head, versions.base
     began = head.began if head.began is not None else clock()
     deadline = began + head.max_seconds - CONCLUDING_SECONDS
-
-    def screened(version: str, settings: Settings, seen: Callable[[Description], None]) -> Run:
-        given = CONCLUDING_SECONDS + SCREENING[version] * max(0.0, deadline - clock())
-        short = replace(settings, began=clock(), max_seconds=given, final=False, rounds=1)
-        with _of(version):
-            found = run(
-                short,
-                launcher,
-                _Naming(progress, version),
-                directory / version,
-                keep=lambda _: None,
-                accept=seen,
-                promising=lambda so_far, asked: promising(settings, so_far, asked),
-                clock=clock,
-            )
-            _require_figures(found)
-        return found
-
     progress.limit(deadline + CONCLUDING_SECONDS - clock())
-    of_head = screened(HEAD, head, lambda _: None)
+    screening = _Screening(versions, launcher, progress, directory, promising, deadline, clock)
+    of_head = screening.run(HEAD, head, lambda _: None)
     chosen = recommended(of_head)
     names = tuple(dict.fromkeys((BASELINE, *((chosen,) if chosen else ()), *versions.named)))
-    of_base = screened(
+    of_base = screening.run(
         BASE,
         replace(base, strategies=choose(names)),
         lambda description: accept(of_head.description, description),
     )
-    final = _final(versions, {BASE: of_base, HEAD: of_head}, names, launcher, directory, clock)
+    runs = {HEAD: of_head, BASE: of_base}
+    final = _final(versions, runs, names, launcher, directory, clock)
     final.run(deadline, progress)
     require_both(final)
-    return Both(of_base, of_head, final)
+    return Both(of_base, of_head, final, tuple(_uncompared(names, runs)))
+
+
+@dataclass(frozen=True)
+class _Screening:
+    """What each version is, and its strategies one by one."""
+
+    versions: Versions
+    launcher: Launcher
+    progress: Progress
+    directory: Path
+    promising: Callable[[Settings, Run, Sequence[str]], Sequence[str]]
+    deadline: float
+    clock: Clock
+
+    def run(self, version: str, settings: Settings, accept: Callable[[Description], None]) -> Run:
+        """In its share of the time. Strategies that the user names come right after the baseline."""
+
+        def in_order(so_far: Run, names: Sequence[str]) -> list[str]:
+            promising = self.promising(settings, so_far, names)
+            return sorted(promising, key=lambda name: name not in (BASELINE, *self.versions.named))
+
+        given = CONCLUDING_SECONDS + SCREENING[version] * max(0.0, self.deadline - self.clock())
+        with _of(version):
+            found = run(
+                replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1),
+                self.launcher,
+                _Naming(self.progress, version),
+                self.directory / version,
+                keep=lambda _: None,
+                accept=accept,
+                promising=in_order,
+                clock=self.clock,
+            )
+            _require_figures(found)
+        return found
 
 
 @dataclass(frozen=True)
@@ -154,6 +175,20 @@ def require_both(final: VersionFinal) -> None:
             next_step=problem.next_step,
             detail=problem.detail,
         )
+
+
+def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
+    """What the time or a failure kept out of the final, in sentences."""
+    late = [row.strategy for row in runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
+    if late:
+        yield (
+            f"Screening HEAD did not reach {len(late)} strategies in its share of --max-seconds; one of them "
+            "may be the one to recommend."
+        )
+    for version, found in runs.items():
+        for row in found.rows:
+            if row.strategy in names and not isinstance(row, Measured):
+                yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
 
 
 def _final(

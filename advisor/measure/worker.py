@@ -109,7 +109,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         replaced = intact.restore()
         back_to_start()  # where the file is, whose lines are shown
         problem = problem_of(error, job, path)
-        return _of_replaced(problem, replaced) if replaced and problem.cause == "bug" else problem
+        return _of_replaced(replaced) if replaced and problem.cause == "bug" else problem
     finally:
         intact.restore()
 
@@ -128,10 +128,10 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
     return _explain(error, path, on_gpu=job.backend == "cuda")
 
 
-def _of_replaced(problem: Problem, names: str) -> Problem:
+def _of_replaced(names: str) -> Problem:
     """Not an error of ours, where the user's code took away what everything needs."""
     message = f"the workload replaced {names}, which advisor needs too"
-    return Problem(cause="raised", message=message, next_step=_REPLACED, detail=problem.detail)
+    return Problem(cause="raised", message=message, next_step=_REPLACED)
 
 
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:

@@ -20,7 +20,7 @@ from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.row_figures import Instead
 from advisor.profiles.schema import Profile
 from advisor.strategies.mixes import PREFIX, Mix, label, mix, uniform
-from advisor.strategies.registry import Strategy, by_name, shared
+from advisor.strategies.registry import Strategy, by_name, to_place
 from advisor.strategies.spaces import Placed, alike, changes, choices
 
 STARTS = 2
@@ -58,14 +58,14 @@ class Outlook:
     gain: float
     """The best uniform strategy's likely time over that of the best mix, less 1."""
     instead: Mapping[str, Instead]
-    """Of the best mix: each buffer's next best placement."""
+    """Each buffer's next best placement in the best mix."""
     possible: float
     """The same of the mix that gains most in the 95th percentile of the simulated devices."""
 
 
 def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strategy]) -> Outlook | None:
     """The best mix beside these strategies on that device; None where nothing can be said of any."""
-    if profile.preferences.objective == "footprint" or len(shared(profile.workload)) < 2:
+    if profile.preferences.objective == "footprint" or len(to_place(profile.workload)) < 2:
         return None
     machine, objective = Machine(target), profile.preferences.objective
     known = learned(profile, machine)

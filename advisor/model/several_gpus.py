@@ -18,7 +18,7 @@ from advisor.model.context import Context
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.steady_frame import Timed, label
-from advisor.model.transfers import into_pool
+from advisor.model.transfers import blocks, into_pool
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import Step
@@ -46,9 +46,10 @@ def unknown_strategy(strategy: Strategy, workload: WorkloadRecord, machine: Mach
     """Why the strategy cannot be predicted on these GPUs, or None; one GPU is no matter of this module."""
     if workload.gpus == 1:
         return None
-    if any(placed.own.managed for placed in strategy.placements(workload).values()):
+    placed = [placement.own for placement in strategy.placements(workload).values()]
+    if any(placement.managed for placement in placed):
         return "how managed memory moves between several GPUs is not known"
-    if strategy.several_gpus and not machine.has("peer_bytes_per_second"):
+    if any(placement.between_gpus for placement in placed) and not machine.has("peer_bytes_per_second"):
         return f"how fast {machine.entry.name} copies from GPU to GPU is not known (peer_bytes_per_second)"
     return None
 
@@ -144,7 +145,7 @@ class _Walk:
         end = begin.plus(label(step), self._beside_others(step, begin.seconds, seconds))
         self.streams[step.gpu] = end
         self.link.update(dict.fromkeys(lanes, end))
-        if self._blocks(step):
+        if blocks(self.at, step):
             self.host = end
         else:
             self.host = self.host.plus(label(step), np.minimum(self._call(step), seconds))
@@ -179,15 +180,8 @@ class _Walk:
         )
 
     def _lanes(self, step: Step) -> frozenset[str]:
-        """Of a link that the GPUs share: the directions that the step keeps busy."""
+        """The directions of a link shared by GPUs that the step keeps busy."""
         return self._ways(step) if self.at.machine.entry.gpus_share_link else frozenset()
-
-    def _blocks(self, step: Step) -> bool:
-        """A copy from or to pageable memory."""
-        if step.action not in ("to-device", "to-host"):
-            return False
-        placement = self.at.own(step.name)
-        return not placement.locks and not (placement.staged and step.action == "to-device")
 
     def _call(self, step: Step) -> Values:
         """What asking for the step takes of the host's time."""

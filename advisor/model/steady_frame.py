@@ -12,7 +12,7 @@ on an H200, as with zero-copy, where faults would take 270 (measured by us).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -23,7 +23,7 @@ from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of, kernel_seconds
 from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.monte_carlo import Values, constant
-from advisor.model.transfers import first_writes, migration, peer_copy, transfer
+from advisor.model.transfers import blocks, first_writes, migration, peer_copy, transfer
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Action, Step
 
@@ -123,7 +123,7 @@ class Frame:
         if before not in self._known:
             pages, self._dirty, read_only = self._places
             self._pages, self._read_only = dict(pages), set(read_only)
-            timed = tuple((step, self._seconds(step)) for step in steps)
+            timed = tuple((step, self._seconds(step)) for step in _with_waits(self.at, steps))
             after = (tuple(self._pages.items()), self._dirty, frozenset(self._read_only))
             self._known[before] = timed, self._all_places.setdefault(after, after)
         timed, self._places = self._known[before]
@@ -253,6 +253,23 @@ class Frame:
             return wait
         held = machine.exact("l2_bytes")
         return wait + terms.maintenance(self.at.managed_bytes, held, machine.memory_rate())
+
+
+def _with_waits(at: Context, steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, and the waits within copies of pageable memory: the first after a kernel waits for it.
+
+    Such a copy returns once it is done (CUDA Runtime API, "API synchronization behavior").
+    """
+    running: set[int] = set()
+    for step in steps:
+        if step.gpu in running and blocks(at, step):
+            yield replace(step, action="synchronize", name="", overwritten=False, part=None)
+            running.discard(step.gpu)
+        elif step.action == "device":
+            running.add(step.gpu)
+        elif step.action == "synchronize":
+            running.discard(step.gpu)
+        yield step
 
 
 def label(step: Step) -> str:

@@ -25,6 +25,15 @@ def transfer(at: Context, step: Step, to: Side) -> Values:
     return _pinned(at, placement, size, to)
 
 
+def blocks(at: Context, step: Step) -> bool:
+    """Whether the step is a copy from or to pageable memory, for which the host waits."""
+    if step.action not in ("to-device", "to-host"):
+        return False
+    placement = at.own(step.name)
+    copied = placement.device_kind == "device" and not placement.locks
+    return copied and not (placement.staged and step.action == "to-device")
+
+
 def into_pool(at: Context, size: float) -> Values:
     """The CPU's copy into CuPy's pinned pool."""
     pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"

@@ -140,7 +140,7 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
 
 
 def timeline(database: Database, frame: Frame) -> Timeline:
-    """Of one frame; what is too close together to be distinguished is merged."""
+    """The spans of one frame; those too close together to be distinguished are merged."""
     gpu_seen = database.readable(tables.COPIES) or database.readable(tables.KERNELS)
     # The GPU's own work stands in the place of the steps that it does, where that was seen.
     steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not gpu_seen]

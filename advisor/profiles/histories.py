@@ -83,7 +83,10 @@ def _files(directory: Path) -> list[Path]:
 def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Entry:
     made = load(path)
     if made.script is not None:
-        raise NothingMeasured("is a profile of a script; a history needs profiles of workloads")
+        raise NothingMeasured(
+            "is a profile of a script: the times of whole processes vary more than most changes of code; a "
+            "history needs profiles of workloads"
+        )
     require_plausible(made, str(path))
     return Entry(name, _without_samples(conclude(made)), _time(made))
 

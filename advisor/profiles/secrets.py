@@ -1,9 +1,10 @@
 """What looks like a secret: by the name it is given to, by its form, or as the value of such a name.
 
 Covered: values of options, parameters and environment variables whose names look secret, and passwords in
-the URLs of other variables, wherever they reappear; `name=value`, `name: value` and `("name", "value")` in
-texts; credentials in URLs; Bearer and Basic headers; JSON web tokens; private keys in PEM; and the forms
-below. Not covered: a secret under a harmless name and without a form of its own, one that is cut, encoded or
+the URLs of arguments and variables, wherever they reappear; `name=value`, `name: value` and `("name",
+"value")` in texts; logins of a `.netrc` and of curl; credentials in URLs; Bearer and Basic headers; JSON web
+tokens; private keys in PEM; and the forms below. Not covered: a secret under a harmless name and without a
+form of its own, a bare word without a digit after `name:`, which is mostly prose, one that is cut, encoded or
 encrypted, and anything in pictures or binary files.
 """
 
@@ -59,6 +60,11 @@ _HEADER = re.compile(r"\b(bearer|basic|token)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.I
 _AUTHORIZATION = re.compile(
     r"""\b(authorization\W{1,6}(?:bearer|basic|token|digest|negotiate)\s+)[^\s'",;]{4,}""", re.IGNORECASE
 )
+_LOGIN = re.compile(
+    r"""(\blogin\s+\S{1,200}\s+(?:account\s+\S{1,200}\s+)?password\s+|\bsshpass\s+-p\s*|"""
+    r"""(?<![\w-])(?:-u|--user|--proxy-user)[\s=]+(?!\d+:\d+\b)[^\s:'"]{1,200}:)[^\s'",;]+"""
+)
+"""As in a `.netrc`, and in commands: `curl -u name:password`."""
 _FORMS = re.compile(
     "|".join((
         r"\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}",  # GitHub
@@ -78,7 +84,7 @@ _FORMS = re.compile(
 """The prefixes that those who give tokens document; gitleaks' rules have the same."""
 _HINTS = (
     "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
-    "key", "basic", ":/",
+    "key", "basic", ":/", "-u ", "-user",
 )  # fmt: skip
 _HINT_OF_FORM = re.compile(
     r"gh[pousr]_|github_pat_|gl[a-z]+-|A(?:KIA|SIA|BIA|CCA)|AIza|ya29|GOCSPX|_(?:live|test|prod)_|whsec_|xox|xapp|"
@@ -129,6 +135,7 @@ def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[st
         for argument, shown in zip(arguments, masked(arguments), strict=True)
         if argument != shown
     ]
+    values += [found for argument in arguments for found in _PASSWORD_IN_URL.findall(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
     parts = [part.strip() for value in values for part in value.split(",")]
     return [value for value in dict.fromkeys((*values, *parts)) if len(value) >= _SHORTEST and value != MASK]
@@ -179,7 +186,7 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
     if not may_hold_secrets(text):
         return text
     text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", text))
-    text = _FORMS.sub(MASK, _HEADER.sub(rf"\1\2{MASK}", text))
+    text = _FORMS.sub(MASK, _LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
     for pattern in (_ASSIGNED, _PAIR):
         text = "".join(_assignments(text, pattern))
     return _OPTION_IN_TEXT.sub(_option, text)
@@ -209,7 +216,8 @@ def _option(found: re.Match[str]) -> str:
 def _hidden(value: str, *, prose: bool) -> str:
     """`name: word` is prose where the word has no digit; `name=word` and a quoted one are values."""
     quote = value[0] if value[0] in "\"'" else ""
-    if value.strip("\"'").startswith(MASK) or (prose and not quote and not re.search(r"\d", value)):
+    said = prose and not re.search(r"[\d\"']", value)
+    if value.strip("\"'").startswith(MASK) or said:
         return value
     end = quote if len(value) > 1 and value.endswith(quote) else ""
     return f"{quote}{MASK}{end}"

@@ -64,7 +64,7 @@ class Change:
 
     @property
     def lines(self) -> int:
-        """Of the whole code."""
+        """The number of lines of the whole code."""
         return self.code.count("\n") + 1
 
     @property
@@ -124,7 +124,7 @@ class Answer:
         return [bar for bar in self.bars if bar in ranked]
 
     def share(self, amount: float) -> float:
-        """Of the chart's width in percent; what is beyond its end is cut there."""
+        """Percent of the chart's width; what is beyond its end is cut there."""
         return round(100 * min(amount / self.extent, 1.0), 2)
 
 

@@ -13,7 +13,7 @@ from advisor.profiles.sweeps import Value, is_number
 LOGARITHMIC_FROM = 8
 """A range that spans this factor gets a logarithmic axis."""
 WIDTH = 160.0
-"""Of a strip of ratios."""
+"""The width of a strip of ratios."""
 _LEAST, _MOST = 1.2, 8.0
 """A strip spans the least factor either way, so that noise does not look like a change; the rest is cut."""
 _MOST_LABELS, _ON_A_PHONE = 8, 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 
 from advisor import units
-from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
@@ -45,9 +45,8 @@ def comparison_page(
     names = [words.name(d.device.name) if d.basis == "predicted" else where for d in found.devices]
     devices = list(zip(names, found.devices, strict=True))
     apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
-    told = tuple(blocks.Fact(label, side) for label, side in sides.items())
-    changed = blocks.Fact("Changed", _changed(found, apart))
-    opening = blocks.Facts((*told, changed) if changed.value else told, forms="txt")
+    told, changed = tuple(starmap(blocks.Fact, sides.items())), blocks.Fact("Changed", _changed(found, apart))
+    opening = blocks.Facts((*told, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
     judged = [gates(rulings, opening)] if rulings else []
     held = [figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
@@ -106,15 +105,12 @@ def _clean(told: Condition) -> Condition:
 
 def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
     """What each gate says, and why."""
-    items = tuple(
-        blocks.Item(
-            (words.name(r.gate.text),), r.status, "", points=tuple(words.line(t, _LIMIT) for t in r.reasons)
-        )
-        for r in rulings
-    )
-    return Section(
-        "gates", "Gates", filled(opening, blocks.Items(items, label="Gate", most=4)), nav="Gates", brief=True
-    )
+    items = []
+    for ruling in rulings:
+        points = tuple(words.line(text, _LIMIT) for text in ruling.reasons)
+        items.append(blocks.Item((words.name(ruling.gate.text),), ruling.status, "", points=points))
+    told = filled(opening, blocks.Items(tuple(items), label="Gate", most=4))
+    return Section("gates", "Gates", told, nav="Gates", brief=True)
 
 
 def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]) -> Section:
@@ -184,10 +180,12 @@ def _statement(apart: Sequence[Condition]) -> str:
 
 def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
-    gaps = []
-    for gap in device.one_sided:
-        status, why = f"{gap.status} in {gap.missing_in.upper()}", words.line(gap.reason, _LIMIT)
-        gaps.append(blocks.Item((words.name(gap.strategy),), status, why))
+    gaps = (
+        blocks.Item(
+            (words.name(g.strategy),), f"{g.status} in {g.missing_in.upper()}", words.line(g.reason, _LIMIT)
+        )
+        for g in device.one_sided
+    )
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
     memory = "; ".join(
         f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
@@ -253,31 +251,26 @@ def _bytes(row: Compared) -> str:
 
 def advice(found: Comparison) -> Section:
     """What one of the two alone advises."""
-    told = (
+    parts: list[blocks.Block] = []
+    for title, label, fired in (
         ("New in HEAD", "New advice", found.new_advice),
         ("Gone since BASE", "Advice gone", found.gone_advice),
-    )
-    parts: list[blocks.Block] = []
-    for title, label, fired in told:
-        parts.append(
-            blocks.Items(tuple(_advised(a, f". {words.line(a.detail)}") for a in fired), title, forms="html")
+    ):
+        told = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
+        whole = (
+            blocks.Item((words.name(a.rule),), "", f"{said}. {words.line(a.detail)}") for a, said in told
         )
-        parts.append(blocks.Items(tuple(_advised(a, "") for a in fired), label=label, forms="md txt"))
-    if not found.new_advice and not found.gone_advice:
-        parts.append(blocks.Prose("Both profiles have the same advice.", forms="html"))
-    return Section("advice", "Advice", filled(*parts), nav="Advice")
-
-
-def _advised(told: Advice, detail: str) -> blocks.Item:
-    text = f"{words.line(told.title, 200)} on {words.name(told.device)}{detail}"
-    return blocks.Item((words.name(told.rule),), "", text)
+        brief = (blocks.Item((words.name(a.rule),), "", said) for a, said in told)
+        parts.append(blocks.Items(tuple(whole), title, forms="html"))
+        parts.append(blocks.Items(tuple(brief), label=label, forms="md txt"))
+    same = "Both profiles have the same advice." * (not found.new_advice and not found.gone_advice)
+    return Section("advice", "Advice", filled(*parts, blocks.Prose(same, forms="html")), nav="Advice")
 
 
 def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
-    together = _together(device.drift)
-    step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
+    together, step = _together(device.drift), _PREDICTED_BOTH if predicted else _MORE_ROUNDS
     interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
     return blocks.Verdict(
         basis=device.basis,

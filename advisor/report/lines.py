@@ -111,6 +111,7 @@ class LineChart(Block):
     title: str
     description: str
     axes: str
+    parameter: str
     predicted: bool
     height: int
     lines: tuple[Line, ...]
@@ -161,6 +162,7 @@ def line_chart(
         identifier=identifier,
         title=title,
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
+        parameter=words.name(parameter, LABEL_LENGTH),
         axes=f"Horizontal: {left_to_right}. Vertical: time per frame ({up}).",
         predicted=predicted,
         height=height,

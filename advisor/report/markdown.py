@@ -158,7 +158,7 @@ class _Writer:
 
 
 def _matters(table: blocks.Table, column: int) -> bool:
-    """Of a table that may leave columns out: something in it is marked as chosen."""
+    """Whether a column is kept in a table that may omit some: something in it is marked as chosen."""
     chosen = (row.cells[column].mark == "chosen" for row in table.rows if not row.missing)
     return bool(table.left_out) and any(chosen)
 

@@ -110,7 +110,7 @@ def _moved(strategy: Strategy, ran: WorkloadRecord, device: Device) -> dict[str,
         return None
     found = dict.fromkeys(traits, 0.0)
     for step in chain(*period):
-        if step.action in ("to-device", "to-host"):
+        if step.action in ("to-device", "to-host", "to-peer"):
             found[step.name] += 1 / len(period)
     return found
 

@@ -88,7 +88,7 @@ def mix(profile: Profile) -> Iterator[Block]:
     valid = profile.traffic.valid_bytes if profile.traffic else {}
     buffers, total = {b.name: b for b in ran.buffers}, dict.fromkeys(placed, 0.0)
     for step in chain(*period):
-        if step.action in ("to-device", "to-host"):
+        if step.action in ("to-device", "to-host", "to-peer"):
             total[step.name] += step.moved(buffers[step.name], valid)
     used = sides(ran)
     told = {name: _lie(profile, used[name], placement) for name, placement in placed.items()}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.schema import Device, Predicted, Prediction, Profile, Result, Skipped
 from advisor.report import words
 from advisor.report.blocks import Verdict
 from advisor.report.failures import FIRST_FRAMES, FIX, HOST_ONLY, first_reason
@@ -116,17 +116,13 @@ def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
 
 def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:
     """One strategy with figures: nothing was compared, so nothing is recommended."""
-    asked, done = asked_for_one(profile, prediction), "was predicted" if prediction else "was run"
-    step = "Omit --strategy to compare it with the others."
-    return Verdict(
-        basis="predicted" if prediction else "measured",
-        tone="none",
-        device=words.name((prediction or profile).device.name),
-        headline=f"Only {words.code(chosen.strategy or '')} {done if asked else 'has figures'}: "
-        "nothing was compared",
-        reason=words.line(chosen.reason),
-        next_step=step if asked else words.line(chosen.next_step),
-    )
+    device, done, step = words.name((prediction or profile).device.name), "has figures", chosen.next_step
+    if asked_for_one(profile, prediction):
+        done = "was predicted" if prediction else "was run"
+        step = "Omit --strategy to compare it with the others."
+    told = f"Only {words.code(chosen.strategy or '')} {done}: nothing was compared"
+    basis: Literal["measured", "predicted"] = "predicted" if prediction else "measured"
+    return replace(nothing(device, told, words.line(chosen.reason), words.line(step)), basis=basis)
 
 
 def nothing(device: str, headline: str, reason: str = "", next_step: str = "") -> Verdict:
@@ -142,8 +138,7 @@ def _unmeasured(profile: Profile) -> Verdict:
         return nothing(device, what, why, "Profile again with at least two strategies.")
     if len({row.reason for row in failed_rows(profile)}) == 1:
         return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", FIX)
-    failed = sum(isinstance(r, Failed) for r in profile.results)
-    skipped = sum(isinstance(r, Skipped) for r in profile.results)
+    failed, skipped = (sum(r.status == s for r in profile.results) for s in ("failed", "skipped"))
     why = f"Nothing could be measured: {failed} failed, {skipped} skipped"
     return nothing(device, why, _first_reason(profile.results), FIX)
 
@@ -154,12 +149,10 @@ def _first_reason(results: Iterable[Result | Predicted]) -> str:
 
 
 def _unpredicted(profile: Profile) -> Verdict:
-    return nothing(
-        words.name(profile.device.name),
-        "Nothing was measured on a GPU, and nothing was predicted for one",
-        _first_reason(profile.results) if not profile.measured() else "No target device was given.",
-        "Name a device with --target, or run the same command on a machine with a CUDA GPU.",
-    )
+    told = "Nothing was measured on a GPU, and nothing was predicted for one"
+    why = "No target device was given." if profile.measured() else _first_reason(profile.results)
+    step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
+    return nothing(words.name(profile.device.name), told, why, step)
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:

@@ -133,8 +133,8 @@ def _row(row: ScriptMeasured) -> blocks.Row:
 
 
 def _copied(nbytes: int, times: int) -> blocks.TableCell:
-    seen = blocks.TableCell(units.size(nbytes), words.count(times, "copy"))
-    return seen if times else blocks.TableCell("none recorded")
+    told = (units.size(nbytes), words.count(times, "copy")) if times else ("none recorded",)
+    return blocks.TableCell(*told)
 
 
 def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:
@@ -150,17 +150,13 @@ def _ranges(script: ScriptRun) -> tuple[blocks.Row, ...]:
 
 
 def _unknown() -> Section:
-    return Section(
-        "unknown",
-        "What script mode cannot know",
-        (
-            blocks.Bullets(UNKNOWN, forms="html md"),
-            blocks.Prose(MORE, kind="", forms="html md"),
-            blocks.Prose(f"A script profile has fewer details than a workload profile. {MORE}", forms="txt"),
-        ),
-        nav="Limits",
-        folded=True,
+    fewer = f"A script profile has fewer details than a workload profile. {MORE}"
+    parts = (
+        blocks.Bullets(UNKNOWN, forms="html md"),
+        blocks.Prose(MORE, kind="", forms="html md"),
+        blocks.Prose(fewer, forms="txt"),
     )
+    return Section("unknown", "What script mode cannot know", parts, nav="Limits", folded=True)
 
 
 def _circumstances(profile: Profile, script: ScriptRun, notes: tuple[str, ...], made: str) -> Section:

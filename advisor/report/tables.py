@@ -1,4 +1,4 @@
-"""Rows of the tables: the strategies side by side, what is missing and why, the predictions, set-up costs."""
+"""Rows and notes of tables: overlapping frames, strategies without figures, set-up costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def memory_told(device: Device) -> str:
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:
-    """Of frames that overlap, by strategy: the other one of the two times, and the rate of frames."""
+    """For strategies with overlapping frames: the other one of the two times, and the frame rate."""
     told: dict[str, str] = {}
     for row in prediction.results if prediction else profile.results:
         if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:

@@ -131,7 +131,7 @@ class _Writer:
         return wrap(text, indent, hanging, most=self.room.lines)
 
     def answers(self, block: Answers) -> Iterator[list[str]]:
-        """Of each device verdict and chart; the advice for all. Where there is room the tables tell more."""
+        """Verdict and chart of each device, then the advice for all. With --details the tables tell more."""
         mixes = self.wrap(f"Mixes: {block.mixes}" if block.mixes else "", self.indent)
         kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
         told = list(zip(kept, self._charts(kept), strict=True))
@@ -181,7 +181,7 @@ class _Writer:
         return [*decided, *(line for text in others for line in self.wrap(text, indent))]
 
     def _charts(self, answers: Sequence[Answer]) -> list[list[str]]:
-        """Of each device the recommended strategy, the baseline and the fastest of the others.
+        """For each device the recommended strategy, the baseline and the fastest of the others.
 
         Equal ones are one line; the columns are those of all devices.
         """

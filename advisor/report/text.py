@@ -110,7 +110,7 @@ class _Strip:
 def tables(
     table: blocks.Table, rows: Sequence[blocks.Row], alike: Iterable[Shown], *, whole: bool
 ) -> tuple[list[list[str]], int]:
-    """The rows as a table, what is to be known of it beneath, and how many columns are left out.
+    """The rows as a table with its notes below, and how many columns are left out.
 
     The columns that do not fit follow in further tables where it is to be `whole`. `alike` are the page's
     tables of this kind: columns of one head are as wide in all of them.

@@ -78,7 +78,7 @@ class TimelineView(Block):
 
 
 def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineView:
-    """Of one strategy's frame; `number` tells its picture apart on the page."""
+    """The view of one strategy's frame; `number` makes its identifier unique on the page."""
     drawn = thinned(_plain(timeline), MOST_DRAWN)
     lines, rows = lanes(drawn), tuple(_rows(timeline))
     numbers = _numbers(rows)

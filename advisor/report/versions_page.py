@@ -10,11 +10,10 @@ from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
 from advisor.verdicts.comparing import Ruling, VersionComparison
-from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
+from advisor.verdicts.planning import FEWEST_PROCESSES
+from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, Judged
 
 _MOST_PARTS = 6
-_TIMES = 2.0
-"""From this ratio on a change is written as a factor, below as a share."""
 _KINDS = {"host": "stage", "device": "kernel"}
 _COPIES = {
     "to-device": "copy to device",
@@ -72,7 +71,7 @@ def answer(found: VersionComparison) -> str:
     """The one line: by how much, under what, and which part of a frame."""
     run = found.run
     if not run.judged.ratios:
-        return "open: no strategy has blocks of both versions; raise --max-seconds"
+        return f"open: checking and screening took {_preparing(found)}, so nothing was compared; {_RAISE}"
     if run.judged.noise and not run.judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
     said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
@@ -81,10 +80,25 @@ def answer(found: VersionComparison) -> str:
         listed = words.listing(map(words.name, names))
         part = _where(run.changes[names[0]], run.judged.ratios[names[0]])
         told.append(f"{text} under {listed}{part}")
-    more = run.judged.seconds_more
-    if run.judged.open and more:
-        told.append(f"about {units.digits(more, 2)} s more would settle it")
-    return "; ".join(told)
+    return "; ".join((*told, *_what_would_settle(run.judged)))
+
+
+_RAISE = "raise --max-seconds"
+
+
+def _preparing(found: VersionComparison) -> str:
+    return f"{units.digits(found.run.preparing_seconds, 2)} s"
+
+
+def _what_would_settle(judged: Judged) -> list[str]:
+    """What is open."""
+    if not judged.open:
+        return []
+    if judged.processes < FEWEST_PROCESSES:
+        return [_RAISE]
+    if judged.seconds_more is None:
+        return [f"if {'they stay' if len(judged.open) > 1 else 'it stays'} so, no reasonable time settles it"]
+    return [f"about {units.digits(judged.seconds_more, 2)} s more would settle it"]
 
 
 _TOO_WIDE = 10
@@ -100,21 +114,12 @@ def _urgency(told: tuple[str, list[str]]) -> int:
 def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
     question = found.run.question
     if ratio.low > 1 or ratio.high < 1:
-        return f"{'slower' if ratio.low > 1 else 'faster'} by {_share(ratio)}"
+        return words.slower(ratio)
     if question.same(ratio):
         return f"the same within {question.indifference * 100:g} % ({_ends(ratio)})"
     if name not in found.run.judged.open:
         return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
     return f"open: {_ends(ratio)}" if ratio.high / ratio.low < _TOO_WIDE else "open: too few blocks"
-
-
-def _share(ratio: stats.Ratio) -> str:
-    """`7.0 % (5.1 to 8.9)`; of twice and more `a factor of 2.4 (2.2 to 2.6)`."""
-    if not 1 / _TIMES < ratio.value < _TIMES:
-        value, *ends = (x if ratio.value > 1 else 1 / x for x in (ratio.value, ratio.low, ratio.high))
-        return f"a factor of {units.digits(value)} ({' to '.join(map(units.digits, sorted(ends)))})"
-    low, high = sorted((abs(ratio.low - 1), abs(ratio.high - 1)))
-    return f"{_percent(abs(ratio.value - 1))} ({_number(low)} to {_number(high)})"
 
 
 def _ends(ratio: stats.Ratio) -> str:
@@ -153,10 +158,13 @@ def _signed(seconds: float) -> str:
 def _how(found: VersionComparison) -> str:
     """How it was measured, and what that is worth."""
     run, judged = found.run, found.run.judged
+    spread = f"; blocks of one version differ by {_percent(judged.spread)}" if judged.spread else ""
     told = [
-        f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}, ratios within "
-        f"a process, {found.confidence * 100:g} % intervals."
+        f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}{spread}.",
+        f"Ratios within a process, {found.confidence * 100:g} % intervals.",
     ]
+    if judged.open and run.preparing_seconds:
+        told.append(f"Checking and screening took {_preparing(found)} of the time.")
     if judged.noise:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
     told += [f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()]

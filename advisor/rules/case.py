@@ -146,8 +146,8 @@ def _pinned_bytes(known: Strategy | None, workload: WorkloadRecord) -> int:
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
-    """Of each buffer of both sides that kernels read: passes as declared, or else as the trace saw them; of a
-    stage that runs in some frames only, its share of a frame, and of one in a loop all iterations."""
+    """For each buffer of both sides that kernels read: passes as declared, or else as traced. A stage that
+    runs in some frames counts with its share, one in a loop with all iterations."""
     often = {s.name: trace.times(s.loop) / s.every for s in workload.frame_stages("device")}
     for buffer in shared(workload):
         readers = [name for name, mode in workload.touching(buffer, "device").items() if mode != "out"]

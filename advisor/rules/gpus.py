@@ -33,7 +33,7 @@ def host_bytes(name: str, workload: WorkloadRecord, device: Device) -> dict[int,
 
 
 def busy_seconds(row: Row, case: Case) -> dict[int, float]:
-    """Of each GPU: its kernels, and of the copies with the host its share by bytes."""
+    """The load of each GPU: its kernels, and its share by bytes of the copies with the host."""
     moved = host_bytes(row.strategy, case.workload, case.device)
     each = row.transfer_seconds / (sum(moved.values()) or 1.0)
     return {gpu: row.gpu_seconds.get(gpu, 0.0) + each * part for gpu, part in moved.items()}

@@ -15,11 +15,11 @@ from advisor.profiles.base import Record, cleaned, optional
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, shared, sides
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, crossing, sides, to_place
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 PREFIX = "hybrid-"
-PLACEMENTS = {s.name: s.placement for s in STRATEGIES if not (s.pipelined or s.several_gpus)}
+PLACEMENTS = {s.name: s.placement for s in STRATEGIES if not s.pipelined}
 """By name, in the order of the strategies."""
 _OVERLAPPING = next(strategy for strategy in STRATEGIES if strategy.pipelined)
 
@@ -58,7 +58,7 @@ class Mix(Strategy):
     def assigned(self, workload: WorkloadRecord) -> dict[str, str]:
         """The name of each shared buffer's placement."""
         chosen = dict(self.chosen)
-        return {buffer.name: chosen.get(buffer.name, self.rest) for buffer in shared(workload)}
+        return {buffer.name: chosen.get(buffer.name, self.rest) for buffer in to_place(workload)}
 
     def record(self) -> MixRecord:
         """What a process must know to make it again."""
@@ -177,8 +177,8 @@ def require_fits(strategies: Iterable[object], workload: WorkloadRecord, device:
 
 
 def _require_fits(made: Mix, workload: WorkloadRecord, device: Device) -> None:
-    placed = [buffer.name for buffer in shared(workload)]
-    listed = f"Buffers that CPU and GPU share: {', '.join(placed) or 'none'}."
+    placed = [buffer.name for buffer in to_place(workload)]
+    listed = f"Buffers that CPU and GPU, or several GPUs, share: {', '.join(placed) or 'none'}."
     used = sides(workload)
     for buffer, placement in made.chosen:
         told = f"--placement {buffer}={placement}"
@@ -190,6 +190,11 @@ def _require_fits(made: Mix, workload: WorkloadRecord, device: Device) -> None:
             only = {"host": "the CPU", "device": "the GPU"}[next(iter(used[buffer]), "host")]
             raise UsageError(
                 f"{told}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
+            )
+        if PLACEMENTS[placement].between_gpus and buffer not in crossing(workload):
+            raise UsageError(
+                f"{told}: no GPU reads what another one writes of the buffer {buffer!r}",
+                next_step=f"Use {buffer}=pinned, which is the same there.",
             )
         if device.kind == "cuda" and (refused := PLACEMENTS[placement].unavailable(device)):
             raise UsageError(

@@ -61,7 +61,7 @@ class Strategy:
         """Why the workload cannot be run under it, or None."""
         if self.several_gpus and workload.gpus == 1:
             return "the workload runs on one GPU"
-        if self.several_gpus and not _crosses(workload):
+        if self.several_gpus and not crossing(workload):
             return "no GPU reads what another one writes, so `peer` is the same as `pinned`"
         return obstacle(stage_uses(workload, "frame")) if self.pipelined else None
 
@@ -99,11 +99,12 @@ def sides(workload: WorkloadRecord) -> dict[str, set[Side]]:
     return found
 
 
-def _crosses(workload: WorkloadRecord) -> bool:
-    """Some GPU reads what another one makes."""
+def crossing(workload: WorkloadRecord) -> frozenset[str]:
+    """The buffers of which some GPU reads what another one makes."""
     traits = dict.fromkeys((buffer.name for buffer in workload.buffers), Traits(moves="copies", peer=True))
     made = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    return any(step.action == "to-peer" for step in (*made.setup, *made.first, *made.steady))
+    steps = (*made.setup, *made.first, *made.steady)
+    return frozenset(step.name for step in steps if step.action == "to-peer")
 
 
 def gpus_of(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[int, ...]:
@@ -115,6 +116,12 @@ def shared(workload: WorkloadRecord) -> list[BufferRecord]:
     """Buffers that both sides use."""
     used = sides(workload)
     return [buffer for buffer in workload.buffers if len(used[buffer.name]) == 2]
+
+
+def to_place(workload: WorkloadRecord) -> list[BufferRecord]:
+    """Buffers that there is more than one way to place: both sides use them, or several GPUs do."""
+    used = sides(workload)
+    return [b for b in workload.buffers if len(used[b.name]) == 2 or len(gpus_of(b, workload)) > 1]
 
 
 BASELINE = "pageable"

@@ -8,7 +8,7 @@ from itertools import product
 
 from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
 from advisor.strategies.mixes import PLACEMENTS, uniform
-from advisor.strategies.registry import shared
+from advisor.strategies.registry import crossing, to_place
 
 POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
 """Placements that differ on every card; others are variants of them."""
@@ -16,6 +16,8 @@ ON_ONE_MEMORY = ("pageable", "pinned", "zero-copy", "zero-copy-registered", "man
 """The same where CPU and GPU share one DRAM: what is cached differs, and a prefetch moves nothing."""
 IN_PLACE = ("registered", "zero-copy-registered")
 """Of external memory, beside these."""
+BETWEEN_GPUS = ("peer",)
+"""Of buffers of which one GPU reads what another makes, beside these."""
 MOST_BUFFERS = 8
 """The largest ones are changed, of more."""
 MOST_EXHAUSTIVE = 4
@@ -33,22 +35,26 @@ def pool(device: Device) -> tuple[str, ...]:
 
 def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:
     """All shared buffers placed so."""
-    return {buffer.name: name for buffer in shared(workload)}
+    return {buffer.name: name for buffer in to_place(workload)}
 
 
 def to_change(workload: WorkloadRecord) -> list[str]:
-    """The shared buffers whose placement is searched for, largest first."""
-    ordered = sorted(shared(workload), key=lambda buffer: -buffer.bytes)
+    """The buffers whose placement is searched for, largest first."""
+    ordered = sorted(to_place(workload), key=lambda buffer: -buffer.bytes)
     return [buffer.name for buffer in ordered[:MOST_BUFFERS]]
 
 
 def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ...]]:
     """The placements that are tried for each of the buffers whose placement is searched for; external memory
-    can be registered where it is, too."""
+    can be registered where it is, too, and what crosses between GPUs be copied from one to the other."""
     names, external = pool(device), {buffer.name for buffer in workload.buffers if buffer.external}
     in_place = [name for name in IN_PLACE if PLACEMENTS[name].unavailable(device) is None]
     further = tuple(name for name in in_place if name not in names)
-    return {name: names + further * (name in external) for name in to_change(workload)}
+    between = crossing(workload) if workload.gpus > 1 else ()
+    return {
+        name: names + further * (name in external) + BETWEEN_GPUS * (name in between)
+        for name in to_change(workload)
+    }
 
 
 def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
@@ -57,18 +63,17 @@ def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict
         yield from ({**placed, buffer: name} for name in names if name != placed[buffer])
 
 
-def every_mix(workload: WorkloadRecord, names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """All of them, without the uniform ones."""
-    buffers = [buffer.name for buffer in shared(workload)]
-    for choice in product(names, repeat=len(buffers)):
-        placed = dict(zip(buffers, choice, strict=True))
+def every_mix(tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    """All of these choices, without the uniform ones."""
+    for choice in product(*tried.values()):
+        placed = dict(zip(tried, choice, strict=True))
         if not uniform(placed):
             yield placed
 
 
 def used_alike(workload: WorkloadRecord) -> bool:
     """Whether all shared buffers have about the same size and the same uses."""
-    return len({_use(buffer, workload) for buffer in shared(workload)}) < 2
+    return len({_use(buffer, workload) for buffer in to_place(workload)}) < 2
 
 
 def _use(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[object, ...]:

@@ -147,7 +147,7 @@ def _decided(
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
-    """Of processes that share nothing: older profiles, and runs that ended before the final."""
+    """The comparison of independent processes: older profiles, and runs that ended before the final."""
     pairs = _apart(rows, preferences.objective)
     return judge(pairs, _contestants(rows, None), _aim(preferences, None))
 

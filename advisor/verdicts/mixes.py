@@ -21,7 +21,7 @@ MOST_GAIN = 10.0
 
 @dataclass(frozen=True)
 class Worth:
-    """Of a final: mixes that are clearly better by more than the indifference, those of which that is open,
+    """A final's mixes that are clearly better by more than the indifference, those for which that is open,
     and what each mix gains at most, as a share."""
 
     better: tuple[str, ...] = ()

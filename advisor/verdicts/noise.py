@@ -33,7 +33,7 @@ class Noise:
 
 
 def of_blocks(blocks: Iterable[Block], contestant: str) -> Noise | None:
-    """Of one contestant; None of too few blocks, and of frames that overlap: their parts do not add up."""
+    """One contestant's noise; None with too few blocks, or overlapping frames, whose parts do not add up."""
     mine = [block for block in blocks if block.contestant == contestant and block.host_seconds]
     if len(mine) < FEWEST_BLOCKS or any(block.latency_seconds is not None for block in mine):
         return None

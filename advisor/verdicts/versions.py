@@ -81,6 +81,7 @@ class Judged:
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered.
     `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
+    `spread`: standard deviation of a version's blocks beside the other's, as a share.
     """
 
     ratios: Mapping[str, stats.Ratio]
@@ -92,6 +93,7 @@ class Judged:
     seconds_more: float | None = None
     step: Step | None = None
     growth: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.0
 
     def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
         """Open strategies that must not be measured on for those before them to be answered in so many
@@ -142,6 +144,7 @@ def judged(
         pairs.processes,
         pairs.rounds,
         _wider(both, entry),
+        spread=both.noise,
     )
     if pace is None or told.settled or not here:
         return told

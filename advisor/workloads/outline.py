@@ -25,7 +25,7 @@ def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
 
 
 def defaults_of(target: str) -> Mapping[str, Value]:
-    """Of FILE::NAME, or of the first workload of FILE."""
+    """The outline of FILE::NAME, or of the first workload of FILE."""
     file, _, name = target.partition("::")
     found = workloads(Path(file))
     return found.get(name, {}) if name else next(iter(found.values()), {})

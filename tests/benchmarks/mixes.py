@@ -7,6 +7,7 @@ first, each beside the best uniform strategy. The blocks that chose a mix do not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from advisor.profiles.reading import load
@@ -40,20 +41,22 @@ def run(name: str, reports: Path) -> None:
     print(f"    auto: {_told(found)}; exhaustive: {_told(every)}; first of {len(tried)}: {first}")
     ours = _placements(found)
     over = found.search.over if found.search and found.search.over else _best_uniform(every)
-    best = _time_over(over, first, reports / f"mixes-{name}-best")
-    mine = best if ours == first else _time_over(over, ours, reports / f"mixes-{name}-ours")
+    best = time_over(over, first, reports / f"mixes-{name}-best")
+    mine = best if ours == first else time_over(over, ours, reports / f"mixes-{name}-ours")
     regret = mine / min(best, mine, 1.0) - 1
     show(f"{name}: {_chosen(found)}, regret", f"{regret:.1%}", f"<= {REGRET:.0%}", met=regret <= REGRET)
 
 
-def _time_over(uniform: str, placements: dict[str, str], out: Path) -> float:
+def time_over(
+    uniform: str, placements: dict[str, str], out: Path, run: Callable[[list[str]], float] = command
+) -> float:
     """A mix's time over that of the uniform strategy, in a final of their own: fresh paired blocks."""
     if not placements:
         return 1.0
     placed = [word for item in placements.items() for word in ("--placement", "=".join(item))]
     options = ["--strategy", uniform, *placed, "--search", "off", "--max-seconds", str(DUEL_SECONDS)]
     name = out.name.removeprefix("mixes-").rsplit("-", 1)[0]
-    command(["-m", "advisor", "profile", f"workloads/{name}.py", *options, "--out", str(out), "-q"])
+    run(["-m", "advisor", "profile", f"workloads/{name}.py", *options, "--out", str(out), "-q"])
     fresh = load(out / "profile.json")
     rows = fresh.measured()
     mix = next(row for row in rows.values() if row.placements)

@@ -152,7 +152,7 @@ def files() -> Iterator[Case]:
         yield Case(f"workload: {name}", ("profile", "w.py", *SHORT), 5, {"w.py": make})
         yield Case(f"profile: {name}", ("report", "p.json"), 5, {"p.json": make})
         yield Case(f"baseline: {name}", ("compare", "p.json", "q.json"), 5, {**SAVED, "q.json": make})
-        yield Case(f"advisor.toml: {name}", ("profile", "w.py", *SHORT), 0, {**FILES, "advisor.toml": make})
+        yield Case(f"advisor.toml: {name}", ("profile", "w.py", *SHORT), 5, {**FILES, "advisor.toml": make})
         yield Case(
             f"device: {name}", ("predict", "p.json", "--target", "d.toml"), 5, {**SAVED, "d.toml": make}
         )

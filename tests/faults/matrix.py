@@ -8,18 +8,31 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 
 from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
 from tests.faults.secret_cases import more_secrets, secrets
-from tests.faults.surrounding_cases import around, signals, streams, surroundings, together
+from tests.faults.started import Started
+from tests.faults.surrounding_cases import (
+    around,
+    histories,
+    limits,
+    names,
+    signals,
+    streams,
+    surroundings,
+    together,
+)
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
 
@@ -37,11 +50,18 @@ GROUPS = (
     signals,
     together,
     around,
+    names,
+    limits,
+    histories,
 )
 CASES = tuple(case for group in GROUPS for case in group())
 
 LONGEST = 90.0
 """Seconds that a command may take."""
+_STARTED: dict[int, Started] = {}
+_READ_AT_THE_START = ("PYTHON", "LC_", "OMP_", "OPENBLAS_")
+"""Variables that Python and NumPy look at while they start."""
+_MOMENT = 3.0
 _LARGEST_PAGE = 2_000_000
 _LARGEST_SAID = 100_000
 _OBEYED = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -68,36 +88,49 @@ def run(case: Case, folder: Path) -> Held:
             (folder / name).write_text(content, encoding="utf-8", errors="surrogatepass")
         else:
             content(folder / name)
-    python = [sys.executable, "-m", "advisor"]
-    command = (
-        ["bash", "-c", case.shell.format(advisor=" ".join(python), python=sys.executable)]
-        if case.shell
-        else [*python, *case.command]
-    )
     # Compiling all modules again takes a third of a command's CPU time.
     drop = ("GITHUB_STEP_SUMMARY", "NO_COLOR", "FORCE_COLOR", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in drop}
+    variables = {**kept, "PYTHONPATH": str(ROOT), "FAULT_CASE": str(folder), **case.variables}
     begin = time.monotonic()
+    with tempfile.NamedTemporaryFile(prefix="fault-", suffix=".txt") as output:
+        if case.shell or any(name.startswith(_READ_AT_THE_START) for name in case.variables):
+            code = _from_the_start(case, folder, variables, output)
+        else:
+            code = _started().run(case.command, folder, variables, output.name, LONGEST)
+        said = Path(output.name).read_text(encoding="utf-8", errors="replace")
+    seconds = time.monotonic() - begin
+    broken = [*_of_text(case, said, code), *_of_files(case, folder), *_left(folder)]
+    return Held(case, code, seconds, tuple(broken))
+
+
+def _from_the_start(case: Case, folder: Path, variables: Mapping[str, str], output: IO[bytes]) -> int:
+    """The exit code of the command in an interpreter of its own, -1 where it took too long."""
+    python = [sys.executable, "-m", "advisor"]
+    shell = ["bash", "-c", case.shell.format(advisor=" ".join(python), python=sys.executable)]
     process = subprocess.Popen(
-        command,
+        shell if case.shell else [*python, *case.command],
         cwd=folder,
-        env={**kept, "PYTHONPATH": str(ROOT), "FAULT_CASE": str(folder), **case.variables},
+        env=variables,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=LONGEST)
-        code = process.returncode
+        return process.wait(timeout=LONGEST)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        code = -1
-    seconds = time.monotonic() - begin
-    said = (out + err).decode(errors="replace")
-    broken = [*_of_text(case, said, code), *_of_files(case, folder), *_left(folder)]
-    return Held(case, code, seconds, tuple(broken))
+        process.wait()
+        return -1
+
+
+def _started() -> Started:
+    """This thread's."""
+    thread = threading.get_ident()
+    if thread not in _STARTED:
+        _STARTED[thread] = Started()
+    return _STARTED[thread]
 
 
 def _of_text(case: Case, said: str, code: int) -> list[str]:
@@ -128,34 +161,42 @@ def _of_files(case: Case, folder: Path) -> list[str]:
 
 
 def _left(folder: Path) -> list[str]:
-    """Processes that the command left; ended here."""
+    """Processes that the command left; ended here. Of one that was killed they have a moment to end."""
     left = []
     for process in psutil.process_iter():
-        try:
-            if (
-                process.environ().get("FAULT_CASE") == str(folder)
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
-                left.append(f"left a process: {' '.join(process.cmdline())[:60]}")
+        with suppress(psutil.Error):
+            if process.environ().get("FAULT_CASE") == str(folder):
+                left.append(process)
+    told = []
+    for process in psutil.wait_procs(left, timeout=_MOMENT)[1] if left else ():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                told.append(f"left a process: {' '.join(process.cmdline())[:60]}")
                 process.kill()
-        except psutil.Error:
-            continue
-    return left
+    return told
 
 
 def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
     cases = [case for case in CASES if not wanted or any(text in case.name for text in wanted)]
-    begin = time.monotonic()
+    begin, used = time.monotonic(), _cpu_seconds()
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
         ended = list(pool.map(_in_a_folder, cases))
+    for started in _STARTED.values():
+        started.close()
     for held in ended:
         verdict = "; ".join(held.broken) or "holds"
         print(f"{held.case.name:<52} {held.case.code:>4} {held.code:>4} {held.seconds:6.1f} s  {verdict}")
     broken = [held for held in ended if held.broken]
     slowest, whole = max(held.seconds for held in ended), time.monotonic() - begin
     print(f"{len(ended)} cases in {whole:.0f} s, {len(broken)} do not hold, the slowest took {slowest:.1f} s")
+    print(f"CPU time: {_cpu_seconds() - used:.0f} s")
     return 1 if broken else 0
+
+
+def _cpu_seconds() -> float:
+    """Of this process and its children that ended."""
+    return sum(os.times()[:4])
 
 
 def _in_a_folder(case: Case) -> Held:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.faults.case import FILES, SAVED, SECRET, SHORT, Case, profiled, saved, workload
+from tests.faults.case import COMMAND, FILES, SAVED, SECRET, SHORT, Case, profiled, saved, workload
 
 FORMS = {
     "a token of GitHub": ("ghp_", "abcdefghijklmnopqrstuvwxyz0123456789"),
@@ -101,6 +101,16 @@ def more_secrets() -> Iterator[Case]:
         "an element": f"raise ValueError('<password>{value}</password>')",
         "an index": f"raise ValueError(\"cfg['token'] = '{value}'\")",
         "a call": f"raise ValueError(\"login(password='{value}')\")",
+        "a .netrc": f"raise ValueError('machine host\\n  login me\\n  password {value}')",
+        "a login of curl": f"raise ValueError('curl -u me:{value} https://host')",
+        "a password of sshpass": f"raise ValueError('sshpass -p {value} ssh me@host')",
+        "a tuple": f"raise ValueError(dict(auth=('me', '{value}')))",
+        "JSON in JSON": "import json; "
+        f"raise ValueError(json.dumps(json.dumps([{{'client_secret': '{value}'}}])))",
+        "all variables": f"raise ValueError(dict(os.environ, MY_PASSWORD='{value}'))",
+        "an ADO string": f"raise ValueError('Server=h;User Id=x;Pwd={value};')",
+        "a signed URL": f"raise ValueError('https://host/x?X-Amz-Signature={value}&z=1')",
+        "a remote of git": f"raise ValueError('fatal: https://{value}@host/r.git not found')",
         "setenv": f"raise ValueError(\"os.environ.setdefault('API_TOKEN', '{value}')\")",
     }.items():
         yield profiled(f"tells {name}", 3, produce=line, never=(value, "dXNlcjpwYXNzd29yZA"))
@@ -178,3 +188,28 @@ def more_secrets() -> Iterator[Case]:
         ("compare", "p.json", "p.json"),
     ):
         yield Case(f"a pair in a profile, {command[0]}", command, 0, telling, never=(value,))
+    yield from _versions(value)
+
+
+def _versions(value: str) -> Iterator[Case]:
+    """Revisions, remotes, folders and addresses, which the pages of several runs name."""
+    printing = {"w.py": workload(parameters=', token: str = ""', produce="print('here', token)")}
+    shown = ("profile", "w.py", *(part for part in SHORT if part != "--quiet"), "--set", f"token={value}")
+    says = ("output of the first run", "| here ***")
+    yield Case("prints a secret in the first run", shown, 0, printing, says, (value,))
+    commit = (
+        f"git init -q .; git remote add origin https://me:{value}@host/r.git; git add w.py; "
+        f"git -c user.name=n -c user.email=e@x commit -qm token={value}; git branch token={value}; "
+    )
+    end = "; c=$?; rm -rf .git; exit $c"
+    profile = f"{{advisor}} {COMMAND} --format html,md,json"
+    yield Case("secrets of git", (), 0, FILES, never=(value,), shell=f"{commit}{profile}{end}")
+    for name, revision, code in (("a", "token", 0), ("an unknown", "password", 2)):
+        compare = f"{{advisor}} compare --run w.py --against {revision}={value} --no-gpu --max-seconds 4"
+        shell = f"{commit}{compare} --out out{end}"
+        yield Case(f"{name} revision with a secret", (), code, FILES, never=(value,), shell=shell)
+    folder = f"$'d/token={value}\\e[2J'"
+    gather = f"mkdir -p {folder}; cp p.json {folder}/profile.json; {{advisor}} history d --out out"
+    yield Case("history: a folder with a secret", (), 0, SAVED, never=(value,), shell=f"{gather}; rm -r d")
+    address = ("fleet", "w.py", "--scheduler", f"tls://me:{value}@h:1", "--out", "out")
+    yield Case("fleet: a secret in the address", address, 4, FILES, never=(value,))

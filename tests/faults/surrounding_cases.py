@@ -214,3 +214,71 @@ def around() -> Iterator[Case]:
         FILES,
         shell=f'mkdir "t \'$"; TMPDIR="$PWD/t \'$" {{advisor}} {COMMAND}',
     )
+
+
+def names() -> Iterator[Case]:
+    """Odd names of files, and commands as long as the system lets them be."""
+    ascii_only = "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"
+    short = " ".join(SHORT[:-1])
+    for name, file, code, set_ in (
+        ("not ASCII where it is LANG=C", "wörk é.py", 0, "LC_ALL=C LANG=C"),
+        ("not ASCII where Python takes nothing else", "wörk.py", 2, ascii_only),
+        ("not UTF-8", "w\\xff.py", 2, ""),
+        ("two lines", "w\\n.py", 0, ""),
+        ("an option", "-w.py", 0, ""),
+        ("markup", "<img src=x onerror=alert(1)>.py", 0, ""),
+    ):
+        shell = f"cp -- w.py ./$'{file}'; {set_} {{advisor}} profile {short} $'o{file}' -- $'{file}'"
+        yield Case(f"name: {name}", (), code, FILES, never_shown=("<img src=x",), shell=shell)
+    yield Case("name: 5,000 characters", ("profile", "x" * 5000, *SHORT), 5, FILES)
+    yield Case("name: --out of 300 characters", ("profile", "w.py", *SHORT[:-1], "o" * 300), 2, FILES)
+    for name, more, code in (
+        ("a value of 100,000 digits", ("--set", "n=" + "1" * 100_000), 2),
+        ("20,000 unknown parameters", ("--set", "x=1") * 20_000, 2),
+        ("3,000 times the same target", ("--target", "h100-sxm") * 3_000, 0),
+    ):
+        yield Case(f"arguments: {name}", ("profile", "w.py", *SHORT, *more), code, FILES)
+
+
+def limits() -> Iterator[Case]:
+    """Limits on files, memory and time, and workers that are killed at any moment."""
+    both = {**FILES, **SAVED}
+    for command in (
+        "profile w.py --no-gpu --target h100-sxm --out out",
+        "report p.json --out out",
+        "predict p.json --target h200 --out out",
+        "compare p.json p.json --out out",
+        "history d --out out",
+        "new x.py",
+    ):
+        # Python itself would leave compiled modules cut.
+        limit = "mkdir -p d/a; cp p.json d/a/profile.json; export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1"
+        yield Case(f"no space: {command[:12]}", (), 5, both, shell=f"{limit}; {{advisor}} {command}")
+    yield Case("600 MB of addresses", (), 0, FILES, shell=f"ulimit -v 600000; {{advisor}} {COMMAND}")
+    slow = {"w.py": workload(produce="time.sleep(0.02)")}
+    for name, code in (("USR1", 138), ("XCPU", 152)):
+        shell = f"{{advisor}} {COMMAND} & p=$!; sleep 2; kill -{name} $p; wait $p"
+        yield Case(f"signal {name}", (), code, slow, shell=shell)
+    kill = "for i in 1 2 3 4 5 6; do sleep 0.$RANDOM; pkill -9 -P $(pgrep -P $p) 2>/dev/null; done"
+    ended = "wait $p; c=$?; [ $c = 4 ] || [ $c = 3 ] && c=0; exit $c"
+    shell = f"{{advisor}} {COMMAND} & p=$!; sleep 1; {kill}; {ended}"
+    yield Case("workers killed at any moment", (), 0, slow, shell=shell)
+    yield Case("versions: no repository", ("compare", "--run", "w.py", "--no-gpu", "--out", "out"), 2, FILES)
+
+
+def histories() -> Iterator[Case]:
+    """Folders of profiles with what is none in them."""
+    good = "mkdir -p d/{{a,b,c,e,f}}; cp p.json d/a/profile.json; "
+    odd = (
+        "echo x > d/b/profile.json; mkfifo d/c/profile.json; ln -s x d/e/profile.json; mkdir d/f/profile.json"
+    )
+    history = "{advisor} history d --out out"
+    for name, made, code in (
+        ("one of several is sound", good + odd, 0),
+        ("links that go round", good + "ln -s . d/d", 0),
+        ("no profile", "mkdir d; cp p.json d/a.json", 5),
+        ("no folder", "true", 5),
+        ("a file", "cp p.json d", 5),
+    ):
+        yield Case(f"history: {name}", (), code, SAVED, shell=f"{made}; {history}")
+    yield Case("history: stdout full", (), 5, SAVED, shell=f"{good}{history} >/dev/full")

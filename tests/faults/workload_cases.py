@@ -221,3 +221,32 @@ def processes() -> Iterator[Case]:
     yield profiled(
         "a summary of control characters", 0, inside='work.function.__doc__ = "\\x1b]0;x\\x07 \\u202e"'
     )
+    yield from _interpreters()
+
+
+def _interpreters() -> Iterator[Case]:
+    """Workloads that change the interpreter, or end it in odd ways."""
+    for name in ("builtins.open", "builtins.len", "inspect.signature", "numpy.zeros"):
+        module = name.partition(".")[0]
+        yield profiled(f"replaces {name}", 3, says=f"replaced {name}", top=f"import {module}; {name} = None")
+    yield profiled(
+        "misspells a buffer",
+        3,
+        says=("stage 'add' (w.py:", "did you mean 'a'?"),
+        inside="def add(xp, aa: In, b: Out): pass",
+    )
+    yield profiled("reads address 0", 4, produce="import ctypes; ctypes.string_at(0)")
+    yield profiled("stops in the debugger", 3, produce="breakpoint()")
+    yield profiled("kills its process group", 4, produce="os.kill(0, 9)")
+    fork = "import multiprocessing as m; p = m.get_context('fork').Pool(1); p.map(abs, [1]); p.terminate()"
+    for name, line in {
+        "blocks all signals": "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))",
+        "prints what the collector does": "import gc; gc.set_debug(gc.DEBUG_STATS)",
+        "dumps tracebacks": "import faulthandler; faulthandler.dump_traceback_later(0.1, repeat=True)",
+        "removes numpy": "sys.modules.pop('numpy')",
+        "removes all finders": "sys.meta_path.clear(); sys.path_hooks.clear()",
+        "leaves in an exit handler": "import atexit; atexit.register(os._exit, 3)",
+    }.items():
+        yield profiled(name, 0, top=line)
+    yield profiled("starts a pool in a frame", 0, produce=fork)
+    yield profiled("writes NaN", 0, produce="a.fill(np.nan)")

@@ -12,7 +12,7 @@ from advisor.rules.snippets.helpers import opening
 from advisor.strategies.parts import Part, Region, spans
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import Strategy, gpus_of, shared
+from advisor.strategies.registry import Strategy, gpus_of, to_place
 from advisor.strategies.schedule import Plan, Step, stage_uses
 
 _MOST = 102
@@ -205,8 +205,7 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
     The steps are those that the runner would take, with what arrives elsewhere taken to arrive in place.
     """
     placements = {name: placed.own for name, placed in strategy.placements(workload).items()}
-    several = [buffer for buffer in workload.buffers if len(gpus_of(buffer, workload)) > 1]
-    buffers = {buffer.name: buffer for buffer in (*shared(workload), *several)}
+    buffers = {buffer.name: buffer for buffer in to_place(workload)}
     ways = {name: library.way(placements[name], buffer, device) for name, buffer in buffers.items()}
     known = {name: way for name, way in ways.items() if way and (way.elsewhere or workload.gpus == 1)}
     if len(known) < len(ways):

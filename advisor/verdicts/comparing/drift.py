@@ -103,7 +103,7 @@ def _side_by_side(rows: Sequence[Compared]) -> list[Compared]:
 
 
 def _ratio(now: stats.Floats, before: stats.Floats, confidence: float) -> stats.Ratio:
-    """Of two sets of processes, each known by the logarithm of one time."""
+    """Compares two sets of processes, each known by the logarithm of one time."""
     above, below = ([[float(value)] for value in np.exp(side)] for side in (now, before))
     return stats.ratio_interval(above, below, confidence=confidence)
 

@@ -29,6 +29,8 @@ class VersionRun:
     apart: str = ""
     left: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    preparing_seconds: float = 0.0
+    """What checking and screening took before the two met."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,113 @@
+"""An interpreter that has the program loaded and forks a process for each command.
+
+What it does is what `python -m advisor` does, in a process and a session of its own; only the imports, which
+take most of a command's CPU time, are shared. A case with a shell starts its own interpreter.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+from advisor.profiles.reading import load
+from advisor.report.pages import page_of, render
+from tests.faults.case import PROFILE, ROOT
+
+_LOADED = (
+    "advisor.cli.profiling",
+    "advisor.cli.reporting",
+    "advisor.cli.comparing",
+    "advisor.cli.tracing",
+    "advisor.cli.listing",
+    "advisor.cli.explaining",
+    "advisor.nsys.chrome",
+    "advisor.pipeline",
+    "advisor.sweep",
+    "numpy.ma",
+    "numpy.random",
+)
+
+
+class Started:
+    """The client's side: one command at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.started"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """It ends with its stdin."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+    def run(
+        self, command: Sequence[str], folder: Path, variables: Mapping[str, str], output: str, longest: float
+    ) -> int:
+        """The exit code, -1 where it took longer; stdout and stderr go to one file."""
+        assert self._process.stdin
+        assert self._process.stdout
+        request = {"command": command, "folder": str(folder), "variables": variables, "output": output}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        pid = int(self._process.stdout.readline())
+        late = not select.select([self._process.stdout], [], [], longest)[0]
+        if late:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        code = int(self._process.stdout.readline())
+        return -1 if late else code
+
+
+def main() -> None:
+    """Forks a process for each request on stdin until that ends."""
+    for name in _LOADED:
+        import_module(name)
+    page = page_of(load(PROFILE))
+    for form in ("html", "md", "txt"):  # compiles the templates
+        render(page, form)
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        signal.signal(number, handler)  # nohup and a shell's background have them ignored
+    gc.freeze()
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if not (pid := os.fork()):
+            answers.close()
+            _become(**request)
+        print(pid, file=answers)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answers)
+
+
+def _become(command: list[str], folder: str, variables: dict[str, str], output: str) -> NoReturn:
+    """What a shell and `python -m advisor` set up; ends as the interpreter does."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = [str(ROOT / "advisor" / "__main__.py"), *command]
+    sys.path[0] = folder
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, output, os.O_WRONLY)):
+        opened = os.open(path, flags)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.dup2(1, 2)
+    import_module("advisor.__main__").main()
+    sys.exit("the program returned")
+
+
+if __name__ == "__main__":
+    main()
