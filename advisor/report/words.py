@@ -121,7 +121,7 @@ def seconds_between(low: float, high: float) -> str:
 
 
 _UNKNOWN = 1e6
-"""Times its low end from which an interval says nothing."""
+"""Times its low end from which an interval is not told."""
 
 
 def ratio_between(low: float, high: float) -> str:
