@@ -121,7 +121,7 @@ def seconds_between(low: float, high: float) -> str:
 
 
 _UNKNOWN = 1e6
-"""An interval that is wider than this many times its low end is drawn as "not known"."""
+"""An interval that is wider than this many times its low end is told as unknown."""
 
 
 def ratio_between(low: float, high: float) -> str:
