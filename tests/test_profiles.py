@@ -307,10 +307,6 @@ def test_measured_results_by_name() -> None:
     assert list(profile.measured()) == ["b"]
 
 
-def test_the_dominant_term() -> None:
-    assert builders.predicted("pinned", 1.0).dominant == "host:produce"
-
-
 def test_frame_stages_and_who_touches_a_buffer() -> None:
     record = builders.vector_add_workload()
     with_setup = record.model_copy(

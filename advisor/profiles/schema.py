@@ -297,11 +297,6 @@ class Predicted(Row):
         """Of the likely time, the host's stages: timed on the CPU at hand, unlike all else."""
         return sum(seconds for name, seconds in self.terms.items() if name.startswith("host:"))
 
-    @property
-    def dominant(self) -> str:
-        """The largest term."""
-        return max(self.terms, key=lambda name: self.terms[name])
-
 
 Result = Annotated[Measured | Skipped | Failed, Field(discriminator="status")]
 PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
