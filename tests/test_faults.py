@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.faults.case import Case
-from tests.faults.matrix import CASES, run
+from tests.faults.matrix import CASES, close_started, run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended() -> Iterator[None]:
+    """The interpreters that cases share end with the last of them."""
+    yield
+    close_started()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from builders import cpu_profile
+from fakes import FakeClock
 from running import Command, environment
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
 from advisor.fleet import dask_cluster, fleet
 from advisor.fleet.cluster import SchedulerLost
-from advisor.fleet.dask_cluster import Tls, connected, local
+from advisor.fleet.dask_cluster import DaskCluster, Tls, connected, local
 from advisor.fleet.parcels import gather
 from advisor.fleet.records import Answer
 from advisor.fleet.running import Limits, Wanted
@@ -219,6 +221,33 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
     assert [row.status for row in again.rows] == ["profiled"] * 3
 
 
+def test_a_worker_whose_heartbeat_stops_is_not_there_until_it_comes_back() -> None:
+    """The scheduler's clock differs from ours, and heartbeats are asked for every second."""
+    clock, beats = FakeClock(), {"frozen": 5000.0, "fine": 5000.0}
+    asked: list[float] = []
+
+    class Told:
+        status = "running"
+
+        def nthreads(self) -> dict[str, int]:
+            return dict.fromkeys(beats, 1)
+
+        def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+            assert n_workers == -1, "all of them"
+            asked.append(clock.now)
+            return {"workers": {worker: {"last_seen": beat} for worker, beat in beats.items()}}
+
+    cluster, seen = DaskCluster(Told(), silent=10.0, clock=clock), []  # type: ignore[arg-type]
+    for second in range(40):
+        clock.now = float(second)
+        beats["fine"] += 1
+        beats["frozen"] += second >= 25
+        seen.append("frozen" in cluster.workers())
+        assert "fine" in cluster.workers()
+    assert seen == [True] * 11 + [False] * 14 + [True] * 15
+    assert len(asked) == 40
+
+
 def test_local_workers_listen_to_this_machine_only() -> None:
     with local(1, Tls()) as cluster:
         until(lambda: len(cluster.workers()) == 1)
@@ -270,7 +299,7 @@ def read_row(path: Path) -> dict[str, str]:
         (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
         (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
         (("--scheduler", "nonsense://x"), 4, "cannot be reached"),
-        (("--scheduler", "tls://127.0.0.1:1"), 4, "cannot be reached"),
+        (("--scheduler", "tls://127.0.0.1:1"), 2, "uses TLS, and no certificate was given"),
         (("--scheduler-file", "damaged.json"), 5, "damaged.json is not a scheduler's file"),
         (("--scheduler-file", "nowhere.json"), 5, "nowhere.json does not exist"),
         (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),

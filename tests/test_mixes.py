@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from builders import cuda_device, measured, profile, vector_add_trace, vector_add_workload
+from builders import (
+    cuda_device,
+    measured,
+    profile,
+    recommendation,
+    vector_add_trace,
+    vector_add_workload,
+)
 from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -21,14 +29,17 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles import reading
-from advisor.profiles.schema import Device, Predicted, Profile, Skipped, WorkloadRecord
+from advisor.profiles.schema import Device, Measured, Predicted, Profile, Skipped, WorkloadRecord
+from advisor.profiles.sweeps import Point, sweep_results
+from advisor.report.pages import page_of, render
 from advisor.strategies import mixes, spaces
-from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, require_fits
+from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, numbered_alike, require_fits
 from advisor.strategies.placements.kinds import Pageable, Pinned, ZeroCopy
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import stage_uses
 from advisor.verdicts import comparing
+from advisor.verdicts.device_comparison import DeviceComparison, Member
 from advisor.workloads.loading import prepare
 
 CHOSEN = {"a": "zero-copy", "c": "pinned"}
@@ -242,6 +253,49 @@ def test_mixes_are_compared_by_their_placements_not_by_their_short_names() -> No
     assert {row.outcome for row in found.rows} == {"same"}
     (only,) = comparing.compare(base, head, strategies=["hybrid-3"]).rows
     assert only.strategy == "a: zero-copy, b: pinned, c: pinned"
+
+
+def best_of(*rows: Measured, n: int = 1024) -> Profile:
+    chosen = min(rows, key=lambda row: row.median_seconds).strategy
+    told = recommendation(chosen, verdict="fastest", reason=f"{chosen} takes half as long.")
+    return profile(results=rows, recommendation=told, workload=vector_add_workload(n))
+
+
+def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
+    """Each profile numbers its own mixes; a page of several must not take two mixes for one."""
+    placements = {"a": "zero-copy", "b": "pinned", "c": "pinned"}
+    other = {**placements, "a": "managed"}
+    base = measured("pageable", 0.004)
+    runs = [
+        best_of(base, measured("hybrid-1", 0.001, placements=placements)),
+        best_of(
+            base,
+            measured("hybrid-1", 0.001, placements=other),
+            measured("hybrid-2", 0.002, placements=placements),
+            n=4096,
+        ),
+    ]
+    one, two = numbered_alike(runs)
+    assert one is runs[0]
+    assert [row.placements["a"] for row in two.measured().values() if row.placements] == [
+        "managed",
+        "zero-copy",
+    ]
+    assert list(two.measured()) == ["pageable", "hybrid-2", "hybrid-1"]
+    assert two.recommendation is not None
+    assert two.recommendation.reason == "hybrid-2 takes half as long."
+    swept = page_of(sweep_results("vector_add", "n", [Point(1024, runs[0]), Point(4096, runs[1])]))
+    card = best_of(*runs[1].measured().values()).model_copy(
+        update={"device": cuda_device().model_copy(update={"name": "Other"})}
+    )
+    compared = page_of(DeviceComparison((Member(runs[0]), Member(card))))
+    for page in (swept, compared):
+        for form in ("md", "txt", "html"):
+            text = " ".join(re.sub(r"<.*?>|[`*]", "", render(page, form)).split())
+            assert "hybrid-1 is a: zero-copy" in text
+            assert "hybrid-2 is a: managed" in text
+    assert "`hybrid-1` at n = 1024, `hybrid-2` from 4096 on" in render(swept, "verdict")
+    assert "`hybrid-2` on Other" in render(compared, "verdict")
 
 
 def test_overlapping_frames_make_another_mix() -> None:

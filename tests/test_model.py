@@ -151,6 +151,13 @@ def test_transfers_are_the_ones_the_runner_would_do() -> None:
     assert row.terms["to-host"] == pytest.approx(4.6e-6 + size / 26.8e9)
 
 
+def test_a_copy_to_pageable_memory_waits_for_the_kernel_before_it() -> None:
+    """Whichever way the host waits: a copy that nothing precedes on the GPU has nothing to wait for."""
+    rows = predicted(vector_add(), "h200")
+    for name in ("pinned", "pageable", "staged"):
+        assert rows[name].terms["synchronize"] == pytest.approx(8e-6), name
+
+
 def test_one_memory_beats_copies_on_a_jetson_with_half_the_memory() -> None:
     rows = predicted(vector_add(), "orin-nano")
     for name in ("zero-copy", "managed"):

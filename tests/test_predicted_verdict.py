@@ -68,6 +68,16 @@ def test_a_tie_is_broken_by_memory_then_code() -> None:
     assert not missing(chosen.reason, "managed", "5 %", "100 %")
 
 
+@pytest.mark.parametrize(("slow", "strategy"), [(90, "managed"), (110, "pinned")])
+def test_an_equal_is_one_on_half_of_the_devices(slow: int, strategy: str) -> None:
+    """Likely as fast and in less memory, but on more than half of the devices far slower."""
+    managed = np.full(200, 0.0205)
+    managed[:slow] = 0.1
+    likely = {"pinned": 0.020, "managed": 0.0205}
+    chosen = verdict(likely, {"pinned": np.full(200, 0.02), "managed": managed}, managed=192 * MIB)
+    assert (chosen.strategy, chosen.verdict) == (strategy, "open" if strategy == "managed" else "near")
+
+
 def test_the_baseline_has_a_speedup_of_exactly_one() -> None:
     chosen = verdict({"pageable": 0.02, "pinned": 0.1}, {"pageable": 0.02 * SHARED, "pinned": 0.1 / SHARED})
     assert chosen.strategy == "pageable"

@@ -27,12 +27,12 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, Profile, Skipped
 from advisor.report.blocks import Table
 from advisor.report.mixes import buffers
-from advisor.strategies.mixes import known
+from advisor.strategies.mixes import known, mix, require_fits
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.spaces import POOL, every_mix
 from advisor.verdicts.words import with_mixes
 from advisor.workloads.loading import prepare
-from tests.benchmarks.mixes import time_over
+from tests.benchmarks.mixes import duels, time_over
 
 Costs = Mapping[str, Mapping[str, float]]
 WORKLOAD = vector_add_workload()
@@ -396,3 +396,10 @@ def test_the_duel_of_the_benchmark_is_a_final_of_the_two_alone(tmp_path: Path) -
     line = " ".join(said)
     assert "workloads/weights_reuse.py --strategy pinned" in line
     assert "--placement a=zero-copy --placement b=pinned --search off" in line
+
+
+def test_the_duels_of_the_benchmark_are_mixes_of_the_example() -> None:
+    ran = prepare(REPOSITORY / "workloads" / "embedding_lookup.py", None, {"rows": "1024"})().record
+    tried = [mix("m", placed) for placed in duels()]
+    assert len({tuple(sorted(made.assigned(ran).items())) for made in tried}) == len(tried) == 15
+    require_fits(tried, ran, cuda_device())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,7 @@ from advisor.verdicts.comparing import (
     require_same_frames,
 )
 from advisor.verdicts.estimate import Block as Timed
+from advisor.verdicts.planning import Pace
 from advisor.verdicts.versions import (
     BASE,
     HEAD,
@@ -117,6 +119,27 @@ def test_a_change_is_found(kind: str, costs: str, share: float, seconds: float, 
 def test_the_recommended_strategy_is_judged_too_where_the_time_allows_it() -> None:
     assert claims(runs("mid", 0.05), "pinned") >= 0.8
     assert claims(runs("quiet", 0.02, 120.0), "pinned") >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("growth", "seconds", "waits"),
+    [
+        ((4.0, 2.0, 2.0), 30.0, ()),
+        ((4.0, 2.0, 2.0), 20.0, ("c",)),
+        ((4.0, 2.0, 2.0), 10.0, ("b", "c")),
+        ((4.0, 2.0, 2.0), 1.0, ("b", "c")),
+        ((2.0, 4.0, 2.0), 10.0, ("b", "c")),
+        ((math.inf, 2.0, 2.0), 99.0, ("b", "c")),
+    ],
+)
+def test_where_the_time_is_short_the_first_question_is_answered_first(
+    growth: tuple[float, ...], seconds: float, waits: tuple[str, ...]
+) -> None:
+    """A round of all three takes a second, and there were ten."""
+    names = ("a", "b", "c")
+    ratios = dict.fromkeys(names, stats.Ratio(1.0, 0.9, 1.1))
+    told = Judged(ratios, None, names, 2, 10, growth=dict(zip(names, growth, strict=True)))
+    assert told.beyond(seconds, Pace(0.2, 1.0)) == waits
 
 
 def test_a_wide_limit_takes_less_time_than_a_narrow_one(tmp_path: Path) -> None:
@@ -503,6 +526,16 @@ def test_the_answer_is_the_first_line(
     assert render(page, "verdict") == told
     assert render(page, "md").replace("\\", "").startswith(f"### {told}\n")
     assert told.replace("'", "&#39;") in " ".join(render(page, "html").split())
+
+
+def test_an_interval_of_hardly_any_blocks_is_not_written_out() -> None:
+    wide = stats.Ratio(1.1, 1e-9, 1e300)
+    found = compared({"pinned": (1.1, 1e-9, 1e300)}, processes=1, noise=wide)
+    for form in ("txt", "md", "html"):
+        text = render(versions_page(found), form)
+        assert "unknown" in text
+        assert "second copy" not in text
+        assert not re.search(r"0\.0{6}|0{20}|e\+300", text)
 
 
 def test_the_page_says_what_changed_where_and_what_was_compared() -> None:

@@ -11,8 +11,10 @@ import asyncio
 import itertools
 import json
 import logging
+import math
 import queue
 import signal
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +35,8 @@ from advisor.texts import printable, shortened
 _CALL = "__import__('advisor.fleet.remote', fromlist=['remote']).{call}({text!r})"
 _LOOK = "__import__('advisor.fleet.remote', fromlist=['remote']).look()"
 _CONNECT_SECONDS = 15.0
+_SILENT_SECONDS = 60.0
+"""Workers send a heartbeat every half second to few seconds, however busy their tasks are."""
 _ROLES = ("client", "scheduler", "worker")
 """Of Dask; with `--local` all three are this command's."""
 _LOCALHOST = "127.0.0.1"
@@ -65,10 +69,17 @@ class Tls:
 
 
 class DaskCluster:
-    """See `advisor.fleet.cluster.Cluster`."""
+    """See `advisor.fleet.cluster.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
+    its machine froze, or its network was cut. Dask itself waits for five minutes.
+    """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(
+        self, client: Client, silent: float = _SILENT_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client, self._silent, self._clock = client, silent, clock
+        self._heard: dict[str, tuple[float, float]] = {}
+        """By worker: its last heartbeat by the scheduler's clock, and when that was new here."""
+        self._listened = -math.inf
         self._numbers = itertools.count(1)
         self._futures: dict[Given, Future] = {}
         self._done: queue.SimpleQueue[Given] = queue.SimpleQueue()
@@ -77,9 +88,25 @@ class DaskCluster:
         """See `Cluster`."""
         self._require_scheduler()
         try:
-            return set(self._client.nthreads())
+            there = set(self._client.nthreads())
+            self._listen()
         except Exception as problem:  # whatever a connection that breaks raises
             raise _lost(problem) from None
+        now = self._clock()
+        return {w for w in there if w not in self._heard or now - self._heard[w][1] <= self._silent}
+
+    def _listen(self) -> None:
+        """Notes new heartbeats; now and then, as what Dask says of 200 workers is a megabyte."""
+        now = self._clock()
+        if now - self._listened < self._silent / 10:
+            return
+        self._listened, before = now, self._heard
+        told = self._client.scheduler_info(n_workers=-1)["workers"]
+        beats = {worker: float(about.get("last_seen", now)) for worker, about in told.items()}
+        self._heard = {
+            worker: before[worker] if worker in before and before[worker][0] == beat else (beat, now)
+            for worker, beat in beats.items()
+        }
 
     def give(self, worker: str, call: Call, text: str = "") -> Given:
         """See `Cluster`."""
@@ -149,12 +176,19 @@ def _told(problem: object) -> str:
 
 @contextmanager
 def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[DaskCluster]:
-    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, or `FileProblem`."""
+    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, `UsageError` or
+    `FileProblem`."""
     address = address or _address(file or Path())
     security = tls.security() or Security()  # what Dask's own configuration says
+    arguments = security.get_connection_args("client")
+    if address.startswith("tls://") and not arguments.get("ssl_context"):
+        raise UsageError(
+            f"the scheduler {address} uses TLS, and no certificate was given",
+            next_step="Give --tls-ca-file, --tls-cert and --tls-key.",
+        )
     try:
         # Before there is a client, which would take half a minute to give up.
-        asyncio.run(_reach(address, security.get_connection_args("client")))
+        asyncio.run(_reach(address, arguments))
     except Exception as problem:  # whatever a wrong address, port, certificate or program there raises
         raise NothingMeasured(
             f"the scheduler {address} cannot be reached: {_told(problem)}",

@@ -227,12 +227,14 @@ class Final:
 
     def _shared(self, job: Job, loaded: Loaded, number: int) -> Shelf | None:
         """Where the memory of this round's last version under that strategy is; None where that is too much
-        to hold beside what is placed."""
+        to hold beside what is placed, and for strategies, which share no place."""
+        if not self.job.jobs:
+            return None
         alike = [buffer.bytes for buffer in loaded.record.buffers]
         free = self.backend.free_memory()
         fits = free is None or sum(alike) * 2 < free / 2
         self.shelf.use_for((number, job.strategy, *alike) if fits else None)
-        return self.shelf if self.job.jobs and fits else None
+        return self.shelf if fits else None
 
     def _placed(self, name: str, number: int, stack: ExitStack) -> Kept:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""

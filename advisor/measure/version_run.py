@@ -24,6 +24,8 @@ from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
 SCREENING = {HEAD: 0.2, BASE: 0.5}
 """Of the time that is left, what the screening of a version may take: HEAD's looks for the strategy to
 recommend, as far as it comes, and BASE's has those alone that are compared."""
+NAMED = 0.05
+"""The same of each strategy that the user names."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class _Screening:
             promising = self.promising(settings, so_far, names)
             return sorted(promising, key=lambda name: name not in (BASELINE, *self.versions.named))
 
-        given = CONCLUDING_SECONDS + SCREENING[version] * max(0.0, self.deadline - self.clock())
+        share = min(SCREENING[BASE], SCREENING[version] + NAMED * len(self.versions.named))
+        given = CONCLUDING_SECONDS + share * max(0.0, self.deadline - self.clock())
         with _of(version):
             found = run(
                 replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1),

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, FileProblem
 from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
@@ -57,6 +57,8 @@ _CLOSE = "Close files and sockets once they are read, or raise the limit: ulimit
 _REPLACED = (
     "Put it back before the workload's function or stage returns, or replace it in your own module only."
 )
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ROOM = "Free space in the folder for temporary files, set TMPDIR to another, or raise ulimit -f."
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 _XP = (
     "Take xp as a parameter and use it in place of cupy: without a GPU it is numpy. A stage that needs cupy "
@@ -165,6 +167,8 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
 def _untraced(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
     """No line of the user's is in the traceback: a stage that is compiled code, or an error of ours."""
     if not raised.stage or raised.entered:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return Problem.of(FileProblem(f"results cannot be written: {error.strerror}", next_step=_ROOM))
         return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
     told = f"stage {raised.stage!r} raised {message}"
     return Problem(cause="raised", message=told, next_step=_AT_ONCE, detail=detail)

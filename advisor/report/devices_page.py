@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.profiles.schema import Device, Profile
-from advisor.report import blocks, words
+from advisor.report import blocks, mixes, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.failures import failures
@@ -16,6 +16,7 @@ from advisor.report.page import MARKED, Page, Section, around, filled, lead, leg
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
+from advisor.strategies.mixes import numbered_alike
 from advisor.verdicts.agreement import Agreement, agreement, one_for_all
 from advisor.verdicts.counting import counted
 from advisor.verdicts.device_comparison import DeviceComparison
@@ -69,6 +70,9 @@ class Place:
 
 def devices_page(compared: DeviceComparison) -> Page:
     """Everything the profiles say of their devices."""
+    numbered = numbered_alike([member.profile for member in compared.members])
+    members = tuple(replace(m, profile=p) for m, p in zip(compared.members, numbered, strict=True))
+    compared = DeviceComparison(members)
     first, found = compared.members[0].profile, tuple(_places(compared))
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in found)
@@ -88,7 +92,7 @@ def devices_page(compared: DeviceComparison) -> Page:
             lead(
                 *around(
                     blocks.Failures(tuple(_failures(compared))),
-                    Answers(tuple(place.answer for place in found), over=tuple(_verdicts(found))),
+                    Answers(tuple(p.answer for p in found), tuple(_verdicts(found)), mixes.legend(*numbered)),
                     drawn=any(place.answer.bars for place in found),
                 ),
                 blocks.Banners("note", notes, forms="html"),

@@ -27,10 +27,11 @@ _MOVES = {
 }
 
 
-def legend(profile: Profile) -> str:
+def legend(*profiles: Profile) -> str:
     """`hybrid-1` is table: zero-copy, weights: pinned; recommended ones first, nothing without mixes."""
-    first = {row.strategy for _, row in _recommended(profile)}
-    rows = sorted(mixes_of(profile).items(), key=lambda each: each[0] not in first)
+    first = {row.strategy for profile in profiles for _, row in _recommended(profile)}
+    known = {name: row for profile in profiles for name, row in mixes_of(profile).items()}
+    rows = sorted(known.items(), key=lambda each: each[0] not in first)
     told = [
         f"{words.code(name)} is {words.line(label(row.placements, pipelined=row.pipelined), 300)}"
         for name, row in rows[:_MOST]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
-from advisor.report import blocks, words
+from advisor.report import blocks, mixes, words
 from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Passage, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
@@ -17,6 +17,7 @@ from advisor.report.page import MARKED, Page, Section, around, circumstances, fi
 from advisor.report.recommendations import nothing
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
+from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
@@ -48,6 +49,9 @@ _PREDICTED = "Predicted, not measured. Run the same command on the device to con
 
 def sweep_page(sweep: SweepResults) -> Page:
     """Everything a sweep says: where the best strategy changes, and the times of all at each value."""
+    numbered = iter(numbered_alike(sweep.profiles))
+    points = (replace(point, profile=next(numbered)) if point.profile else point for point in sweep.points)
+    sweep = replace(sweep, points=tuple(points))
     first = sweep.profiles[0] if sweep.profiles else None
     parameter, found = words.name(sweep.parameter, 40), tracks(sweep)
     looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
@@ -105,6 +109,7 @@ def _lead(
             panels(told or (none,), [filled(chart) for chart in charts] or [()]),
             drawn=any(charts),
         ),
+        blocks.Prose(mixes.legend(*sweep.profiles), "Mixes"),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),

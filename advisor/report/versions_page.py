@@ -165,7 +165,7 @@ def _how(found: VersionComparison) -> str:
     ]
     if judged.open and run.preparing_seconds:
         told.append(f"Checking and screening took {_preparing(found)} of the time.")
-    if judged.noise:
+    if judged.noise and judged.noise.high < _TOO_WIDE * judged.noise.low:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
     told += [f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()]
     return " ".join(told)

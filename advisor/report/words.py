@@ -120,8 +120,14 @@ def seconds_between(low: float, high: float) -> str:
     return _between(low, high, _seconds)
 
 
+_UNKNOWN = 1e6
+"""Times its low end from which an interval says nothing."""
+
+
 def ratio_between(low: float, high: float) -> str:
-    """1.98× to 2.02×."""
+    """1.98× to 2.02×; unknown of ends that only say that there are hardly any figures."""
+    if high > _UNKNOWN * low:
+        return "unknown"
     return _between(low, high, lambda value, digits: f"{units.digits(value, digits)}×")
 
 

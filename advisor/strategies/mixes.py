@@ -6,8 +6,10 @@ between profiles two mixes are the same where their placements are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from advisor.errors import UsageError, nearest
@@ -19,6 +21,7 @@ from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name,
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 PREFIX = "hybrid-"
+_SHORT_NAME = re.compile(rf"\b{PREFIX}\d+\b")
 PLACEMENTS = {s.name: s.placement for s in STRATEGIES if not s.pipelined}
 """By name, in the order of the strategies."""
 _OVERLAPPING = next(strategy for strategy in STRATEGIES if strategy.pipelined)
@@ -142,6 +145,24 @@ def named_by_placements(profile: Profile) -> Profile:
     """The profile with each mix called by its placements in place of its short name."""
     names = {name: identity(row) for name, row in mixes_of(profile).items()}
     return cleaned(profile, lambda text: names.get(text, text)) if names else profile
+
+
+def numbered_alike(profiles: Sequence[Profile]) -> list[Profile]:
+    """The profiles with one number for each mix in all of them: alone, each numbers its own."""
+    numbers: dict[str, str] = {}
+    made = []
+    for profile in profiles:
+        names = {
+            name: numbers.setdefault(identity(row), f"{PREFIX}{len(numbers) + 1}")
+            for name, row in mixes_of(profile).items()
+        }
+        same = all(name == new for name, new in names.items())
+        made.append(profile if same else cleaned(profile, partial(_renamed, names)))
+    return made
+
+
+def _renamed(names: Mapping[str, str], text: str) -> str:
+    return _SHORT_NAME.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def strategies_of(profile: Profile) -> dict[str, Strategy]:

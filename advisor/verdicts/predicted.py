@@ -29,6 +29,9 @@ Draws = Mapping[str, npt.NDArray[np.float64]]
 
 CLEAR = 0.95
 """Share of simulated devices from which on a prediction is clear: the level of the measured intervals."""
+EQUAL = 0.5
+"""Share of simulated devices on which an equal of the likely best is within the indifference of it: a likely
+time says little where a range is skewed, as of managed memory that may thrash."""
 PERCENTILES = (5, 95)
 
 
@@ -61,9 +64,9 @@ def recommend_predicted(
 ) -> Recommendation | None:
     """The choice among predicted rows; None when there are none. Memory rules out before time is looked at.
 
-    Strategies within the indifference of the likely best are a tie, broken as a measured one; else the likely
-    best is named. It is "near" where it is within the margin of the fastest in 95 % of the simulated devices
-    ("keep" where that is the baseline), and "open" below.
+    Strategies within the indifference of the likely best, on half of the devices too, are a tie, broken as a
+    measured one; else the likely best is named. It is "near" where it is within the margin of the fastest in
+    95 % of the simulated devices ("keep" where that is the baseline), and "open" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
@@ -93,8 +96,13 @@ def by_time(objective: Objective) -> str:
 
 def _chosen(best: _Candidate, code_change: CodeChange) -> Recommendation:
     """The choice among its rows; the baseline that gains are told against may be another of `every`."""
-    near = best.chosen.likely_seconds * (1 + best.margin)
-    equals = [row for row in best.rows if row.likely_seconds <= near]
+    near, draws = best.chosen.likely_seconds * (1 + best.margin), best.draws
+    equals = [
+        row
+        for row in best.rows
+        if row.likely_seconds <= near
+        and np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
+    ]
     return _tie(best, equals, code_change) if len(equals) > 1 else _single(best)
 
 

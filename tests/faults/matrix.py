@@ -133,6 +133,12 @@ def _started() -> Started:
     return _STARTED[thread]
 
 
+def close_started() -> None:
+    """Ends the interpreters of all threads."""
+    while _STARTED:
+        _STARTED.popitem()[1].close()
+
+
 def _of_text(case: Case, said: str, code: int) -> list[str]:
     checks = {
         f"exit code {code}, expected {case.code}": code != case.code,
@@ -180,13 +186,13 @@ def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
     cases = [case for case in CASES if not wanted or any(text in case.name for text in wanted)]
     begin, used = time.monotonic(), _cpu_seconds()
+    ended = []
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
-        ended = list(pool.map(_in_a_folder, cases))
-    for started in _STARTED.values():
-        started.close()
-    for held in ended:
-        verdict = "; ".join(held.broken) or "holds"
-        print(f"{held.case.name:<52} {held.case.code:>4} {held.code:>4} {held.seconds:6.1f} s  {verdict}")
+        for held in pool.map(_in_a_folder, cases):
+            verdict, ended = "; ".join(held.broken) or "holds", [*ended, held]
+            codes = f"{held.case.code:>4} {held.code:>4}"
+            print(f"{held.case.name:<52} {codes} {held.seconds:6.1f} s  {verdict}", flush=True)
+    close_started()
     broken = [held for held in ended if held.broken]
     slowest, whole = max(held.seconds for held in ended), time.monotonic() - begin
     print(f"{len(ended)} cases in {whole:.0f} s, {len(broken)} do not hold, the slowest took {slowest:.1f} s")

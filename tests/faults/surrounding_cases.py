@@ -249,7 +249,6 @@ def limits() -> Iterator[Case]:
         "predict p.json --target h200 --out out",
         "compare p.json p.json --out out",
         "history d --out out",
-        "new x.py",
     ):
         # Python itself would leave compiled modules cut.
         limit = "mkdir -p d/a; cp p.json d/a/profile.json; export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1"

@@ -1,7 +1,7 @@
 """Code to copy for several GPUs: memory on each, and blocks that queue work there, ordered by events.
 
 GPU 0 is the current one; its lines stand as they do for one GPU. What runs on GPU 1 stands in blocks of its
-own, on `stream1`.
+own, on `stream1`. Beyond what is written for one GPU it has run on stand-ins so far, not on two GPUs.
 """
 
 from __future__ import annotations
