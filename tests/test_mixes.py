@@ -29,7 +29,15 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles import reading
-from advisor.profiles.schema import Device, Measured, Predicted, Profile, Skipped, WorkloadRecord
+from advisor.profiles.schema import (
+    Device,
+    Measured,
+    Predicted,
+    Preferences,
+    Profile,
+    Skipped,
+    WorkloadRecord,
+)
 from advisor.profiles.sweeps import Point, sweep_results
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes, spaces
@@ -221,6 +229,26 @@ def test_a_mix_is_predicted_for_each_device_and_lies_between_its_parts_where_the
     likely = {name: row.likely_seconds for name, row in rows.items() if isinstance(row, Predicted)}
     assert likely["hybrid-1"] < min(likely["pinned"], likely["zero-copy"]), "reads copied, result in place"
     assert rows["hybrid-1"].placements == {"a": "pinned", "b": "pinned", "c": "zero-copy"}
+
+
+def test_a_mix_that_is_likely_faster_than_the_choice_is_told_with_why_it_is_not_a_candidate() -> None:
+    run = profile(device=Device(name="CPU", kind="cpu"), traffic=vector_add_trace(passes=4))
+    strategies = (*asked_for({"c": "zero-copy"}, "pinned"), by_name("pageable"), by_name("pinned"))
+
+    def told(indifference: float) -> str:
+        asked = run.model_copy(update={"preferences": Preferences(indifference=indifference)})
+        chosen = predict(asked, load_device("gh200"), (*strategies, by_name("managed"))).recommendation
+        assert chosen is not None
+        assert chosen.strategy == "pageable"
+        assert chosen.reason == " ".join(chosen.steps)
+        return chosen.steps[-1]
+
+    close = told(0.02)
+    assert close.startswith(
+        "hybrid-1 is likely faster (13.3 ms a frame), but not a candidate: it gains more "
+    )
+    assert "than 2 % over pinned in " in close
+    assert told(0.3) == "By the likely times no other candidate gains more than 30 %."
 
 
 def test_a_device_that_cannot_do_it_says_so() -> None:

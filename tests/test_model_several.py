@@ -128,10 +128,7 @@ def test_each_gpu_has_memory_of_its_own() -> None:
 
 def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
     one = set(predicted(split(2), "h200").values())
-    assert one == {
-        "the workload runs on 2 GPUs, and H200 SXM as a target is 1: write 2xNAME, or gpus = 2 in a file of "
-        "your own"
-    }
+    assert one == {"the workload runs on 2 GPUs, and the target H200 SXM is one GPU: use --target 2xh200"}
     jetson = set(map(str, predicted(split(1), "2xorin-nano").values()))
     assert len(jetson) == 1
     assert "has one GPU" in jetson.pop()

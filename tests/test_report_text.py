@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from functools import cache
@@ -102,13 +103,22 @@ def test_every_device_has_rows_on_a_tight_screen() -> None:
     assert "facts: --details" in screen[-1]
 
 
-def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen() -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen(mixed: bool) -> None:
     devices = [f"An accelerator with a long name, number {i}" for i in range(4)]
-    made = cpu_profile(predictions=tuple(map(prediction, devices)), notes=("One.", "Two.", "Three."))
+    mix = predicted("hybrid-1", 0.019, placements={"a": "zero-copy", "b": "pinned"})
+    rows = (predicted("pageable", 0.040), predicted("pinned", 0.020), *[mix] * mixed)
+    told = tuple(prediction(name, results=rows) for name in devices)
+    made = cpu_profile(predictions=told, notes=("One.", "Two.", "Three."))
     screen = render(page_of(made), "txt").splitlines()
     for name in devices:
         at = next(i for i, line in enumerate(screen) if line.startswith(f"  {name}:"))
         assert any(line.startswith("→ pinned") for line in screen[at : at + 3])
+    before = [
+        line for line, then in itertools.pairwise(screen) if "Mixes: `hybrid-1` is a: zero-copy" in then
+    ]
+    assert len(before) == mixed
+    assert all(before), "no blank line that a row could have"
 
 
 def test_failures_that_do_not_fit_are_counted() -> None:

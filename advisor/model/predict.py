@@ -18,7 +18,7 @@ from advisor.model.machines import Machine, defaults
 from advisor.model.measured import compare, host_spread, learned
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.conclusions import Advice
+from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.schema import (
     WRONG_RESULTS,
     Failed,
@@ -67,6 +67,8 @@ def predict(
     scored = tuple(row.model_copy(update=spans.get(name, {})) for name, row in rows.items())
     competing = _worth_it(scored, draws, wanted.indifference)
     chosen = recommend_predicted(competing, draws, preferences=wanted)
+    if chosen is not None:
+        chosen = _beside_mixes(chosen, scored, draws, wanted.indifference)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
@@ -90,8 +92,7 @@ def _worth_it(
 ) -> tuple[PredictedResult, ...]:
     """Without mixes that are not faster than the best uniform strategy by more than the indifference, on most
     simulated devices; the verdict says how sure that is."""
-    uniform = [row for row in rows if isinstance(row, Predicted) and not row.placements]
-    best = min(uniform, key=lambda row: row.likely_seconds, default=None)
+    best = _best_uniform(rows)
 
     def gains(row: PredictedResult) -> bool:
         if best is None or row.strategy not in draws:
@@ -99,6 +100,31 @@ def _worth_it(
         return float(np.percentile(draws[best.strategy] / draws[row.strategy], 50)) > 1 + indifference
 
     return tuple(row for row in rows if not row.placements or gains(row))
+
+
+def _best_uniform(rows: Sequence[PredictedResult]) -> Predicted | None:
+    uniform = [row for row in rows if isinstance(row, Predicted) and not row.placements]
+    return min(uniform, key=lambda row: row.likely_seconds, default=None)
+
+
+def _beside_mixes(
+    chosen: Recommendation, rows: Sequence[PredictedResult], draws: Mapping[str, Values], indifference: float
+) -> Recommendation:
+    """The choice with the reason why a mix that is likely faster than it is not a candidate."""
+    best, candidates = _best_uniform(rows), {row.strategy for row in _worth_it(rows, draws, indifference)}
+    told = {row.strategy: row for row in rows if isinstance(row, Predicted)}
+    taken = told.get(chosen.strategy or "")
+    others = [row for name, row in told.items() if name not in candidates]
+    mix = min(others, key=lambda row: row.likely_seconds, default=None)
+    if not (taken and mix and best) or mix.likely_seconds * (1 + indifference) >= taken.likely_seconds:
+        return chosen
+    share = float(np.mean(draws[best.strategy] > draws[mix.strategy] * (1 + indifference)))
+    takes, over = units.seconds(mix.likely_seconds), f"{indifference * 100:g} % over {best.strategy}"
+    step = (
+        f"{mix.strategy} is likely faster ({takes} a frame), but not a candidate: it gains more than {over} "
+        f"in {units.percent(share)} of simulated devices, and a mix must in more than half of them."
+    )
+    return chosen.model_copy(update={"steps": (*chosen.steps, step), "reason": f"{chosen.reason} {step}"})
 
 
 def _wrong(profile: Profile) -> dict[str, str]:

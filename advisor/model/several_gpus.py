@@ -7,6 +7,7 @@ whose parts add up to it, in every draw for itself.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import Step
 
+_SEVERAL = re.compile(r"^\d+x")
+"""Stands before the name of a device of which there are several in one machine."""
 _QUEUED = ("device", "to-device", "to-host", "to-peer")
 """What goes onto a GPU's stream; everything else keeps the host busy."""
 
@@ -34,12 +37,12 @@ def unknown(workload: WorkloadRecord, machine: Machine) -> str | None:
         return f"{entry.name}: a board whose CPU and GPU share one memory, as a Jetson, has one GPU"
     if wanted <= entry.gpus:
         return None
-    said = f"the workload runs on {wanted} GPUs, and {entry.name}"
+    said = f"the workload runs on {wanted} GPUs, and"
     if machine.shares_memory:
-        return f"{said} has one"
-    return (
-        f"{said} as a target is {entry.gpus}: write {wanted}xNAME, or gpus = {wanted} in a file of your own"
-    )
+        return f"{said} {entry.name} has one"
+    name = _SEVERAL.sub("", entry.origin)
+    way = f"set gpus = {wanted} in its file" if name.endswith(".toml") else f"use --target {wanted}x{name}"
+    return f"{said} the target {entry.name} {'is one GPU' if entry.gpus == 1 else f'has {entry.gpus}'}: {way}"
 
 
 def unknown_strategy(strategy: Strategy, workload: WorkloadRecord, machine: Machine) -> str | None:

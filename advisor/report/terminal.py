@@ -137,8 +137,9 @@ class _Writer:
         told = list(zip(kept, self._charts(kept), strict=True))
         if alone:
             yield [*self._device(kept[0].verdict, named=False, reasons=not self.room.brief), *mixes]
-        yield from (self._verdict(told, self.indent) for told in block.over)
-        yield [] if alone else mixes
+        over = [self._verdict(told, self.indent) for told in block.over]
+        beneath = [] if alone else mixes
+        yield from [[*chain.from_iterable(over), *beneath]] if self.room.tight else [*over, beneath]
         if alone or not self.room.brief:
             for answer, chart in told:
                 yield [] if alone else self._device(answer.verdict, named=True, reasons=True)

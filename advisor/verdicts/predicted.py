@@ -177,7 +177,7 @@ def _recommendation(
 ) -> Recommendation:
     speedup = _speedup(made)
     if made.chosen.strategy == BASELINE:
-        steps = (*steps, f"By the likely times no other strategy gains more than {made.margin * 100:g} %.")
+        steps = (*steps, f"By the likely times no other candidate gains more than {made.margin * 100:g} %.")
     return Recommendation(
         strategy=made.chosen.strategy,
         verdict="keep" if verdict == "near" and made.chosen.strategy == BASELINE else verdict,

@@ -116,7 +116,8 @@ def _winner_step(lean: Sequence[Equal], winner: Equal) -> str:
 
 def sentence(text: str) -> str:
     """With a capital and an end; a strategy's name, or a figure, stands first as it is."""
-    return f"{text[:1].upper() if text.startswith(('all ', 'none ', 'their ')) else text[:1]}{text[1:]}."
+    words = ("all ", "none ", "saving ", "their ")
+    return f"{text[:1].upper() if text.startswith(words) else text[:1]}{text[1:]}."
 
 
 def listing(names: Sequence[str]) -> str:
