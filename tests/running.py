@@ -50,7 +50,8 @@ from advisor.strategies.backend import BackendName
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
 MISBEHAVING = FILES / "misbehaving.py"
-QUICK = ("--max-seconds", "30", "--rounds", "1", "--target", "h200")
+SHORT = ("--max-seconds", "30", "--rounds", "1")
+QUICK = (*SHORT, "--target", "h200")
 """Of a run without a GPU, predictions for three devices would take most of the time."""
 
 

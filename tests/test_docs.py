@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import QUICK, REPOSITORY, Command, environment
+from running import QUICK, REPOSITORY, SHORT, Command, environment
 from test_revisions import git
 
 from advisor.measure.backends import gpu_count
@@ -263,7 +263,7 @@ def made_small(words: list[str], folder: Path) -> list[str]:
     require_imports(file.read_text(encoding="utf-8"), file.resolve().parent)
     own_size = any(word.startswith("n=") for word in words)
     sized = ["--set", "n=1024"] if file.name == "vector_add.py" and not own_size else []
-    quick = QUICK[:-2] if "--target" in words else QUICK
+    quick = SHORT if "--target" in words else QUICK
     return [*words, *quick, *ONE_STRATEGY, *sized]
 
 

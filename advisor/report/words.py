@@ -121,7 +121,7 @@ def seconds_between(low: float, high: float) -> str:
 
 
 _UNKNOWN = 1e6
-"""Times its low end from which an interval says nothing."""
+"""An interval that is wider than this many times its low end is told as unknown."""
 
 
 def ratio_between(low: float, high: float) -> str:

@@ -67,8 +67,8 @@ def surroundings() -> Iterator[Case]:
         yield Case(f"surroundings: {name}", ("profile", "w.py", *SHORT), 0, files, variables=variables)
 
 
-_WITH_CTRL_C = (
-    '{python} -c "import signal, os, sys; signal.signal(2, signal.default_int_handler); '
+_WITH_SIGNALS = (
+    '{python} -c "import signal, os, sys; signal.signal(2, signal.default_int_handler); signal.signal(1, 0); '
     "os.execvp('bash', ['bash', '-c', sys.argv[1]])\""
 )
 
@@ -111,8 +111,8 @@ def signals() -> Iterator[Case]:
     for name in ("INT", "TERM", "HUP"):
         for after in ("2",):
             shell = f"{{advisor}} {COMMAND} --max-seconds 60 & p=$!; sleep {after}; kill -{name} $p; wait $p"
-            if name == "INT":  # a shell starts what runs in its background without Ctrl-C
-                shell = f"{_WITH_CTRL_C} 'set -m; {shell}'"
+            if name != "TERM":  # under nohup, and in a shell's background, these are ignored
+                shell = f"{_WITH_SIGNALS} 'set -m; {shell}'"
             yield Case(f"signal {name} after {after} s", (), 130, slow, shell=shell)
     yield Case(
         "signal KILL",
