@@ -82,7 +82,7 @@ def devices_command(context: typer.Context) -> None:
 
 @devices.command("list")
 def devices_list() -> None:
-    """List the devices that can be predicted for, as `advisor devices` does."""
+    """List the devices, as `advisor devices` does."""
     from advisor.model.device_texts import describe_all
 
     print(describe_all())

@@ -68,7 +68,7 @@ def predict(
     competing = _worth_it(scored, draws, wanted.indifference)
     chosen = recommend_predicted(competing, draws, preferences=wanted)
     if chosen is not None:
-        chosen = _beside_mixes(chosen, scored, draws, wanted.indifference)
+        chosen = beside_mixes(chosen, scored, draws, wanted.indifference)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
@@ -107,7 +107,7 @@ def _best_uniform(rows: Sequence[PredictedResult]) -> Predicted | None:
     return min(uniform, key=lambda row: row.likely_seconds, default=None)
 
 
-def _beside_mixes(
+def beside_mixes(
     chosen: Recommendation, rows: Sequence[PredictedResult], draws: Mapping[str, Values], indifference: float
 ) -> Recommendation:
     """The choice with the reason why a mix that is likely faster than it is not a candidate."""
