@@ -20,7 +20,7 @@ from typing import Any
 
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
-from advisor.devices.systems import System, default_targets, under
+from advisor.devices.systems import System, under
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
@@ -198,8 +198,7 @@ def make_settings(
     if asked.placement and not script:
         strategies += mixes.asked(asked.placement, strategies if asked.strategies else strategies[:1])
     with _told_of(found, "targets"):
-        default = default_targets(asked.target_os) if backend == "cpu" else ()
-        targets = load_targets(asked.targets or default, asked.target_os)
+        targets = load_targets(asked.targets, asked.target_os)
     return Settings(
         file=file,
         workload=name,
@@ -210,6 +209,7 @@ def make_settings(
         gpus=_different(asked),
         strategies=strategies,
         targets=targets,
+        targets_under=asked.target_os if backend == "cpu" and not asked.targets else None,
         rounds=asked.rounds,
         max_seconds=asked.max_seconds,
         timeout=asked.timeout,

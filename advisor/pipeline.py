@@ -20,6 +20,7 @@ from advisor import units
 from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
+from advisor.devices.systems import default_targets, under
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
@@ -108,7 +109,7 @@ def profile(
             looking = captures or NsysCaptures(settings.nsys, kept)
             complete = traced(complete, settings, progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
-    return _published(conclude(told, settings.targets, settings.strategies), settings)
+    return _published(conclude(told, _targets(settings, told), settings.strategies), settings)
 
 
 def compare_versions(
@@ -159,7 +160,15 @@ def compare_versions(
 def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
     complete = _assembled(settings, found, _ended(begun, found, settings))
     hidden = anonymous(complete, include_host=settings.include_host)
-    return _published(conclude(hidden, settings.targets), settings)
+    return _published(conclude(hidden, _targets(settings, hidden)), settings)
+
+
+def _targets(settings: Settings, made: Profile) -> tuple[CatalogueEntry, ...]:
+    """Those that are named, otherwise the default devices, each with as many GPUs as the workload runs on."""
+    if settings.targets_under is None or made.script is not None:
+        return settings.targets
+    system = settings.targets_under
+    return tuple(under(load(name), system) for name in default_targets(system, made.workload.gpus))
 
 
 def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:

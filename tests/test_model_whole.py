@@ -110,4 +110,5 @@ def test_measured_entries_are_of_the_system_they_were_measured_on() -> None:
 def test_the_devices_that_none_named_run_the_system() -> None:
     assert default_targets("linux") == DEFAULT_TARGETS
     assert default_targets("windows") == ("rtx-4090", "h200")
-    load_targets(default_targets("wsl"), "wsl")
+    assert default_targets("linux", gpus=2) == ("2xrtx-4090", "2xh200")
+    load_targets(default_targets("wsl", gpus=2), "wsl")

@@ -26,10 +26,11 @@ def test_neither_file_nor_name(target: str) -> None:
         asked(target)
 
 
-def test_a_cpu_run_predicts_three_devices_unless_told_which() -> None:
-    names = [target.memory_class for target in asked("b.py").targets]
-    assert sorted(names) == ["discrete", "discrete", "tegra-io-coherent"]
-    assert asked("b.py", backend="cuda").targets == ()
+def test_a_cpu_run_predicts_the_default_devices_unless_told_which() -> None:
+    assert (asked("b.py").targets, asked("b.py").targets_under) == ((), "linux")
+    assert asked("b.py", target_os="windows").targets_under == "windows"
+    assert asked("b.py", backend="cuda").targets_under is None
+    assert asked("b.py", targets=["h200"]).targets_under is None
     chosen = asked("b.py", backend="cuda", targets=["h200", "orin-nano", "h200"])
     assert [target.origin for target in chosen.targets] == ["h200", "orin-nano"]
 

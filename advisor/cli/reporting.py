@@ -133,9 +133,10 @@ def predict(
     form = only_format(out, wanted)
     said = configuration.command_line(**given)
     system = said.values.get("target_os", "linux")
-    targets = configuration.load_targets(said.values.get("targets") or default_targets(system), system)
     made = reading.load(file)
     _require_workload(made, file)
+    named = said.values.get("targets") or default_targets(system, made.workload.gpus)
+    targets = configuration.load_targets(named, system)
     wanted_by = configuration.preferences(configuration.places(said), made.preferences)
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     if no_environment:

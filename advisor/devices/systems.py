@@ -19,11 +19,12 @@ _LACKING = ("concurrent_managed_access", "pageable_memory_access")
 _SOURCE = "CUDA Programming Guide 2.4, Unified and System Memory: 0 on Windows and WSL"
 
 
-def default_targets(system: System) -> tuple[str, ...]:
-    """The devices to predict for where none is named: those of them that run the system."""
-    if system == "linux":
+def default_targets(system: System, gpus: int = 1) -> tuple[str, ...]:
+    """The devices to predict for where none is named: those that run the system and can have so many GPUs."""
+    if system == "linux" and gpus == 1:
         return DEFAULT_TARGETS
-    return tuple(name for name in DEFAULT_TARGETS if not load(name).attributes["integrated"].value)
+    cards = (name for name in DEFAULT_TARGETS if not load(name).attributes["integrated"].value)
+    return tuple(f"{gpus}x{card}" if gpus > 1 else card for card in cards)
 
 
 def under(entry: CatalogueEntry, system: System) -> CatalogueEntry:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.devices.entries import CatalogueEntry
+from advisor.devices.systems import System
 from advisor.measure.jobs import Tree
 from advisor.profiles.blocks import SearchMode
 from advisor.profiles.preferences import Preferences
@@ -28,6 +29,7 @@ class Settings:
     gpu: int
     strategies: tuple[AnyStrategy, ...]
     targets: tuple[CatalogueEntry, ...]
+    """Those that the user named."""
     rounds: int
     """The least number of processes in the final, and that of a script's rounds."""
     max_seconds: float
@@ -40,6 +42,8 @@ class Settings:
     """A script's own arguments; None where the file is a workload."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
+    targets_under: System | None = None
+    """Nobody named a target: the default devices are predicted, under this system."""
     gpus: tuple[int, ...] = ()
     """Those of a workload on several GPUs, in its order; where empty, the first that there are."""
     numa: str = "local"
