@@ -53,10 +53,14 @@ class FileProblem(AdvisorError):
     exit_code = 5
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
-    """The end of a message on an unknown name: so many known ones that are like it, or nothing."""
-    spelled = {each.lower(): each for each in known}
-    return did_you_mean([spelled[near] for near in difflib.get_close_matches(name.lower(), spelled, n=most)])
+def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> str:
+    """The end of a message on an unknown name: up to three known ones that contain it; else up to `most` that
+    are like it, by `difflib`'s ratio from `likeness` on; or nothing.
+    """
+    spelled, low = {each.lower(): each for each in known}, name.lower()
+    longer = [each for each in spelled if len(low) > 2 and low in each][:3]
+    near = longer or difflib.get_close_matches(low, spelled, n=most, cutoff=likeness)
+    return did_you_mean([spelled[each] for each in near])
 
 
 def did_you_mean(near: Sequence[str]) -> str:

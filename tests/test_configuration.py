@@ -106,7 +106,7 @@ def test_what_a_profile_recorded_stays_until_something_else_is_said(tmp_path: Pa
         (f"{PASSES}", "is not RULE.THRESHOLD=VALUE", "--rule zero-copy-reread.passes=2"),
         ("zero-copy-reread=2", "'zero-copy-reread' is not RULE.THRESHOLD", ""),
         ("zero-copy-reread.=2", "is not RULE.THRESHOLD", ""),
-        ("zero-copy-rered.passes=2", "did you mean 'zero-copy-reread'", "Choose from"),
+        ("zero-copy-rered.passes=2", "did you mean 'zero-copy-reread'", "`advisor rules`"),
         ("zero-copy-reread.pases=2", "no threshold 'pases'; did you mean 'passes'?", "passes, slowdown"),
     ],
 )

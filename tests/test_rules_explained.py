@@ -201,14 +201,14 @@ def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "near"), [("zero-copy-rered", "zero-copy-reread"), ("pageable", "pageable-transfer"), ("", "")]
+    ("given", "near"), [("zero-copy-rered", "zero-copy-reread"), ("zero", "zero-copy-uncoalesced"), ("", "")]
 )
 def test_an_unknown_rule_offers_the_nearest(command: Command, given: str, near: str) -> None:
     said = command("rules", given)
     assert said.code == 2
     assert f"there is no rule {given!r}" in said.err
     assert near in said.err
-    assert "pageable-transfer" in said.err
+    assert "`advisor rules`" in said.err
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def of_profile(name: str, **other: Any) -> Any:
     """An option of `advisor profile` for any command, which may explain it otherwise."""
     option = OPTIONS[name]
     told = {"metavar": option.metavar, "help": option.help, "autocompletion": VALUES.get(name), **other}
-    return typer.Option(f"--{option.key}", *option.short, **told)
+    return typer.Option(f"--{option.key}", *option.short, rich_help_panel=option.panel, **told)
 
 
 def takes(*names: str) -> Callable[[Command], Command]:
@@ -40,7 +40,7 @@ def _parameter(option: Option) -> Parameter:
     kind: Any = bool if option.is_flag else list[str] | None if option.repeatable else str | None
     default: Any = False if option.is_flag else None
     facts = f"  [{option.facts}]" if option.facts else ""
-    info = of_profile(option.name, help=option.help + facts, rich_help_panel=option.panel)
+    info = of_profile(option.name, help=option.help + facts)
     if option.positional:
         values = VALUES.get(option.name)
         info = typer.Argument(

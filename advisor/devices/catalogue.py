@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures, nearest
-from advisor.errors import FileProblem, UsageError
+from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures
+from advisor.errors import FileProblem, UsageError, nearest
 from advisor.profiles.schema import MOST_GPUS, MemoryClass
 from advisor.profiles.toml_files import read_toml
 from advisor.texts import quoted, shortened
@@ -52,8 +52,8 @@ def load(name_or_path: str) -> CatalogueEntry:
     if several := _SEVERAL.fullmatch(slug):
         return _times(int(several[1]), load(several[2]))
     raise UsageError(
-        f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names())}",
-        next_step=f"Choose from {', '.join(names())}, or give the path of your own .toml file.",
+        f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names(), 3, likeness=0.4)}",
+        next_step="`advisor devices` lists them. Or give the path of your own .toml file.",
     )
 
 
@@ -142,4 +142,4 @@ def _meant(key: str, loc: tuple[int | str, ...]) -> str:
         known = (name for name in CatalogueEntry.model_fields if name != "origin")
     elif loc[0] == "attributes":
         known = Attribute.model_fields
-    return nearest(key, known)
+    return nearest(key, known, 3, likeness=0.4)

@@ -5,15 +5,13 @@ A file that cannot be right is refused here; the words for the reader are in cat
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from advisor.devices.memory_class import memory_class
-from advisor.errors import did_you_mean
+from advisor.errors import nearest
 from advisor.profiles.base import Record, optional
 from advisor.profiles.schema import MOST_GPUS, Device, MemoryClass
 from advisor.texts import quoted, shortened
@@ -161,9 +159,8 @@ class CatalogueEntry(Record):
             if key in Figures.model_fields:
                 raise ValueError(f"only attributes here; {key} belongs under [figures]")
             if key not in ATTRIBUTES:
-                raise ValueError(
-                    f"attributes of CUDA devices, but {shortened(key)} is not one{nearest(key, ATTRIBUTES)}"
-                )
+                near = nearest(key, ATTRIBUTES, 3, likeness=0.4)
+                raise ValueError(f"attributes of CUDA devices, but {shortened(key)} is not one{near}")
         return attributes
 
     @field_validator("attributes")
@@ -228,11 +225,3 @@ def _range_of(key: str, value: int | str) -> str | None:
     if isinstance(value, int) and value >= 2**63:
         return "an integer below 2**63"
     return None if isinstance(value, int) and value > 0 else "a positive integer"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message: the known names that hold this one or are like it, or nothing."""
-    candidates = list(known)
-    longer = [candidate for candidate in candidates if name and name in candidate]
-    near = (longer or difflib.get_close_matches(name, candidates, n=3, cutoff=0.4))[:3]
-    return did_you_mean(near)

@@ -110,7 +110,7 @@ class Options:
     )
     targets: tuple[str, ...] = _names(
         (),
-        "Also predict for this device: a name or a TOML file. Repeatable, or names with commas.",
+        "Predict for this device: a name or a TOML file. Repeatable, or names with commas.",
         "DEVICE",
         script=False,
     )

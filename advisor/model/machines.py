@@ -14,9 +14,9 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, Text, nearest
+from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, Text
 from advisor.devices.memory_class import moves_whole
-from advisor.errors import FileProblem
+from advisor.errors import FileProblem, nearest
 from advisor.model import terms
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record

@@ -97,7 +97,7 @@ def by_id(rule_id: str) -> Rule:
     ids = [rule.id for rule in RULES]
     raise UsageError(
         f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}",
-        next_step=f"Choose from {', '.join(ids)} (see `advisor rules`).",
+        next_step="`advisor rules` lists them.",
     )
 
 
