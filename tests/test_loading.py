@@ -220,7 +220,7 @@ def test_a_workload_function_that_raises(tmp_path: Path, statement: str) -> None
 
 def test_a_wrong_workload_keeps_its_message(tmp_path: Path) -> None:
     text = ONE.replace("a: Out", "b: Out")
-    assert refused(written(tmp_path, text)).message.startswith("stage 'produce' takes 'b'")
+    assert refused(written(tmp_path, text)).message.startswith("stage 'produce' (sample.py:4) takes 'b'")
 
 
 def test_neighbours_can_be_imported_also_later(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def history_page(history: History, found: Sequence[Course]) -> Page:
         meta=(_between(history),),
         sections=(
             lead(
-                blocks.Verdicts(told, named=len(told) > 1, forms="md txt"),
+                blocks.Verdicts(_summed(told, named), named=len(told) > 1, forms="md txt"),
                 panels(told, charts),
                 blocks.Prose(
                     _PREDICTED * any(v.basis == "predicted" for v in told), "Next", kind="next together"
@@ -108,6 +108,18 @@ def _verdict(course: Course, name: str) -> blocks.Verdict:
         headline=f"{'Predicted: ' * predicted}{_headline(course)}",
         reason=" ".join(filter(None, (cause(last) if last else "", _now(course)))),
     )
+
+
+def _summed(
+    told: Sequence[blocks.Verdict], named: Sequence[tuple[str, Course]]
+) -> tuple[blocks.Verdict, ...]:
+    """Those of courses with too few profiles as one."""
+    few = [name for name, course in named if len(course.entries) < FEWEST]
+    if len(few) < 2:
+        return tuple(told)
+    why = f"each has fewer than {FEWEST} profiles, too few to look for steps"
+    kept = (verdict for verdict in told if verdict.device not in few)
+    return (*kept, blocks.Verdict("nothing", "none", words.listing(few, limit=3), why))
 
 
 def _headline(course: Course) -> str:

@@ -212,4 +212,4 @@ def _versions(value: str) -> Iterator[Case]:
     gather = f"mkdir -p {folder}; cp p.json {folder}/profile.json; {{advisor}} history d --out out"
     yield Case("history: a folder with a secret", (), 0, SAVED, never=(value,), shell=f"{gather}; rm -r d")
     address = ("fleet", "w.py", "--scheduler", f"tls://me:{value}@h:1", "--out", "out")
-    yield Case("fleet: a secret in the address", address, 4, FILES, never=(value,))
+    yield Case("fleet: a secret in the address", address, 2, FILES, never=(value,))
