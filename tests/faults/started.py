@@ -50,10 +50,9 @@ class Started:
         )
 
     def close(self) -> None:
-        """It ends with its stdin."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
+        """It ends with its stdin, which this closes."""
+        with self._process:
+            pass
 
     def run(
         self, command: Sequence[str], folder: Path, variables: Mapping[str, str], output: str, longest: float
