@@ -188,7 +188,7 @@ def _chart(course: Course, name: str, looks: dict[str, Style], index: int) -> Li
     return line_chart(
         f"history-{index}",
         f"{'Predicted time' if predicted else 'Time'} of one frame over commits, {name}",
-        "commits in order",
+        "commit",
         [course.entries[group[0]].label for group in groups],
         [curve for curve in curves if curve.strategy in shown],
         predicted=predicted,
