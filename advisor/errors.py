@@ -54,11 +54,11 @@ class FileProblem(AdvisorError):
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> str:
-    """The end of a message on an unknown name: up to three known ones that contain it; else up to `most` that
-    are like it, by `difflib`'s ratio from `likeness` on; or nothing.
+    """The end of a message on an unknown name: up to three known ones that contain it (four letters or more);
+    else up to `most` that are like it, by `difflib`'s ratio from `likeness` on; or nothing.
     """
     spelled, low = {each.lower(): each for each in known}, name.lower()
-    longer = [each for each in spelled if len(low) > 2 and low in each][:3]
+    longer = [each for each in spelled if len(low) > 3 and low in each][:3]
     near = longer or difflib.get_close_matches(low, spelled, n=most, cutoff=likeness)
     return did_you_mean([spelled[each] for each in near])
 

@@ -536,7 +536,7 @@ def test_ids_are_unique_and_found():
 def test_an_unknown_id_offers_the_nearest():
     with pytest.raises(UsageError, match="did you mean 'zero-copy-reread'") as caught:
         by_id("zerocopy-reread")
-    assert "pageable-transfer" in caught.value.next_step
+    assert "`advisor rules`" in caught.value.next_step
 
 
 def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
