@@ -162,9 +162,28 @@ def test_cupy_missing_on_import_has_its_own_next_step(tmp_path: Path) -> None:
     assert "pip install" in error.next_step
 
 
-def test_an_error_of_ours_on_import_is_left_as_it_is(tmp_path: Path) -> None:
-    error = refused(written(tmp_path, "from advisor import Buffer\nBuffer((), 'f4')\n"))
-    assert error.message.startswith("a buffer's shape is ()")
+def test_an_error_of_ours_on_import_has_its_line(tmp_path: Path) -> None:
+    error = refused(written(tmp_path, "from advisor import host\nhost(print, every=0)\n"))
+    assert error.message == "sample.py:2: stage 'print': every is 0; it must be an integer, 1 or more"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@workload\nclass Pipeline: pass", "sample.py:2: @workload marks Pipeline, which is a class"),
+        ("class P:\n    @workload\n    def make(self): pass", "@workload marks P.make, which is a method"),
+        ("@workload\ndef make(): yield 1", "sample.py:2: the function under @workload is a generator"),
+        ("@workload\nasync def make(): pass", "sample.py:2: the function under @workload is a coroutine"),
+        ("make = workload(lambda: 3)", "returned int, not a Workload"),
+        (
+            "from advisor import Buffer, Workload, host\nimport numpy as np\n@workload\ndef make(n: int = 4):\n"
+            "    return Workload({'good': Buffer(n, 'f4'), 'bad': Buffer(n, 'f33')}, [host(print)])",
+            "sample.py:6: buffer 'bad': the dtype is 'f33'",
+        ),
+    ],
+)
+def test_what_is_no_workload_is_said_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+    assert message in refused(written(tmp_path, f"from advisor import workload\n{text}\n")).message
 
 
 def test_a_file_without_workloads(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_a_device_stage_without_cpu_twin_says_that_it_needs_one(tmp_path: Path) 
         (
             "def c(",
             "p = __import__('functools').lru_cache(p)\ndef c(",
-            "stage 'p' raised TypeError",
+            "stage 'p' (w.py:8), frame 0: TypeError",
             "lru_cache",
         ),
     ],

@@ -50,8 +50,8 @@ def test_a_buffer_has_dimensions_and_an_element() -> None:
 @pytest.mark.parametrize("shape", [(), 2.0, "4", None, True, (3, True), [[4]], {4}])
 def test_a_wrong_shape(shape: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
-        Buffer(shape, np.float32)
-    assert f"shape is {shape!r}" in raised.value.message
+        Workload({"image": Buffer(shape, np.float32)}, frame=[device(print)])
+    assert f"buffer 'image': the shape is {shape!r}" in raised.value.message
     assert "Buffer(1024, np.float32)" in raised.value.next_step
 
 
@@ -78,8 +78,8 @@ def test_the_largest_size_that_has_a_number() -> None:
 @pytest.mark.parametrize("dtype", [None, object, "nonsense", 7, "V0", "U0", [("x", object)], "(2,)f4"])
 def test_a_wrong_dtype(dtype: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
-        Buffer(4, dtype)
-    assert f"dtype is {dtype!r}" in raised.value.message
+        Workload({"image": Buffer(4, dtype)}, frame=[device(print)])
+    assert f"buffer 'image': the dtype is {dtype!r}" in raised.value.message
     assert "Buffer(1024, np.float32)" in raised.value.next_step
 
 
@@ -91,8 +91,8 @@ def test_buffers_are_neither_external_nor_scratch_unless_told() -> None:
 
 
 def test_external_and_scratch_exclude_one_another() -> None:
-    with pytest.raises(WorkloadError, match="external and scratch"):
-        Buffer(4, np.float32, external=True, scratch=True)
+    with pytest.raises(WorkloadError, match="'image' cannot be both external and scratch"):
+        Workload({"image": Buffer(4, np.float32, external=True, scratch=True)}, frame=[device(print)])
 
 
 def test_stages() -> None:

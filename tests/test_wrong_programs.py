@@ -113,6 +113,37 @@ def test_a_stage_that_fails_under_cupy_is_an_error(
     assert raised.value.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("body", "frame", "error"),
+    [
+        ("xp.add(image, 1, out=result, dtype='i1')", 0, "UFuncTypeError"),
+        ("result[...] = xp.ones(n + 1)", 0, "ValueError: could not broadcast"),
+        ("result[...] = image; frame == 1 and 1 / 0", 1, "ZeroDivisionError"),
+        ("result[...] = image.reshape(7, -1)", 0, "ValueError: cannot reshape"),
+        ("(lambda x: x.missing.part)(frame); result[...] = 0", 0, "AttributeError"),
+    ],
+)
+def test_an_error_names_stage_line_frame_and_buffers(
+    body: str, frame: int, error: str, tmp_path: Path
+) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        profiled(tmp_path, body)
+    assert raised.value.message.startswith(f"stage 'compute' (program.py:{LINE}), frame {frame}: {error}")
+    assert raised.value.message.endswith("; buffers: image float32 (256,), result float32 (256,)")
+
+
+def test_an_error_in_set_up_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    text = PROGRAM.replace("BODY", "xp.multiply(image, 2, out=result)")
+    text = text.replace("frame=[", "setup=[host(first)], frame=[").replace(
+        "    buffers = {", "    def first(image: Out): image[...] = np.ones(3)\n\n    buffers = {"
+    )
+    file.write_text(text, encoding="utf-8")
+    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=1.0)
+    with pytest.raises(WorkloadError, match=r"stage 'first' \(program.py:\d+\), set-up: ValueError"):
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+
+
 def test_datetimes_have_no_arithmetic(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="no arithmetic on arrays of timedelta64"):
         profiled(tmp_path, "result[...] = (image - image[0]) / np.timedelta64(1, 's')", "dtype=m8[s]")

@@ -141,6 +141,7 @@ def require_figures(result: Profile) -> None:
         raise (WorkloadError if wrong else NothingMeasured)(
             f"the {what} failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
             next_step=failed[0].next_step or "The report has the output of each process.",
+            detail=failed[0].detail if wrong else "",
         )
     if not any(r.status == "predicted" for p in result.predictions for r in p.results):
         raise NothingMeasured(

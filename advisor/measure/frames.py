@@ -17,7 +17,7 @@ from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
 from advisor.measure.several_gpus import Marks, crossing, ordering
-from advisor.measure.written import Lines, written
+from advisor.measure.written import Lines, call_of, written
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part
@@ -91,6 +91,7 @@ class FrameLoop:
         self._ranges = ranges
         self._users: defaultdict[tuple[Place, str], list[_User]] = defaultdict(list)
         self._gpus = bound.workload.gpus
+        self._buffers = bound.workload.buffers
         self._marks: Marks = {}
         self._stages = {stage.name: stage for stage in bound.stages}
         self._most_rows = most_rows(bound)
@@ -376,7 +377,7 @@ class FrameLoop:
             lines = (*before, call)
         label = f"{stage.side}:{stage.name}"
         where = stage.stage.gpu if stage.side == "device" else None
-        named = self._named(label, Lines(lines, names, label), where)
+        named = self._named(label, Lines(lines, names, call_of(stage, function, self._buffers)), where)
         return replace(named, on_stream=stage.side == "device")
 
     def _given(self, stage: BoundStage, arguments: dict[str, Any], names: dict[str, Any]) -> list[str]:

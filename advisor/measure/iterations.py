@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
 
@@ -82,7 +82,7 @@ def as_loops(steps: Sequence[Part], lines: Sequence[Lines], counts: Mapping[int,
         body = [next(made) for _ in row]
         if loop is not None and again:
             found.append(Lines(("while again$():",), {"again$": counts[loop.number].again}))
-            body = [Lines(tuple(f"    {text}" for text in b.text), b.names, b.label) for b in body]
+            body = [replace(b, text=tuple(f"    {text}" for text in b.text)) for b in body]
         elif loop is not None:
             found.append(Lines(("begin$()",), {"begin$": counts[loop.number].begin}))
         found += body

@@ -125,7 +125,7 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
     if isinstance(error, ResultsDiffer):
         return Problem(cause="differs", message=str(error))
     if isinstance(error, (AllocationFailed, MemoryError)):
-        message = _said(error) or "out of memory"
+        message = origin(error).explain(_said(error) or "out of memory")
         return Problem(cause="memory", message=message, detail=user_traceback(error, path))
     return _explain(error, path, on_gpu=job.backend == "cuda")
 
@@ -141,43 +141,41 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     detail = user_traceback(error, path)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return Problem(cause="raised", message=_ALL_OPEN, next_step=_CLOSE, detail=detail)
+    message, raised = f"{type(error).__name__}: {_said(error)}".rstrip(": "), origin(error)
     of_cupy = type(error).__module__.startswith("cupy") and on_gpu
     if of_cupy or isinstance(error, ManagedCallFailed):
-        return Problem(cause="device", message=f"CUDA: {_said(error)}", detail=detail)
-    message, raised = f"{type(error).__name__}: {_said(error)}".rstrip(": "), origin(error)
+        told = raised.explain(f"CUDA: {_said(error)}")
+        return Problem(cause="device", message=told, detail=detail)
     if not detail.startswith("Traceback"):
         return _untraced(error, raised, message, detail)
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = after_error(error, path)
-    if is_numba_misfit(error):
-        return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
     if unknown := names.unknown(error):
         return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
-    if not on_gpu and _wants_a_gpu(error, message):
+    if not on_gpu and not is_numba_misfit(error) and _wants_a_gpu(error, message):
         return _without_gpu(error, raised, message, detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
     elif "read-only" in message and raised.locked:
         buffers = " or ".join(map(repr, raised.locked))
-        message, next_step = f"stage {raised.stage!r} may not write {buffers}: {message}", _READ_ONLY
-    return Problem(cause="raised", message=message, next_step=next_step, detail=detail)
+        message, next_step = f"it may not write {buffers}: {message}", _READ_ONLY
+    return Problem(cause="raised", message=raised.explain(message), next_step=next_step, detail=detail)
 
 
 def _untraced(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
     """No line of the user's is in the traceback: a stage that is compiled code, or an error of ours."""
-    if not raised.stage or raised.entered:
+    if not raised.call or raised.entered:
         if isinstance(error, OSError) and error.errno in _FULL:
             return Problem.of(FileProblem(f"results cannot be written: {error.strerror}", next_step=_ROOM))
         return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
-    told = f"stage {raised.stage!r} raised {message}"
-    return Problem(cause="raised", message=told, next_step=_AT_ONCE, detail=detail)
+    return Problem(cause="raised", message=raised.explain(message), next_step=_AT_ONCE, detail=detail)
 
 
 def _without_gpu(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
     """What a stage is to do that asks for a GPU where there is none, or where it never gets one."""
-    if raised.side == "host":
-        return Problem(cause="raised", message=message, next_step=_ON_HOST, detail=detail)
+    if raised.call and raised.call.side == "host":
+        return Problem(cause="raised", message=raised.explain(message), next_step=_ON_HOST, detail=detail)
     step = _XP if _is_of_cupy(error) else _TWIN
     return Problem(cause="twin", message=message, next_step=step, detail=detail)
 

@@ -10,10 +10,26 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from advisor.workloads.binding import BoundStage
+from advisor.workloads.definition import Buffer, StageFunction
+from advisor.workloads.reads import place_of
+
 _FILE = "<frame>"
-_LABELS = "labels"
+_CALLS = "calls"
+
+
+@dataclass(frozen=True, slots=True)
+class StageCall:
+    """A stage as messages name it. `place`: file and line of its function; `buffers`: with dtype and shape."""
+
+    side: str
+    stage: str
+    place: str
+    buffers: str
+    is_setup: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,47 +38,72 @@ class Lines:
 
     text: tuple[str, ...]
     names: Mapping[str, Any]
-    label: str = ""
-    """Of a stage: its side and name, as `host:produce`."""
+    call: StageCall | None = None
 
 
 @dataclass(frozen=True)
 class Origin:
     """The stage that an error comes from."""
 
-    side: str = ""
-    stage: str = ""
+    call: StageCall | None = None
+    frame: int = 0
+    place: str = ""
+    """File and line in the stage's file that raised."""
     entered: bool = False
     """Python code ran in it: a call of compiled code that raises at once leaves no line of it."""
     locked: tuple[str, ...] = ()
     """Its arrays that may not be written."""
 
+    def __str__(self) -> str:
+        if self.call is None:
+            return ""
+        place = self.place or self.call.place
+        when = "set-up" if self.call.is_setup else f"frame {self.frame}"
+        return f"stage {self.call.stage!r}{f' ({place})' if place else ''}, {when}"
+
+    def explain(self, message: str) -> str:
+        """The error's message with the stage, the frame and the buffers that the stage takes."""
+        if self.call is None:
+            return message
+        return f"{self}: {message}" + (f"; buffers: {self.call.buffers}" if self.call.buffers else "")
+
+
+def call_of(stage: BoundStage, function: StageFunction, buffers: Mapping[str, Buffer]) -> StageCall:
+    """The stage as messages name it, where that function stands for it."""
+    taken = ((name, buffers[name]) for name in stage.access)
+    told = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in taken)
+    return StageCall(stage.side, stage.name, place_of(function), told, stage.phase == "setup")
+
 
 def written(steps: Iterable[Lines]) -> Callable[[int], None]:
     """The steps in a row as one function of the frame's index, which they know as `index`."""
     lines: list[str] = []
-    labels: list[str] = []
+    calls: list[StageCall | None] = []
     names: dict[str, Any] = {}
     for number, step in enumerate(steps):
         lines += [line.replace("$", str(number)) for line in step.text]
-        labels += [step.label] * len(step.text)
+        calls += [step.call] * len(step.text)
         names |= {name.replace("$", str(number)): value for name, value in step.names.items()}
     head = f"def frame(index, {', '.join(f'{name}={name}' for name in names)}):"
-    made: dict[str, Any] = {**names, _LABELS: labels}
+    made: dict[str, Any] = {**names, _CALLS: calls}
     exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), made)
     frame: Callable[[int], None] = made["frame"]
     return frame
 
 
 def origin(error: BaseException) -> Origin:
-    """The stage that raised it; one without a name where none did."""
+    """The stage that raised it; one without a call where none did."""
     frames = list(traceback.walk_tb(error.__traceback__))
     for number, (raised, line) in enumerate(frames, 1):
         if raised.f_code.co_filename == _FILE:
-            label = dict(enumerate(raised.f_globals[_LABELS], 2)).get(line, "")
-            side, _, stage = label.partition(":")
+            call = dict(enumerate(raised.f_globals[_CALLS], 2)).get(line)
+            if call is None:
+                return Origin()
             inside = frames[number][0].f_locals if number < len(frames) else {}
             flags = {name: getattr(value, "flags", None) for name, value in inside.items()}
             locked = tuple(name for name, its in flags.items() if getattr(its, "writeable", True) is False)
-            return Origin(side, stage, number < len(frames), locked)
+            named = ((Path(f.f_code.co_filename).name, line) for f, line in frames[number:])
+            own = [f"{file}:{line}" for file, line in named if file == call.place.rpartition(":")[0]]
+            place, index = own[-1] if own else "", raised.f_locals["index"]
+            return Origin(call, index, place, number < len(frames), locked)
     return Origin()

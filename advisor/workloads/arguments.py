@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import numpy as np
@@ -16,6 +17,12 @@ FORMS_EXPLAINED = (
     'arrays="torch" gives tensors, "numba" Numba arrays, "pointer" addresses as int, "dlpack" objects '
     "for from_dlpack; without it a stage gets NumPy or CuPy arrays."
 )
+
+_DEFERRED: Mapping[str, Callable[[object], object]] = {
+    "a coroutine function": inspect.iscoroutinefunction,
+    "a generator function": inspect.isgeneratorfunction,
+    "an asynchronous generator function": inspect.isasyncgenfunction,
+}
 
 
 def every_of(every: object, stage: str) -> int:
@@ -57,7 +64,7 @@ def shape_of(shape: object) -> tuple[int, ...]:
     parts = shape if isinstance(shape, (tuple, list)) else (shape,)
     if not parts or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in parts):
         raise WorkloadError(
-            f"a buffer's shape is {shape!r}; it must be a positive integer or a tuple of them",
+            f"the shape is {shape!r}; it must be a positive integer or a tuple of them",
             next_step="Write Buffer(1024, np.float32) or Buffer((480, 640), np.uint8).",
         )
     return tuple(int(n) for n in parts)
@@ -72,7 +79,7 @@ def dtype_of(dtype: npt.DTypeLike) -> np.dtype[Any]:
     unusable = element is None or element.hasobject or element.itemsize == 0 or element.subdtype is not None
     if dtype is None or element is None or unusable:
         raise WorkloadError(
-            f"a buffer's dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
+            f"the dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
             next_step="Write Buffer(1024, np.float32), for example.",
         )
     return element
@@ -86,3 +93,15 @@ def function_of(function: object, where: str) -> Callable[..., object]:
             next_step="Pass the function itself; do not call it.",
         )
     return function
+
+
+def require_plain(function: Callable[..., object], who: str) -> None:
+    """Raises `WorkloadError` for a function whose body does not run when it is called."""
+    called = (function, getattr(function, "__call__", None))  # noqa: B004
+    for kind, tells in _DEFERRED.items():
+        if any(map(tells, called)):
+            raise WorkloadError(
+                f"{who} is {kind}: calling it does not run its body",
+                next_step="Write a plain function without async or yield. To call one that has them, run it "
+                "to completion: asyncio.run(...), or a for loop.",
+            )

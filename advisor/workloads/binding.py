@@ -12,6 +12,7 @@ from advisor.profiles.schema import AccessMode, ArrayForm, BufferRecord, Loop, S
 from advisor.strategies.parts import Part, Region
 from advisor.strategies.schedule import StageUse
 from advisor.workloads.annotations import annotated, form_of, part_of
+from advisor.workloads.arguments import require_plain
 from advisor.workloads.definition import (
     RESERVED,
     Access,
@@ -24,11 +25,6 @@ from advisor.workloads.reads import located
 from advisor.workloads.textures import samples_textures
 
 Phase = Literal["setup", "frame"]
-_DEFERRED: Mapping[str, Callable[[object], object]] = {
-    "a coroutine function": inspect.iscoroutinefunction,
-    "a generator function": inspect.isgeneratorfunction,
-    "an asynchronous generator function": inspect.isasyncgenfunction,
-}
 
 
 @dataclass(frozen=True)
@@ -286,7 +282,7 @@ def _parameters(
 ) -> _Taken:
     """What the function takes; of what is not annotated, what `default` takes."""
     who = f"stage {located(stage, function)}"
-    _require_plain(function, who)
+    require_plain(function, who)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -322,18 +318,6 @@ def _parameters(
                 next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
             )
     return taken
-
-
-def _require_plain(function: StageFunction, who: str) -> None:
-    """Raises `WorkloadError` for a function whose body does not run when it is called."""
-    called = (function, getattr(function, "__call__", None))  # noqa: B004
-    for kind, tells in _DEFERRED.items():
-        if any(map(tells, called)):
-            raise WorkloadError(
-                f"{who} is {kind}: calling it does not run its body",
-                next_step="Write a plain function without async or yield. To call one that has them, run it "
-                "to completion: asyncio.run(...), or a for loop.",
-            )
 
 
 def _mode(

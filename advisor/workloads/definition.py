@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, TypeAlias
@@ -25,7 +26,15 @@ from advisor.workloads.access import Access as Access
 from advisor.workloads.access import In as In
 from advisor.workloads.access import InOut as InOut
 from advisor.workloads.access import Out as Out
-from advisor.workloads.arguments import dtype_of, every_of, form_of, function_of, gpu_of, shape_of
+from advisor.workloads.arguments import (
+    dtype_of,
+    every_of,
+    form_of,
+    function_of,
+    gpu_of,
+    require_plain,
+    shape_of,
+)
 
 StageFunction: TypeAlias = Callable[..., object]
 _MOST_SUMMARY = 300
@@ -45,8 +54,7 @@ class Buffer:
     scratch: device stages alone use it; it never leaves the device.
     valid: the buffer of one integer that says in each frame how much of the first dimension is valid: no more
     is moved, checked and compared.
-    Raises `WorkloadError` on what is no shape or dtype. A shape that no array can have is the workload's to
-    tell, which knows the buffer's name.
+    What is wrong with it is the workload's to tell, which knows the buffer's name.
     """
 
     shape: int | Sequence[int]
@@ -56,23 +64,19 @@ class Buffer:
     valid: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", shape_of(self.shape))
-        object.__setattr__(self, "dtype", dtype_of(self.dtype))
-        if self.external and self.scratch:
-            raise WorkloadError(
-                "a buffer cannot be both external and scratch",
-                next_step="external data arrives on the host; scratch data never leaves the device.",
-            )
+        with suppress(WorkloadError):
+            object.__setattr__(self, "shape", shape_of(self.shape))
+            object.__setattr__(self, "dtype", dtype_of(self.dtype))
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The shape as a tuple."""
-        return tuple(self.shape) if isinstance(self.shape, Sequence) else (self.shape,)
+        """The shape as a tuple. Raises `WorkloadError` for what is no shape."""
+        return shape_of(self.shape)
 
     @property
     def element(self) -> np.dtype[Any]:
-        """The dtype as NumPy's."""
-        return np.dtype(self.dtype)
+        """The dtype as NumPy's. Raises `WorkloadError` for what is no dtype."""
+        return dtype_of(self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -247,6 +251,13 @@ class Definition:
 
 def workload(function: Callable[..., object]) -> Definition:
     """Marks a function that returns a `Workload`; its annotated parameters are the workload's."""
+    if isinstance(function, type) and not issubclass(function, Workload):
+        raise WorkloadError(
+            f"@workload marks {function.__name__}, which is a class; it marks a function",
+            next_step=f"Write a function that may use {function.__name__} and ends with: "
+            "return Workload(buffers={...}, frame=[...]).",
+        )
+    require_plain(function, "the function under @workload")
     return Definition(function_of(function, "@workload"))
 
 
@@ -318,7 +329,18 @@ def _require_length(name: str, buffer: Buffer, buffers: Mapping[str, Buffer]) ->
 
 
 def _require_size(name: str, buffer: Buffer) -> None:
-    """Raises `ImpossibleBuffer` for a shape without elements, and one of 2**63 bytes."""
+    """Raises `WorkloadError` for what is no shape or dtype, `ImpossibleBuffer` for a shape without elements,
+    and one of 2**63 bytes."""
+    try:
+        shape_of(buffer.shape)
+        dtype_of(buffer.dtype)
+    except WorkloadError as problem:
+        raise WorkloadError(f"buffer {name!r}: {problem.message}", next_step=problem.next_step) from None
+    if buffer.external and buffer.scratch:
+        raise WorkloadError(
+            f"buffer {name!r} cannot be both external and scratch",
+            next_step="external data arrives on the host; scratch data never leaves the device.",
+        )
     what = f"buffer {name!r} has the shape {buffer.dimensions}"
     if min(buffer.dimensions) < 1:
         raise ImpossibleBuffer(f"{what}; every dimension must be 1 or more", next_step="Correct the shape.")

@@ -179,11 +179,19 @@ def _import(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except AdvisorError:
-        raise
+    except AdvisorError as problem:
+        raise _placed(problem, path) from None
     except BaseException as problem:  # sys.exit too, and what test libraries derive from it
         raise _import_error(path, problem) from None
     return module
+
+
+def _placed(problem: AdvisorError, path: Path) -> AdvisorError:
+    """The same with the line of the user's file that called us."""
+    lines = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == str(path)]
+    place = f"{path.name}:{lines[-1].lineno}: " if lines else ""
+    problem.message = f"{place}{problem.message}"
+    return problem.with_traceback(None)
 
 
 def _import_error(path: Path, problem: BaseException) -> WorkloadError:
@@ -207,6 +215,7 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     found = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
     own = {n: d for n, d in found.items() if d.function.__module__ == module.__name__} or found
     if not own:
+        _require_no_method(path, module)
         raise WorkloadError(
             f"{path} has no function marked with @workload",
             next_step="Mark the function that returns your Workload with @workload. A file without "
@@ -223,6 +232,17 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     return found[name] if name is not None else next(iter(own.values()))
 
 
+def _require_no_method(path: Path, module: ModuleType) -> None:
+    """Raises `WorkloadError` where the mark is on a method."""
+    for kind in (each for each in vars(module).values() if isinstance(each, type)):
+        for name, member in vars(kind).items():
+            if isinstance(getattr(member, "__func__", member), Definition):
+                raise WorkloadError(
+                    f"{path}: @workload marks {kind.__name__}.{name}, which is a method",
+                    next_step="Mark a function at the top level of the file; it may use the class.",
+                )
+
+
 def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -> Workload:
     try:
         result = definition(**parameters)
@@ -230,8 +250,8 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
         given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
         told = f"{problem.next_step} The parameters are {given}." if given else problem.next_step
         raise ImpossibleBuffer(problem.message, next_step=told) from None
-    except AdvisorError:
-        raise
+    except AdvisorError as problem:
+        raise _placed(problem, path) from None
     except BaseException as problem:
         raise user_error(f"workload {definition.name!r}", problem, path) from None
     if not isinstance(result, Workload):

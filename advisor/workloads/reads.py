@@ -12,15 +12,19 @@ from types import CodeType
 _NO_READS = ("shape", "dtype", "size", "ndim", "nbytes", "itemsize", "strides", "fill")
 
 
-def located(stage: str, function: Callable[..., object]) -> str:
-    """The stage's name with the file and line of its function, `'add' (file.py:12)`, where that is Python."""
+def place_of(function: Callable[..., object]) -> str:
+    """File and line of a function, `file.py:12`; nothing where it is not Python."""
     try:
         code = getattr(inspect.unwrap(function), "__code__", None)
     except ValueError:  # it wraps itself
         code = None
-    if not isinstance(code, CodeType):
-        return repr(stage)
-    return f"{stage!r} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if isinstance(code, CodeType) else ""
+
+
+def located(stage: str, function: Callable[..., object]) -> str:
+    """The stage's name with the file and line of its function, `'add' (file.py:12)`, where that is Python."""
+    place = place_of(function)
+    return f"{stage!r} ({place})" if place else repr(stage)
 
 
 def line_reading(function: Callable[..., object], buffer: str) -> str:

@@ -15,6 +15,18 @@ def workloads() -> Iterator[Case]:
     for stage in ("produce", "add", "use"):
         yield profiled(f"{stage} raises", 3, says="ValueError: no", **{stage: "raise ValueError('no')"})
     yield profiled("raises late", 3, says="late", produce="if frame > 2: raise ValueError('late')")
+    yield profiled(
+        "raises in frame 5",
+        3,
+        says=("stage 'produce' (w.py:11), frame 5: ValueError: late; buffers: a float32 (64,)", "Traceback"),
+        produce="if frame == 5: raise ValueError('late')",
+    )
+    for line, error in {
+        "np.add(a, 1.5, out=b.view('i4'))": "UFuncTypeError",
+        "b[...] = np.ones(65)": "ValueError: could not broadcast",
+    }.items():
+        says = (f"stage 'add' (w.py:14), frame 0: {error}", "; buffers: a float32 (64,), b float32 (64,)")
+        yield profiled(f"adds by {line}", 3, says=says, add=line)
     yield profiled("raises with two lines", 3, says="first", produce="raise ValueError('first\\nsecond')")
     huge = "raise ValueError('x' * 100_000_000)"
     yield profiled("an exception of 100 MB", 3, produce=huge)
@@ -84,7 +96,7 @@ def workloads() -> Iterator[Case]:
     yield profiled("an unknown buffer", 3, add="pass", buffers='{"a": Buffer(n, np.float32)}', says="b")
     yield profiled("a buffer of no elements", 3, buffers='{k: Buffer(0, np.float32) for k in "ab"}')
     yield profiled("a buffer of 1 EiB", 3, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
-    yield profiled("a dtype that is none", 3, buffers='{k: Buffer(n, "f33") for k in "ab"}')
+    yield profiled("a dtype that is none", 3, buffers='{k: Buffer(n, "f33") for k in "ab"}', says="'a'")
     yield profiled("objects in a buffer", 3, buffers='{k: Buffer(n, object) for k in "ab"}')
     for name, text in (
         ("no Python", "def ]["),
@@ -179,7 +191,7 @@ def processes() -> Iterator[Case]:
         "workload: a loop without end", ("profile", "w.py", *SHORT), 3, {"w.py": endless}, ("max-seconds",)
     )
     for stage, line, buffer in (("add", "a[0] = 1", "a"), ("use", "b[0] = 1", "b")):
-        says = (f"stage '{stage}' may not write '{buffer}'", "InOut")
+        says = (f"stage '{stage}' (w.py:", f", frame 0: it may not write '{buffer}'", "InOut")
         yield profiled(f"{stage} writes what it reads", 3, says=says, **{stage: line})
     yield profiled("sets an alarm", 4, produce="signal.setitimer(signal.ITIMER_REAL, 0.01); time.sleep(1)")
     yield profiled(
