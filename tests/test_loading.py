@@ -176,8 +176,8 @@ def test_an_error_of_ours_on_import_has_its_line(tmp_path: Path) -> None:
         ("@workload\nasync def make(): pass", "sample.py:2: the function under @workload is a coroutine"),
         ("make = workload(lambda: 3)", "returned int, not a Workload"),
         (
-            "from advisor import Buffer, Workload, host\nimport numpy as np\n@workload\ndef make(n: int = 4):\n"
-            "    return Workload({'good': Buffer(n, 'f4'), 'bad': Buffer(n, 'f33')}, [host(print)])",
+            "from advisor import Buffer, Workload, host\nimport numpy as np\n@workload\ndef make():\n"
+            "    return Workload({'good': Buffer(4, 'f4'), 'bad': Buffer(4, 'f33')}, [host(print)])",
             "sample.py:6: buffer 'bad': the dtype is 'f33'",
         ),
     ],

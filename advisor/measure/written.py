@@ -23,7 +23,7 @@ _CALLS = "calls"
 
 @dataclass(frozen=True, slots=True)
 class StageCall:
-    """A stage as messages name it. `place`: file and line of its function; `buffers`: with dtype and shape."""
+    """A stage as messages name it: its function's file and line, its buffers with dtype and shape."""
 
     side: str
     stage: str
