@@ -110,7 +110,7 @@ def test_a_tie_says_which_difference_of_memory_counts_as_none():
     winner, why = break_tie(equals)
     assert winner == "pageable"
     assert "70.0 KiB" in why
-    least = {t.name: t.default for t in duplicate_allocation.RULE.thresholds}["bytes"]
+    least = {t.name: t.default for t in duplicate_allocation.RULE.text.thresholds}["bytes"]
     assert least == LEAST_SAVING, "what counts as equal must not be worth advice"
 
 

@@ -177,8 +177,8 @@ def test_what_is_no_size(text: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_every_default_lies_in_its_range_and_is_what_a_rule_is_handed(rule) -> None:
-    assert limits(rule, Preferences()) == {t.name: t.default for t in rule.thresholds}
-    for threshold in rule.thresholds:
+    assert limits(rule, Preferences()) == {t.name: t.default for t in rule.text.thresholds}
+    for threshold in rule.text.thresholds:
         assert threshold.low <= threshold.default <= threshold.high
         key = f"{rule.id}.{threshold.name}"
         assert limits(rule, Preferences(thresholds={key: 0.5}))[threshold.name] == 0.5

@@ -39,7 +39,7 @@ def test_staged_copies_on_a_card(memory_class: MemoryClass):
         "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, STAGED))
     )
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
-    assert found.title == by_id("staged-transfer").title
+    assert found.title == by_id("staged-transfer").text.title
     assert figures(found)["staged: copies"] == 0.030
     assert found.gain.seconds_per_frame == pytest.approx(0.030)
     assert found.gain.bytes == 256 * MIB
@@ -52,7 +52,7 @@ def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
         "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, STAGED, ZERO_COPY))
     )
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
-    assert found.title != by_id("staged-transfer").title
+    assert found.title != by_id("staged-transfer").text.title
 
 
 @pytest.mark.parametrize(

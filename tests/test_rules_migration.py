@@ -25,7 +25,7 @@ def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
     found = says("page-fault-migration", profile(device=cuda_device(memory_class), results=rows))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
-    assert found.title != by_id("page-fault-migration").title
+    assert found.title != by_id("page-fault-migration").text.title
     assert found.gain.over == "managed"
     assert figures(found)["managed: migration rate"] == pytest.approx(192 * MIB / 0.020)
     assert figures(found)["managed: host stages"] == pytest.approx(0.011)
@@ -50,7 +50,7 @@ def test_prefetching_is_proposed_where_it_is_the_best():
     rows = (PAGEABLE, row("pinned", 0.030, kernels=0.001, copies=0.02), PREFETCHED, FAULTING)
     found = says("page-fault-migration", profile(results=rows))
     assert found.strategy == "managed-prefetch"
-    assert found.title == by_id("page-fault-migration").title
+    assert found.title == by_id("page-fault-migration").text.title
 
 
 @pytest.mark.parametrize(

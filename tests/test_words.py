@@ -81,7 +81,7 @@ PAGES = [
     *sorted((REPOSITORY / "action").glob("*.sh")),
     *sorted((REPOSITORY / "workloads").rglob("*.py")),
     *sorted((REPOSITORY / "advisor").rglob("*.toml")),
-    REPOSITORY / "advisor" / "rules" / "examples.json",
+    *sorted((REPOSITORY / "advisor" / "rules").glob("*.md")),
 ]
 MODULES = sorted((REPOSITORY / "advisor").rglob("*.py"))
 

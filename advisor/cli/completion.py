@@ -41,7 +41,7 @@ def thresholds(incomplete: str) -> list[str]:
     """RULE.THRESHOLD= of every rule that has one."""
     from advisor.rules.registry import RULES
 
-    return _beginning(incomplete, (f"{rule.id}.{t.name}=" for rule in RULES for t in rule.thresholds))
+    return _beginning(incomplete, (f"{rule.id}.{t.name}=" for rule in RULES for t in rule.text.thresholds))
 
 
 def workloads(incomplete: str) -> list[str]:

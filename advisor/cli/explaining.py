@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from advisor.profiles.schema import MemoryClass
-from advisor.rules.base import Rule, Threshold
-from advisor.rules.registry import examples
+from advisor.rules.base import Rule
 from advisor.rules.snippets.helpers import opening
+from advisor.rules.texts import Threshold
 
 WIDTH = 80
 
@@ -19,7 +19,7 @@ def overview(rules: Sequence[Rule]) -> str:
     entries = [
         "\n".join(
             (
-                *textwrap.wrap(f"{rule.id}: {rule.title}", WIDTH, subsequent_indent="    ", **_WHOLE),
+                *textwrap.wrap(f"{rule.id}: {rule.text.title}", WIDTH, subsequent_indent="    ", **_WHOLE),
                 *textwrap.wrap(f"on {_classes(rule)}", WIDTH, initial_indent="    ", **_INDENTED),
             )
         )
@@ -33,27 +33,38 @@ def describe(rule: Rule) -> str:
     names = [one if isinstance(one, str) else one.example for one in rule.requires]
     parts = [
         rule.id,
-        rule.title,
+        rule.text.title,
         "",
-        *textwrap.wrap(rule.why, WIDTH, **_WHOLE),
+        *_explanation(rule.text.explanation),
         "",
         *_item("Applies to", _classes(rule)),
-        *_item("Elsewhere", rule.elsewhere),
+        *_item("Elsewhere", rule.text.elsewhere),
         *(_item("Needs figures for", ", ".join(names)) if names else []),
         "",
-        *(["Thresholds"] if rule.thresholds else ["No thresholds"]),
-        *(line for threshold in rule.thresholds for line in _bullet(_threshold(threshold))),
+        *(["Thresholds"] if rule.text.thresholds else ["No thresholds"]),
+        *(line for threshold in rule.text.thresholds for line in _bullet(_threshold(threshold))),
         *_how_to_set(rule),
         "",
-        *_item("Example", examples()[rule.id]),
+        *_item("Example", rule.text.example),
         "",
-        *_code("Bad", rule.bad),
-        *_code("Good", rule.good),
-        *_code("The functions it calls", opening(rule.bad + rule.good)),
+        *_code("Bad", rule.text.bad),
+        *_code("Good", rule.text.good),
+        *_code("The functions it calls", opening(rule.text.bad + rule.text.good)),
         "Sources",
-        *(line for source in rule.sources for line in _bullet(source)),
+        *(line for source in rule.text.sources for line in _bullet(source)),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _explanation(text: str) -> Iterator[str]:
+    """Its paragraphs, a blank line between them; items of a list stay items."""
+    for number, paragraph in enumerate(text.split("\n\n")):
+        if number:
+            yield ""
+        for item in paragraph.split("\n- "):
+            listed = paragraph.startswith("- ")
+            words = " ".join(item.removeprefix("- ").split())
+            yield from _bullet(words) if listed else textwrap.wrap(words, WIDTH, **_WHOLE)
 
 
 def _code(label: str, code: str) -> Iterator[str]:
@@ -61,15 +72,9 @@ def _code(label: str, code: str) -> Iterator[str]:
         yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
 
 
-def _requires(rule: Rule) -> Iterator[str]:
-    names = [one if isinstance(one, str) else one.example for one in rule.requires]
-    if names:
-        yield from _item("Needs figures for", ", ".join(names))
-
-
 def _how_to_set(rule: Rule) -> Iterator[str]:
-    if rule.thresholds:
-        first = rule.thresholds[0]
+    if rule.text.thresholds:
+        first = rule.text.thresholds[0]
         yield from _item("Set them with", f"--rule {rule.id}.{first.name}=VALUE, or in advisor.toml")
     yield from _item("Silence it with", f"--ignore {rule.id}")
 

@@ -48,27 +48,32 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
     if silenced_by:
         return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}.")
     try:
-        finding = _judge(rule, case, {**{t.name: t.default for t in rule.thresholds}, **(limits or {})})
+        finding = _judge(rule, case, {**{t.name: t.default for t in rule.text.thresholds}, **(limits or {})})
     except Exception as problem:
         detail = f"This rule failed. This is a bug in advisor: {type(problem).__name__}: {problem}"
         return _advice(rule, case, outcome="error", detail=detail)
     said = {name: value for name, value in vars(finding).items() if name != "inferred"}
-    said |= {"title": finding.title or rule.title, "certainty": finding.certainty}
+    said |= {"title": finding.title or rule.text.title, "certainty": finding.certainty}
     return _advice(rule, case, **said)
 
 
 def _advice(rule: Rule, case: Case, **said: Any) -> Advice:
-    stands = {"rule": rule.id, "device": case.device.name, "title": rule.title, "sources": rule.sources}
+    stands = {
+        "rule": rule.id,
+        "device": case.device.name,
+        "title": rule.text.title,
+        "sources": rule.text.sources,
+    }
     return Advice(**{**stands, **said})
 
 
 def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     if case.device.memory_class not in rule.memory_classes:
-        return not_applicable(rule.elsewhere)
+        return not_applicable(rule.text.elsewhere)
     if not case.rows:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
     if rule.one_dram not in (None, case.one_dram):
-        return not_applicable(rule.elsewhere)
+        return not_applicable(rule.text.elsewhere)
     missing = next((one for one in rule.requires if not _has(case, one)), None)
     if missing is None:
         return rule.judge(case, limits)

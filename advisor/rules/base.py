@@ -1,26 +1,26 @@
 """What a rule is, the case it judges and what it can find, with the sentences that most rules use.
 
-A rule is data and one pure function: `judge(case, limits)`, with `limits` its own thresholds by name. What
-a rule requires it declares, and it is asked only where that is there.
+A rule is a text (texts.py) and one pure function: `judge(case, limits)`, with `limits` its own thresholds by
+name. It declares what it requires, and runs only where that is available.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from inspect import cleandoc
+from functools import cached_property
 from typing import Literal, get_args
 
 from advisor import units
 from advisor.profiles.blocks import Block, Method
-from advisor.profiles.conclusions import Certainty, Evidence, Gain, Recommendation, Unit
+from advisor.profiles.conclusions import Certainty, Evidence, Gain, Recommendation
 from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
 from advisor.rules.rows import fastest
 from advisor.rules.snippets.writing import snippet
+from advisor.rules.texts import RuleText, read
 from advisor.rules.traced import Traced
 from advisor.strategies.mixes import Mix
 from advisor.strategies.registry import BASELINE, Strategy
@@ -242,60 +242,25 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """A named number that a rule decides by, and where it comes from."""
-
-    name: str
-    default: float
-    unit: Unit
-    meaning: str
-    source: str
-    low: float = 0.0
-    high: float = math.inf
-    """The least and the greatest that a user may set it to."""
-
-    def written(self, value: float) -> str:
-        """A value of it with its unit: 4.00 MiB, 0.1, 1.5 s."""
-        if self.unit == "bytes":
-            return units.size(value) if math.isfinite(value) else str(value)
-        return f"{value:g}" + {"seconds": " s", "bytes_per_second": " bytes/s"}.get(self.unit, "")
-
-
-@dataclass(frozen=True)
 class Rule:
-    """One rule. `id` is the noun of the problem, `title` says in the imperative what to do about it."""
+    """One rule. `id` is the noun of the problem; its text is in the Markdown file of that name."""
 
     id: str
-    title: str
-    why: str
-    bad: str
-    """A few lines of Python that it warns against; `produce` and `compute` are the user's stages."""
-    good: str
-    """The same done right. What it calls of no library is in snippets/helpers.py."""
     judge: Callable[[Case, Limits], Finding]
-    sources: tuple[str, ...]
     traced: Traced | None = None
-    """What of a trace of nsys speaks to it."""
-    thresholds: tuple[Threshold, ...] = ()
+    """The part of an nsys trace that bears on it."""
     requires: tuple[str | Kind, ...] = ()
     """Strategies and kinds of strategies that must have figures."""
     memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
     one_dram: bool | None = None
     """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
     several_gpus: bool = False
-    """Of workloads on several GPUs alone; of others nothing is told of it."""
-    elsewhere: str = "The device's memory class is not known."
-    """Why it does not apply to other memory."""
+    """Only for workloads on several GPUs; it is not listed for others."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bad", cleandoc(self.bad))
-        object.__setattr__(self, "good", cleandoc(self.good))
-
-
-def frame_share(meaning: str) -> Threshold:
-    """The part of a frame (`Row.part`) from which it is worth a change: a tenth."""
-    source = "Amdahl's law: removing 10 % makes a frame at most 1.11 times as fast"
-    return Threshold("share", 0.10, "ratio", meaning, source, high=1.0)
+    @cached_property
+    def text(self) -> RuleText:
+        """Title, explanation, thresholds, sources, code and an example."""
+        return read(self.id)
 
 
 def shares_dram(device: Device) -> bool:

@@ -31,27 +31,8 @@ def judge(case: Case, _: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="coherence-reversed",
-    title="On Thor, use registered memory instead of managed",
-    why="Up to Orin the rule of thumb is managed memory, because the GPU does not cache page-locked "
-    "memory. On Thor it is reversed: the GPU's L2 caches registered and pageable memory, while "
-    "memory from cudaHostAlloc and cudaMallocManaged is not cached. Code moved from Orin to Thor "
-    "unchanged keeps the wrong strategy.",
-    bad="""
-    host, device = managed_empty(shape, np.float32)  # right on Orin
-    produce(host)
-    compute(device)""",
-    good="""
-    host, device = mapped_registered_empty(shape, np.float32)
-    produce(host)
-    compute(device)  # Thor's L2 caches what it reads""",
+    "coherence-reversed",
+    judge,
     memory_classes=("tegra-coherent",),
-    elsewhere="Only Thor's GPU caches registered and pageable memory but not managed memory.",
     requires=(_CACHED, _UNCACHED),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-management",
-        "thomas-hiddenpeak/thor-bench docs/PLAN.md: on AGX Thor, writes at 183 GB/s to registered memory and "
-        "132 to managed",
-    ),
-    judge=judge,
 )

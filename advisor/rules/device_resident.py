@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, not_applicable, passed
 from advisor.rules.rows import in_order, moves, shared
 from advisor.strategies.registry import BASELINE
 
@@ -71,28 +71,8 @@ def _between(buffer: BufferRecord, case: Case) -> list[str]:
 
 
 RULE = Rule(
-    id="device-resident",
-    title="Keep the buffer on the GPU: run the stage between the kernels there too",
-    why="Keep intermediate results in device memory: created there, used there, never mapped or "
-    "copied to the host. Even a stage that runs no faster on the GPU pays off if it avoids a round "
-    "trip over the link.",
-    bad="""
-    compute(device)
-    host = cupy.asnumpy(device)  # down
-    np.clip(host, 0, 1, out=host)
-    device.set(host)  # and up again
-    compute(device)""",
-    good="""
-    compute(device)
-    cupy.clip(device, 0, 1, out=device)  # in place
-    compute(device)""",
+    "device-resident",
+    judge,
     memory_classes=("discrete", "discrete-hmm", "coherent"),
-    elsewhere="CPU and GPU share one DRAM, so there is no round trip.",
     one_dram=False,
-    thresholds=(frame_share("share of a frame from which round trips are worth removing"),),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
-        "#data-transfer-between-host-and-device",
-    ),
-    judge=judge,
 )

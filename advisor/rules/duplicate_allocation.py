@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.ties import LEAST_SAVING
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -51,48 +50,9 @@ def _held(row: Row) -> Evidence:
 
 
 RULE = Rule(
-    id="duplicate-allocation",
-    title="Hold each buffer once: CPU and GPU share one memory",
-    why="On a Jetson, cudaMalloc memory comes from the same DRAM as NumPy arrays. A program written "
-    "for a card, with a host array, a device array and a copy between them, holds everything twice; "
-    "on a 4 or 8 GB board that decides what fits.",
-    bad="""
-    host = np.empty(shape, np.float32)
-    device = cupy.empty(shape, np.float32)  # in the same DRAM
-    produce(host)
-    device.set(host)
-    compute(device)""",
-    good="""
-    host, device = managed_empty(shape, np.float32)  # one memory
-    produce(host)
-    compute(device)
-    stream.synchronize()  # before the CPU touches host again""",
+    "duplicate-allocation",
+    judge,
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "coherent"),
-    elsewhere="The GPU has its own memory: its copy of a buffer does not use host memory.",
     requires=(BASELINE,),
     one_dram=True,
-    thresholds=(
-        Threshold(
-            "saving",
-            0.10,
-            "ratio",
-            "share of the baseline's memory that must be saved",
-            "a choice: published savings are close to 50 % (Choi et al., CCPE 33(4), 2021), so less than "
-            "10 % has other causes",
-            high=1.0,
-        ),
-        Threshold(
-            "bytes",
-            float(LEAST_SAVING),
-            "bytes",
-            "minimum saving worth a code change",
-            "the granularity of CUDA's device allocations, 2 MiB: less can be rounding",
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-management",
-        "Choi et al., Concurrency and Computation: Practice and Experience 33(4), 2021",
-        "NVIDIA GTC 2022, SE2600: explicit copies take twice the memory on Xavier NX",
-    ),
-    judge=judge,
 )

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, frame_share, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -51,26 +51,4 @@ def _copying(row: Row) -> Evidence:
     return row.figure(f"{row.strategy}: the CPU's own copies", row.host_copy_seconds or 0.0)
 
 
-RULE = Rule(
-    id="hidden-host-copy",
-    title="Register the memory the data arrives in instead of copying it",
-    why="np.copyto(managed, image) keeps the copy that managed, mapped or page-locked memory should "
-    "remove, and its memory: a CPU pass over the data, often as slow as the transfer. Memory "
-    "allocated by another library can be registered in place, or the data can be produced in the "
-    "right memory from the start.",
-    bad="""
-    host = cupyx.empty_pinned(shape, np.float32)
-    for _ in range(frames):
-        np.copyto(host, image)  # the copy to avoid
-        device.set(host, stream=stream)
-        stream.synchronize()""",
-    good="""
-    pages = image.ctypes.data
-    cupy.cuda.runtime.hostRegister(pages, image.nbytes, 0)  # once
-    for _ in range(frames):
-        device.set(image, stream=stream)  # from where the data arrives
-        stream.synchronize()""",
-    thresholds=(frame_share("share of a frame from which the CPU's own copies are worth removing"),),
-    sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",),
-    judge=judge,
-)
+RULE = Rule("hidden-host-copy", judge)

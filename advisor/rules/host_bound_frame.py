@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 
@@ -54,32 +54,4 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
     )
 
 
-RULE = Rule(
-    id="host-bound-frame",
-    title="Speed up the host stages: the memory strategy makes little difference",
-    why="A memory strategy can only save time in kernels, copies and waits. If CPU work dominates "
-    "the frame, all strategies perform alike, and recommending one would point at the wrong place.",
-    bad="""
-    for index, value in enumerate(raw):  # most of the frame
-        host[index] = value * gain + offset
-    device.set(host, stream=stream)""",
-    good="""
-    device.set(raw, stream=stream)
-    cupy.multiply(device, gain, out=device)  # the stage on the GPU
-    cupy.add(device, offset, out=device)""",
-    thresholds=(
-        Threshold(
-            "share",
-            0.90,
-            "ratio",
-            "share of a frame taken by host stages from which nothing else is worth changing",
-            "Amdahl's law: with 90 % fixed, a frame can be at most 1.11 times as fast",
-            high=1.0,
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#application-profiling",
-        "G. M. Amdahl, AFIPS Spring Joint Computer Conference, 1967",
-    ),
-    judge=judge,
-)
+RULE = Rule("host-bound-frame", judge)

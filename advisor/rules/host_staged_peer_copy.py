@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, frame_share, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
 from advisor.rules.gpus import crossing_bytes, reach
 
 
@@ -33,25 +33,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="host-staged-peer-copy",
-    title="Avoid copies between GPUs without peer access",
-    why="cudaMemcpyPeerAsync works between any two GPUs. If one cannot access the other's memory, the "
-    "driver copies through host memory: each byte crosses the link to the host twice, and other copies of "
-    "both GPUs wait.",
-    bad="""
-    with cupy.cuda.Device(1):
-        there = cupy.empty(shape, np.float32)
-        there[...] = device  # of GPU 0: staged in host memory
-        compute(there)""",
-    good="""
-    # Both kernels on the GPU that has the data:
-    compute(device)
-    compute(device)""",
+    "host-staged-peer-copy",
+    judge,
     several_gpus=True,
-    thresholds=(frame_share("share of a frame from which copies are worth removing"),),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#peer-to-peer-memory-copy",
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#iommu-on-linux",
-    ),
-    judge=judge,
 )

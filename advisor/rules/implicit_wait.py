@@ -8,9 +8,7 @@ from advisor.rules.base import (
     Finding,
     Limits,
     Rule,
-    Threshold,
     estimate,
-    frame_share,
     not_applicable,
     passed,
 )
@@ -59,32 +57,7 @@ def _lines(waits: tuple[Wait, ...]) -> str:
 
 
 RULE = Rule(
-    id="implicit-wait",
-    title="Keep the value on the GPU instead of waiting for it",
-    why="float(a.max()), `if (a > b).any()`, a.item() and indexing with a mask need a value on the host: "
-    "CuPy copies it and waits until the GPU has finished all queued work. The GPU then idles while Python "
-    "launches the next kernel. 0-dimensional arrays are valid operands, so the value can stay on the GPU.",
-    bad="""
-    scale = float(device.max())  # copies 4 bytes, waits
-    cupy.multiply(device, 1 / scale, out=device)""",
-    good="""
-    scale = device.max()  # stays on the GPU
-    cupy.multiply(device, 1 / scale, out=device)""",
+    "implicit-wait",
+    judge,
     requires=(BASELINE,),
-    thresholds=(
-        Threshold(
-            "seconds",
-            13e-6,
-            "seconds",
-            "minimum cost of one wait: copying a value and synchronizing",
-            "5 to 7 µs for the smallest copies (arXiv 2602.21548) and 8 µs to synchronize (smallest "
-            "size of UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER, less the launch)",
-        ),
-        frame_share("share of a baseline frame from which waits are worth removing"),
-    ),
-    sources=(
-        "https://docs.cupy.dev/en/stable/user_guide/performance.html",
-        "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",
-    ),
-    judge=judge,
 )

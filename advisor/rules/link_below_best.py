@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, frame_share, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
 
 _AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
@@ -82,33 +82,7 @@ def _link(readings: Sequence[GpuState]) -> _Link | None:
 
 
 RULE = Rule(
-    id="link-below-best",
-    title="Give the GPU its full PCIe link: slot, lanes and firmware",
-    why="A card that is badly seated, behind a bad riser, or limited to an older PCIe generation by "
-    "the firmware copies at a fraction of its rate, and no memory strategy compensates for that. An "
-    "idle GPU lowers its link speed to save power, so only a reading under load counts. The maximum "
-    "that NVML reports is for this GPU in this system: for a ×16 card in an ×8 slot it reports 8, so "
-    "a slot that is too narrow is not detected; compare the lanes with the card's data sheet.",
-    bad="""
-    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
-    now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # idle: lowered""",
-    good="""
-    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
-    for _ in range(100):
-        device.set(host, stream=stream)  # page-locked, so this returns at once
-    now = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)  # under load
-    best = pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)
-    lanes = pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)
-    most = pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu)""",
+    "link-below-best",
+    judge,
     memory_classes=("discrete", "discrete-hmm"),
-    elsewhere="The device is not attached by PCIe, or NVML does not report its link.",
-    thresholds=(
-        frame_share("share of a frame taken by copies from which a faster link is worth the effort"),
-    ),
-    sources=(
-        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html: the maximum is what is "
-        "possible with this device and system",
-        "RTX 3090 in an external case: 2.4 GB/s to the device (public log 46224229222)",
-    ),
-    judge=judge,
 )

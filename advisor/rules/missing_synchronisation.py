@@ -47,27 +47,4 @@ def _count(label: str, value: int) -> Evidence:
     return Evidence(label=label, value=value, unit="count")
 
 
-RULE = Rule(
-    id="missing-synchronisation",
-    title="Wait for the GPU before the CPU uses what a kernel wrote",
-    why="A synchronous copy waits for all earlier work on its stream. Zero-copy, managed and "
-    "page-locked memory remove the copies and the wait with them: the CPU then reads what the kernel "
-    "has not written yet, or overwrites what the kernel still reads. This is the classic error of "
-    "such a change, and it makes results wrong intermittently.",
-    bad="""
-    host, device = mapped_empty(shape, np.float32)
-    produce(host)
-    compute(device)
-    total = host.sum()  # the kernel may still be writing""",
-    good="""
-    host, device = mapped_empty(shape, np.float32)
-    produce(host)
-    compute(device)
-    stream.synchronize()
-    total = host.sum()""",
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#asynchronous-concurrent-execution",
-        "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",
-    ),
-    judge=judge,
-)
+RULE = Rule("missing-synchronisation", judge)

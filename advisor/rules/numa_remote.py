@@ -4,7 +4,7 @@ from advisor import units
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import HostState
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -48,27 +48,4 @@ def _detail(host: HostState, method: Method, row: Row, share: float, nodes: int)
     )
 
 
-RULE = Rule(
-    id="numa-remote",
-    title="Bind the program to the NUMA node the GPU is attached to",
-    why="A multi-socket machine has memory local to the GPU and memory one hop away. Linux places "
-    "pages on the node of the CPU that first touches them, which is arbitrary for an unbound "
-    "program. On GH200 kernels access local memory at 330 GB/s and remote memory at 221 GB/s.",
-    bad="""
-    program = [sys.executable, "pipeline.py"]
-    subprocess.run(program, check=True)  # on whichever node it starts""",
-    good="""
-    program = [sys.executable, "pipeline.py"]
-    bus_id = cupy.cuda.Device().pci_bus_id.lower()
-    node = Path(f"/sys/bus/pci/devices/{bus_id}/numa_node").read_text().strip()
-    bound = ["numactl", f"--cpunodebind={node}", f"--membind={node}"]
-    subprocess.run([*bound, *program], check=True)""",
-    thresholds=(
-        frame_share("share of a frame taken by copies and kernels from which the NUMA node matters"),
-    ),
-    sources=(
-        "https://dnhkng.github.io/posts/gh200-benchmarking: 328 to 339 GB/s near, 221 far",
-        "https://man7.org/linux/man-pages/man8/numactl.8.html",
-    ),
-    judge=judge,
-)
+RULE = Rule("numa-remote", judge)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, frame_share, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
 from advisor.rules.gpus import host_bytes, told
 
 
@@ -41,25 +41,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="one-link-for-two",
-    title="Use GPUs with separate links to the host",
-    why="GPUs below one PCIe switch or root port share its link to the host: two that copy at the same time "
-    "get half its rate each. GPUs below separate ports copy at full rate at the same time: two H200s copy at "
-    "55 GB/s each and at 105 GB/s together.",
-    bad="""
-    for number in (0, 1):  # below one switch
-        with cupy.cuda.Device(number):
-            cupy.empty(shape, np.float32).set(host)""",
-    good="""
-    apart = [cupy.cuda.Device(0), cupy.cuda.Device(1)]  # below two root ports
-    for gpu in apart:
-        with gpu:
-            cupy.empty(shape, np.float32).set(host)""",
+    "one-link-for-two",
+    judge,
     several_gpus=True,
-    thresholds=(frame_share("share of a frame from which copies are worth speeding up"),),
-    sources=(
-        "https://docs.kernel.org/PCI/sysfs-pci.html: a device's folder lies in that of its port",
-        "measured: two H200s, 55 GB/s from page-locked memory to each alone, 105 GB/s to both at once",
-    ),
-    judge=judge,
 )

@@ -8,7 +8,6 @@ from advisor.rules.base import (
     Kind,
     Limits,
     Rule,
-    Threshold,
     compared,
     not_applicable,
     passed,
@@ -75,35 +74,4 @@ def _follows(case: Case, share: float) -> str:
     return "Managed memory evicts pages to make room and migrates them back later."
 
 
-RULE = Rule(
-    id="oversubscription",
-    title="Split the frame into parts that fit the GPU's memory",
-    why="Where concurrentManagedAccess is 1, managed memory on a card may exceed the GPU's memory; "
-    "the driver then evicts and migrates pages, and a frame that sweeps over all of it thrashes. "
-    "Times vary by a factor of up to 100 with the access pattern, and on a shared machine an "
-    "oversubscribed GPU can hang. Explicit copies fail, as does managed memory on other devices.",
-    bad="""
-    device = cupy.asarray(data)  # larger than the GPU's memory
-    compute(device)""",
-    good="""
-    device = cupy.empty((rows, *data.shape[1:]), data.dtype)
-    for start in range(0, len(data), rows):
-        part = data[start : start + rows]
-        device[: len(part)].set(part)  # one part at a time
-        compute(device[: len(part)])""",
-    thresholds=(
-        Threshold(
-            "share",
-            0.9,
-            "ratio",
-            "buffers relative to the device's memory",
-            "a choice: contexts, code, libraries and the desktop need the rest; on a Jetson, the system",
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming",
-        "https://developer.nvidia.com/blog/improving-gpu-memory-oversubscription-performance/",
-        "Chien, Peng and Markidis, MCHPC 2019 (arXiv 1910.09598): hints under oversubscription, up to 25 %",
-    ),
-    judge=judge,
-)
+RULE = Rule("oversubscription", judge)

@@ -1,7 +1,7 @@
 """page-fault-migration: managed memory whose pages a card fetches by faults, a few at a time."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed, text
 from advisor.rules.rows import shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
@@ -80,38 +80,14 @@ def _prefetched(case: Case, better: Row) -> str:
 
 
 RULE = Rule(
-    id="page-fault-migration",
-    title="Prefetch managed memory to the side that uses it next",
-    why="On a card, managed pages migrate to the side that touches them. Without a prefetch, each "
-    "access to a non-resident page is a fault of 10 to 50 µs that migrates 64 KB, more if the "
-    "driver's tree prefetcher detects a pattern: a kernel streaming 2 GB ran at 8 GB/s, and at 242 "
-    "GB/s with prefetch (GTX 1080).",
-    bad="""
-    host, device = managed_empty(shape, np.float32)
-    produce(host)
-    compute(device)  # faults, a few pages at a time
-    stream.synchronize()""",
-    good="""
-    host, device = managed_empty(shape, np.float32)
-    produce(host)
-    prefetch(host, "device")  # all of it, before the kernel starts
-    compute(device)
-    prefetch(host, "host")
-    stream.synchronize()""",
+    "page-fault-migration",
+    judge,
     memory_classes=("discrete", "discrete-hmm"),
-    elsewhere="No pages move by faults on one DRAM; over a coherent link see ping-pong-migration.",
     requires=(_SUBJECT,),
-    thresholds=(frame_share("share of a `managed` frame by which kernels are slower than on device memory"),),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#data-prefetching",
-        "parallelArchitect/pascal-um-benchmark: 8.2 and 242.3 GB/s on a GTX 1080",
-        "ObservUVM: faults of 10 to 50 µs, migrations of 64 KB",
-    ),
     traced=Traced(
         (_SUBJECT,),
         migrations,
         cause=lambda traced: traced.migrated_bytes("to-device"),
         unseen="no managed memory migrate to the GPU",
     ),
-    judge=judge,
 )

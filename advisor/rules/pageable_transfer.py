@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed, text, unbeaten
 from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE
 
@@ -56,34 +56,8 @@ def _cause(case: Case, better: Row) -> str:
 
 
 RULE = Rule(
-    id="pageable-transfer",
-    title="Move the copies off pageable memory",
-    why="Copy engines need page-locked memory. From pageable memory the driver first copies into its "
-    "own page-locked buffer, piece by piece, while the host waits: for an upload until everything is "
-    "staged, for a download until everything has arrived. That gives half the link's rate or less "
-    "and no overlap with CPU work. On a Jetson the copy is unnecessary, because CPU and GPU share "
-    "one memory.",
-    bad="""
-    host = np.empty(shape, np.float32)  # pageable
-    for _ in range(frames):
-        produce(host)
-        device.set(host)  # the driver stages it, and the CPU waits
-        compute(device)""",
-    good="""
-    host = cupyx.empty_pinned(shape, np.float32)  # once
-    for _ in range(frames):
-        produce(host)
-        device.set(host, stream=stream)  # returns at once
-        compute(device)
-        stream.synchronize()  # before the CPU writes host again""",
+    "pageable-transfer",
+    judge,
     requires=(BASELINE,),
-    thresholds=(frame_share("share of a baseline frame from which copies are worth removing"),),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html",
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#pinned-memory",
-        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-selection",
-        "rapidsai/dask-cuda pull request 98: 5 to 6 GB/s from pageable, 11 to 12 GB/s from pinned memory",
-    ),
     traced=Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory"),
-    judge=judge,
 )

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, frame_share, not_applicable, passed, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed, unbeaten
 from advisor.rules.gpus import PEER, crossing_bytes, reach
 from advisor.strategies.registry import BASELINE
 
@@ -34,29 +34,8 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="peer-access-off",
-    title="Enable peer access and copy from GPU to GPU",
-    why="GPUs connected by NVLink, or below one PCIe switch, can copy to each other directly once peer "
-    "access is enabled. Without it the driver stages copies between them in host memory: two H200s "
-    "connected by NVLink copy at 38 GB/s without peer access and at 387 GB/s with it.",
-    bad="""
-    host = cupy.asnumpy(device)  # from GPU 0 to the host
-    with cupy.cuda.Device(1):
-        compute(cupy.asarray(host))  # and from there to GPU 1""",
-    good="""
-    with cupy.cuda.Device(1):
-        cupy.cuda.runtime.deviceEnablePeerAccess(0)  # once
-        there = cupy.empty(shape, np.float32)
-        ends = there.data.ptr, 1, device.data.ptr, 0
-        current = cupy.cuda.get_current_stream()
-        cupy.cuda.runtime.memcpyPeerAsync(*ends, there.nbytes, current.ptr)
-        compute(there)""",
+    "peer-access-off",
+    judge,
     requires=(BASELINE, PEER),
     several_gpus=True,
-    thresholds=(frame_share(f"share of a `{BASELINE}` frame from which copies are worth removing"),),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#peer-to-peer-memory-access",
-        "measured: two H200s connected by NVLink, CUDA 13: 38 GB/s without peer access, 387 GB/s with it",
-    ),
-    judge=judge,
 )

@@ -1,7 +1,7 @@
 """pin-per-frame: memory is page-locked or registered again in every frame."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -29,33 +29,4 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
 
 
-RULE = Rule(
-    id="pin-per-frame",
-    title="Page-lock once, before the frames, not in every frame",
-    why="cudaHostAlloc and cudaHostRegister lock every page and map it for the GPU, which costs more "
-    "than a single copy from page-locked memory saves: pinning for every transfer is up to twice as "
-    "slow as a pageable copy. It pays off when memory is locked once and reused.",
-    bad="""
-    for _ in range(frames):
-        cupy.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, 0)
-        device.set(host, stream=stream)
-        stream.synchronize()
-        cupy.cuda.runtime.hostUnregister(host.ctypes.data)""",
-    good="""
-    cupy.cuda.runtime.hostRegister(host.ctypes.data, host.nbytes, 0)
-    for _ in range(frames):
-        device.set(host, stream=stream)
-        stream.synchronize()
-    cupy.cuda.runtime.hostUnregister(host.ctypes.data)""",
-    thresholds=(
-        Threshold(
-            "calls",
-            0.5,
-            "count",
-            "mean number of page-locking calls per frame",
-            "one every other frame: fewer are a growing pool, not a pattern",
-        ),
-    ),
-    sources=("pytorch/tutorials pinmem_nonblock.py: pinning for each copy is up to 2 times slower",),
-    judge=judge,
-)
+RULE = Rule("pin-per-frame", judge)

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.devices.memory_class import moves_whole
-from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, passed
 from advisor.rules.rows import changes_of_side, shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
@@ -51,45 +51,10 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="ping-pong-migration",
-    title="Keep data that both sides use alternately out of managed memory",
-    why="A managed page resides on one side at a time. A buffer that the CPU reads between two "
-    "kernels, or a flag that both sides write, crosses the link at every change. Over a coherent "
-    "link nothing would have to migrate: on GH200 such memory drops to 18 to 29 GB/s, while memory "
-    "that stays in place is read at 330 GB/s. On Windows and WSL the driver moves whole buffers instead: "
-    "at 1.1 GB/s to the GPU and 0.1 back.",
-    bad="""
-    host, device = managed_empty(shape, np.float32)
-    for _ in range(frames):
-        compute(device)  # fetches its pages
-        stream.synchronize()
-        produce(host)  # and fetches them back""",
-    good="""
-    host = cupyx.empty_pinned(shape, np.float32)
-    device = cupy.empty(shape, np.float32)
-    for _ in range(frames):
-        compute(device)
-        device.get(stream=stream, out=host)
-        produce(host)
-        device.set(host, stream=stream)""",
+    "ping-pong-migration",
+    judge,
     memory_classes=("discrete", "discrete-hmm", "coherent"),
-    elsewhere="CPU and GPU share one DRAM: nothing migrates.",
     requires=(_MANAGED,),
     one_dram=False,
-    thresholds=(
-        Threshold(
-            "changes",
-            3,
-            "count",
-            "side changes of a buffer per frame, on a card; over a coherent link, and where managed memory "
-            "moves whole (Windows, WSL), the limit is two",
-            "a buffer that makes one round trip per frame needs two",
-        ),
-    ),
-    sources=(
-        "https://dnhkng.github.io/posts/gh200-benchmarking: 18 to 29 GB/s by turns, 328 to 339 in place",
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming",
-    ),
     traced=Traced((_MANAGED.example,), migrations),
-    judge=judge,
 )

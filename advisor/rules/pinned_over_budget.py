@@ -1,7 +1,7 @@
 """pinned-over-budget: so much memory is page-locked that the rest of the machine goes short."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Kind, Limits, Rule, Threshold, not_applicable, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy page-locks memory.")
@@ -58,39 +58,7 @@ def _memory(case: Case) -> int | None:
 
 
 RULE = Rule(
-    id="pinned-over-budget",
-    title="Lock less memory: page-locked memory is unavailable to everything else",
-    why="Page-locked memory is a scarce resource. It stays in DRAM whether used or not, leaves less "
-    "for other programs and the page cache, and page-locked allocations fail long before pageable "
-    "ones. On a Jetson the GPU's memory comes from the same DRAM.",
-    bad="""
-    host = cupyx.empty_pinned(total, np.uint8)  # all of the file
-    source.readinto(host)
-    device = cupy.empty(total, np.uint8)
-    device.set(host, stream=stream)
-    compute(device)""",
-    good="""
-    host = cupyx.empty_pinned(4 << 20, np.uint8)  # one part, again and again
-    device = cupy.empty(4 << 20, np.uint8)
-    while count := source.readinto(host):
-        device[:count].set(host[:count], stream=stream)
-        compute(device[:count])
-        stream.synchronize()  # before the next part replaces it""",
+    "pinned-over-budget",
+    judge,
     requires=(_LOCKING,),
-    thresholds=(
-        Threshold(
-            "share",
-            0.5,
-            "ratio",
-            "page-locked share of the memory available to the program",
-            "a choice: the CUDA C++ Programming Guide warns without a figure; half is the default limit "
-            "of a tmpfs on Linux (tmpfs(5))",
-            high=1.0,
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#page-locked-host-memory",
-        "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
-    ),
-    judge=judge,
 )

@@ -40,25 +40,4 @@ def judge(case: Case, _: Limits) -> Finding:
     return case.swap(plain, attached, cause, [flag], worth=worth)
 
 
-RULE = Rule(
-    id="prefetch-unsupported",
-    title="Attach managed memory to the stream: prefetching is not supported",
-    why="cudaMemPrefetchAsync and cudaMemAdvise need concurrentManagedAccess, which Jetsons before "
-    "Thor, Windows and WSL lack. Server code that prefetches fails there. Attaching the memory to a "
-    "stream works: the driver then maintains caches, or migrates pages, only for that memory.",
-    bad="""
-    memory = cupy.cuda.malloc_managed(size)
-    gpu = cupy.cuda.Device().id
-    cupy.cuda.runtime.memPrefetchAsync(memory.ptr, size, gpu, stream.ptr)""",
-    good="""
-    memory = cupy.cuda.malloc_managed(size)
-    stream = cupy.cuda.Stream(non_blocking=True)  # not the null stream
-    single = runtime.cudaMemAttachSingle  # from cuda.bindings import runtime
-    runtime.cudaStreamAttachMemAsync(stream.ptr, memory.ptr, 0, single)""",
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html"
-        "#effective-usage-of-unified-memory-on-tegra",
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#data-prefetching",
-    ),
-    judge=judge,
-)
+RULE = Rule("prefetch-unsupported", judge)

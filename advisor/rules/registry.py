@@ -1,14 +1,12 @@
 """The rules, in the order they speak, and their thresholds as the user set them.
 
-To add one: write its file here, list it in `RULES`, document it in docs/rules.md.
+To add one: write its judgement and its text here, and list it in `RULES`.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
 from advisor import units
 from advisor.errors import UsageError, nearest
@@ -46,7 +44,8 @@ from advisor.rules import (
     zero_copy_reread,
     zero_copy_uncoalesced,
 )
-from advisor.rules.base import Rule, Threshold
+from advisor.rules.base import Rule
+from advisor.rules.texts import Threshold
 
 RULES: tuple[Rule, ...] = (
     pageable_transfer.RULE,
@@ -83,12 +82,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def examples() -> dict[str, str]:
-    """A run and what a rule says of it, word for word, by the rule's id; written by its test."""
-    text = Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
-
-
 def by_id(rule_id: str) -> Rule:
     """The rule of that id. Raises `UsageError`, with the nearest ids."""
     for rule in RULES:
@@ -103,7 +96,9 @@ def by_id(rule_id: str) -> Rule:
 
 def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
     """The rule's thresholds by name: as set, else by default."""
-    return {t.name: preferences.thresholds.get(f"{rule.id}.{t.name}", t.default) for t in rule.thresholds}
+    return {
+        t.name: preferences.thresholds.get(f"{rule.id}.{t.name}", t.default) for t in rule.text.thresholds
+    }
 
 
 def changed(preferences: Preferences, rules: Collection[Rule]) -> dict[str, tuple[Threshold, float]]:
@@ -111,7 +106,7 @@ def changed(preferences: Preferences, rules: Collection[Rule]) -> dict[str, tupl
     return {
         f"{rule.id}.{t.name}": (t, limits(rule, preferences)[t.name])
         for rule in rules
-        for t in rule.thresholds
+        for t in rule.text.thresholds
         if limits(rule, preferences)[t.name] != t.default
     }
 
@@ -149,7 +144,7 @@ def _threshold(key: str, where: str) -> Threshold:
             next_step="Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
         )
     rule = require(rule_id, where)
-    known = {threshold.name: threshold for threshold in rule.thresholds}
+    known = {threshold.name: threshold for threshold in rule.text.thresholds}
     if name in known:
         return known[name]
     raise UsageError(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed, text
 from advisor.rules.traced import Traced, idle
 from advisor.strategies.registry import BASELINE
 
@@ -73,38 +73,9 @@ def _worth(serial: Row, overlapped: Row) -> str:
 
 
 RULE = Rule(
-    id="serial-copies",
-    title="Overlap the copies: two sets of buffers and a stream for each direction",
-    why="A GPU has separate copy engines, on most cards one per direction: with page-locked memory "
-    "and a second set of buffers, uploads, kernels, downloads and CPU stages of consecutive frames "
-    "run concurrently. The time per frame is then that of the slowest part, not the sum.",
-    bad="""
-    for host in batches:  # page-locked
-        device.set(host, stream=stream)
-        compute(device)
-        device.get(stream=stream, out=host)  # waits for all three""",
-    good="""
-    slots = [(cupy.empty_like(device), cupy.cuda.Stream()) for _ in range(2)]
-    for index, host in enumerate(batches):
-        device, stream = slots[index % 2]
-        with stream:  # beside the other slot's copies and kernels
-            device.set(host, stream=stream)
-            compute(device)
-            device.get(stream=stream, out=host, blocking=False)
-    cupy.cuda.Device().synchronize()  # before the CPU reads the batches""",
+    "serial-copies",
+    judge,
     memory_classes=("discrete", "discrete-hmm", "coherent"),
-    elsewhere="With shared DRAM, remove copies instead of overlapping them: see duplicate-allocation.",
     one_dram=False,
-    thresholds=(
-        frame_share(
-            "share of a serial frame taken by copies and kernels from which overlapping them is worth a "
-            "change"
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
-        "#asynchronous-and-overlapping-transfers-with-computation",
-    ),
     traced=Traced((_SUBJECT, BASELINE), idle),
-    judge=judge,
 )

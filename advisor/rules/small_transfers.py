@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, frame_share, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, passed
 from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
@@ -60,38 +60,7 @@ def _batched(cause: str, spared: int, each: float, shown: tuple[Evidence, ...]) 
 
 
 RULE = Rule(
-    id="small-transfers",
-    title="Let kernels access small buffers in place, or merge their copies",
-    why="A copy takes 5 to 7 µs before its first byte moves. Up to 16 to 64 KB that is most of its "
-    "cost: a kernel that reads a few bytes from page-locked memory over the link finishes before a "
-    "copy starts, and one merged copy costs one call instead of several.",
-    bad="""
-    gain = cupy.asarray(host_gain)  # 1 KiB each: three calls
-    offset = cupy.asarray(host_offset)
-    scale = cupy.asarray(host_scale)""",
-    good="""
-    host = cupyx.empty_pinned((3, 256), np.float32)
-    host_gain, host_offset, host_scale = host  # views of its rows
-    device = cupy.empty((3, 256), np.float32)
-    gain, offset, scale = device
-    device.set(host, stream=stream)  # one call""",
+    "small-transfers",
+    judge,
     requires=(BASELINE,),
-    thresholds=(
-        Threshold(
-            "bytes",
-            64 << 10,
-            "bytes",
-            "mean size up to which a copy counts as small",
-            "UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER: zero-copy is fastest up to 16 to 64 KB; "
-            "at 12 GB/s, 64 KB take as long as a 5 µs call",
-        ),
-        frame_share("share of a baseline frame from which copies are worth removing"),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
-        "#data-transfer-between-host-and-device",
-        "CUDA sample UnifiedMemoryPerf on RTX 2060 and GTX 1650 SUPER",
-        "arXiv 2602.21548: 5 to 7 µs for the smallest copies",
-    ),
-    judge=judge,
 )

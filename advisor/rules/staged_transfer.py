@@ -1,7 +1,7 @@
 """staged-transfer: cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, frame_share, passed, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed, unbeaten
 from advisor.rules.traced import Traced, copies
 from advisor.strategies.registry import BASELINE
 
@@ -46,36 +46,13 @@ def _cause(case: Case, staged: Row, better: Row, share: float) -> str:
 
 
 RULE = Rule(
-    id="staged-transfer",
-    title="Keep cupy.asarray out of the frame: page-lock arrays once, then use set and get",
-    why="cupy.asarray and cupy.array of a NumPy array allocate and stage: a CPU copy into CuPy's page-locked "
-    "pool, then an asynchronous copy from there. The upload itself is fast, but the CPU copies each byte "
-    "first, and the pool rounds up to powers of two and never returns memory. A page-locked array avoids "
-    "both.",
-    bad="""
-    for _ in range(frames):
-        produce(host)
-        device = cupy.asarray(host)  # a CPU copy, then the transfer
-        compute(device)""",
-    good="""
-    host = cupyx.empty_pinned(shape, np.float32)
-    device = cupy.empty(shape, np.float32)
-    for _ in range(frames):
-        produce(host)
-        device.set(host, stream=stream)  # the transfer alone
-        compute(device)
-        stream.synchronize()  # before the CPU writes host again""",
+    "staged-transfer",
+    judge,
     requires=(_SUBJECT,),
-    thresholds=(frame_share("share of a `staged` frame from which copies are worth removing"),),
-    sources=(
-        "cupy/cupy issues 6360 and 8090: cupy.asarray goes through the page-locked pool",
-        "cupy/cupy issues 3625 and 8111: the pool rounds up to a power of two and never returns memory",
-    ),
     traced=Traced(
         (_SUBJECT,),
         copies,
         cause=lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
         unseen="no upload from page-locked memory",
     ),
-    judge=judge,
 )

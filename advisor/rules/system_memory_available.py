@@ -36,30 +36,8 @@ def _kept(why: str, system: Row, other: Row) -> Finding:
 
 
 RULE = Rule(
-    id="system-memory-available",
-    title="Use pageable memory in place: kernels can access malloc memory",
-    why="Where pageableMemoryAccess is 1, a kernel can access any memory of the process. On Thor, "
-    "GB10, GH200 and GB200 the hardware keeps it coherent; on GH200 malloc memory was measured "
-    "within 2 % of page-locked memory (no such figure was found for the others). On a card with HMM, "
-    "pages migrate by faults, which is simple but rarely fast. Code that copies or page-locks out of "
-    "habit becomes simpler.",
-    bad="""
-    produce(host)
-    device = cupy.asarray(host)
-    compute(device)
-    host[:] = cupy.asnumpy(device)""",
-    good="""
-    host, device = system_empty(shape, np.float32)  # np.empty, seen by CuPy
-    produce(host)
-    compute(device)
-    stream.synchronize()  # before the CPU reads host""",
+    "system-memory-available",
+    judge,
     memory_classes=("tegra-coherent", "discrete-hmm", "coherent"),
-    elsewhere="Kernels cannot access pageable memory here: pageableMemoryAccess is 0.",
     requires=(_SUBJECT, BASELINE),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#unified-memory-programming",
-        "https://dnhkng.github.io/posts/gh200-benchmarking: malloc, page-locked and registered memory within "
-        "2 % on GH200",
-    ),
-    judge=judge,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
+from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, not_applicable, passed
 
 _SUBJECT = "zero-copy"
 
@@ -50,39 +50,8 @@ def _unknown(case: Case, zero_copy: Row, what: str) -> Finding:
 
 
 RULE = Rule(
-    id="texture-in-mapped-memory",
-    title="Sample textures from device memory",
-    why="A texture reads from wherever its memory lies. The texture cache is small and serves neighbours "
-    "within one kernel; over mapped memory each miss crosses the link, or goes to a Jetson's DRAM past the "
-    "GPU's other caches. The cache is not kept coherent with writes either: while the kernel runs, the host "
-    "must not write what it samples.",
-    bad="""
-    host, device = mapped_empty(shape, np.float32)
-    produce(host)
-    compute(device)  # through a texture: each cache miss reads host memory""",
-    good="""
-    host = cupyx.empty_pinned(shape, np.float32)
-    device = cupy.empty(shape, np.float32)
-    produce(host)
-    device.set(host, stream=stream)
-    compute(device)  # through a texture over device memory""",
+    "texture-in-mapped-memory",
+    judge,
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    elsewhere="No published figures show a penalty over a coherent link: rely on measured frames.",
     requires=(_SUBJECT, COPYING),
-    thresholds=(
-        Threshold(
-            "slowdown",
-            1.25,
-            "ratio",
-            "time of the kernels on zero-copy memory relative to copying and sampling device memory",
-            "as in zero-copy-reread",
-            low=1.0,
-        ),
-    ),
-    sources=(
-        "N. Wilt, The CUDA Handbook, chapter 10, and its microbenchmark of texturing from host memory "
-        "(tex1dfetch_htod.cu)",
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#texture-and-surface-memory",
-    ),
-    judge=judge,
 )

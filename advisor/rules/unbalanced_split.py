@@ -1,7 +1,7 @@
 """unbalanced-split: one GPU has more to do than the others, which wait for it."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, Threshold, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
 from advisor.rules.gpus import busy_seconds, crossing_bytes
 
 
@@ -31,30 +31,7 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="unbalanced-split",
-    title="Balance the work between GPUs",
-    why="A frame ends when the slowest of its GPUs is done. If one of two GPUs has a quarter more work than "
-    "the mean, the frame takes a quarter longer than necessary.",
-    bad="""
-    shares = {0: rows * 3 // 4, 1: rows // 4}  # of two equal GPUs
-    print(shares)""",
-    good="""
-    shares = {0: rows // 2, 1: rows - rows // 2}
-    print(shares)""",
+    "unbalanced-split",
+    judge,
     several_gpus=True,
-    thresholds=(
-        Threshold(
-            "ratio",
-            1.1,
-            "ratio",
-            "the busiest GPU's time over the mean, from which the shares are worth changing",
-            "a choice: the gain is at most this ratio, and the times of stages vary by up to 10 %",
-            low=1.0,
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#amdahl-s-law",
-        "The CUDA Handbook, chapter 9: multiple GPUs",
-    ),
-    judge=judge,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed
 from advisor.rules.rows import host_readers
 
 
@@ -52,39 +52,7 @@ def _span(row: Row, stages: list[str]) -> str:
 
 
 RULE = Rule(
-    id="uncached-host-read",
-    title="Let the CPU read cached memory: managed, not page-locked",
-    why="Before compute capability 7.2 a Jetson's CPU does not cache page-locked memory. Sequential "
-    "writes lose little, but reads do: on a Nano one thread reads 169 MB/s from it and 2.1 GB/s from "
-    "managed memory. A host stage that reads the results loses more than page-locking saves in "
-    "copies.",
-    bad="""
-    host, device = mapped_empty(shape, np.float32)
-    compute(device)
-    stream.synchronize()
-    total = host.sum()  # each read goes to DRAM""",
-    good="""
-    host, device = managed_empty(shape, np.float32)
-    compute(device)
-    stream.synchronize()
-    total = host.sum()  # through the CPU's caches""",
+    "uncached-host-read",
+    judge,
     memory_classes=("tegra",),
-    elsewhere="The CPU caches page-locked memory: on a Jetson from compute capability 7.2 on, and on all "
-    "other machines.",
-    thresholds=(
-        Threshold(
-            "slowdown",
-            1.5,
-            "ratio",
-            "time of the host stages that read shared buffers, relative to cached memory",
-            "chosen between 1.19 for writing, which is no reason to change, and 12.4 for reading, both on a "
-            "Nano (xnd-project/cuda-benchmarks PR 3)",
-            low=1.0,
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-management",
-        "xnd-project/cuda-benchmarks PR 3: 5.7 s and 0.46 s for reading 960 MB on a Nano",
-    ),
-    judge=judge,
 )

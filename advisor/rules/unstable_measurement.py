@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from statistics import median
 
-from advisor import stats, units
+from advisor import units
 from advisor.devices.caveats import FIX_CLOCKS, moved_clocks
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import Environment, HostState
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed, text
 from advisor.verdicts.noise import Noise, of_blocks
 
 
@@ -160,34 +160,4 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
     )
 
 
-RULE = Rule(
-    id="unstable-measurement",
-    title="Reduce the noise and measure again: times vary too much",
-    why="Page placement, core assignment, changing clocks and other users make the times of two "
-    "processes differ by more than strategies do. More frames do not help, because they repeat the "
-    "same conditions; more processes do, and so does removing the observed causes.",
-    bad="""
-    times = cupyx.profiler.benchmark(compute, (device,), n_repeat=10_000)
-    seconds = np.median(times.gpu_times)  # one process: one draw""",
-    good="""
-    command = [sys.executable, "timed.py"]  # prints its own median
-    runs = [subprocess.check_output(command) for _ in range(10)]
-    seconds = np.median([float(run) for run in runs])  # ten draws""",
-    thresholds=(
-        Threshold(
-            "width",
-            stats.EQUIVALENCE,
-            "ratio",
-            "half-width of the median's interval, relative to the median, from which a row cannot show a "
-            "difference",
-            "the margin within which the verdict treats strategies as equal: a wider interval cannot "
-            "tell equal from different",
-        ),
-    ),
-    sources=(
-        "Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013: repeat at the level that "
-        "varies most",
-        "Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS 2009",
-    ),
-    judge=judge,
-)
+RULE = Rule("unstable-measurement", judge)

@@ -10,7 +10,6 @@ from advisor.rules.base import (
     Limits,
     Row,
     Rule,
-    Threshold,
     not_applicable,
     passed,
 )
@@ -68,41 +67,8 @@ def _bytes_read(case: Case, combined: Row) -> float:
 
 
 RULE = Rule(
-    id="write-combined-read",
-    title="Never let the CPU read write-combined memory",
-    why="Write-combined memory is not cached: writes are collected in a few line-sized buffers and "
-    "flushed sequentially, but every read goes to DRAM. An in-place sum (a += x), a stage that reads "
-    "back its output, or scattered writes cost more than write-combining can gain.",
-    bad="""
-    flags = cupy.cuda.runtime.hostAllocWriteCombined
-    host = pinned_empty(shape, np.float32, flags)
-    host.fill(0)
-    for term in terms:
-        host += term  # reads it back, past the caches
-    device.set(host, stream=stream)""",
-    good="""
-    host = pinned_empty(shape, np.float32)
-    host.fill(0)
-    for term in terms:
-        host += term
-    device.set(host, stream=stream)""",
+    "write-combined-read",
+    judge,
     memory_classes=("tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"),
-    elsewhere="Page-locked memory is not cached by the CPU there, write-combined or not: see "
-    "uncached-host-read.",
     requires=(WRITE_COMBINED,),
-    thresholds=(
-        Threshold(
-            "slowdown",
-            1.5,
-            "ratio",
-            "time of the host stages that touch write-combined memory, relative to plain page-locked memory",
-            "chosen between 1 for sequential writes and about 6 for reads (The CUDA Handbook, 5.1.4)",
-            low=1.0,
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#write-combining-memory",
-        "N. Wilt, The CUDA Handbook, 5.1.4",
-    ),
-    judge=judge,
 )

@@ -28,25 +28,7 @@ def judge(case: Case, _: Limits) -> Finding:
 
 
 RULE = Rule(
-    id="write-combined-without-gain",
-    title="Use plain page-locked memory: write-combining gains nothing here",
-    why="Write-combined memory promises up to 40 % faster transfers over PCIe, because they do not "
-    "snoop the CPU's caches. Where coherent I/O is free, or the link is not PCIe, that gain "
-    "disappears: on GH200 it halves the rate, and on an H200 over PCIe 5 it gained nothing "
-    "(reports/h200). The drawback remains: the CPU must never read it.",
-    bad="""
-    flags = cupy.cuda.runtime.hostAllocWriteCombined
-    host = pinned_empty(shape, np.float32, flags)
-    produce(host)
-    device.set(host, stream=stream)  # no faster""",
-    good="""
-    host = pinned_empty(shape, np.float32)  # the CPU may also read it
-    produce(host)
-    device.set(host, stream=stream)""",
+    "write-combined-without-gain",
+    judge,
     requires=(WRITE_COMBINED,),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#write-combining-memory",
-        "vortex-data/vortex pull request 7815: on GH200 47 GiB/s from it, 97 from plain page-locked memory",
-    ),
-    judge=judge,
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Reads, Row, Rule, Threshold, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Reads, Row, Rule, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "zero-copy"
@@ -106,52 +106,8 @@ def _passes(read: Reads, row: Row) -> Evidence:
 
 
 RULE = Rule(
-    id="zero-copy-reread",
-    title="Keep re-read buffers out of zero-copy memory",
-    why="A Jetson's GPU does not cache page-locked memory: one pass costs no more than with managed "
-    "memory, but every further pass goes to DRAM. On a card, every pass crosses PCIe, where a copy "
-    "would cross once. A kernel that reads its input many times can be 5 to 80 times slower on "
-    "zero-copy memory.",
-    bad="""
-    host, device = mapped_empty(shape, np.float32)
-    produce(host)
-    for _ in range(8):
-        compute(device)  # reads all of it from host memory each time""",
-    good="""
-    host = cupyx.empty_pinned(shape, np.float32)
-    device = cupy.empty(shape, np.float32)
-    produce(host)
-    device.set(host, stream=stream)  # read from host memory once
-    for _ in range(8):
-        compute(device)""",
+    "zero-copy-reread",
+    judge,
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    elsewhere="Over a coherent link caches can hold host memory, and no penalty for re-reads is "
-    "published: the measured frames decide.",
     requires=(_SUBJECT,),
-    thresholds=(
-        Threshold(
-            "passes",
-            1.5,
-            "count",
-            "reads of a buffer per frame from which it counts as re-read",
-            "halfway between one pass, which costs nothing extra (measured on TX1: Zero Copy and Pinned "
-            "Memory on NVIDIA TX-1), and two",
-        ),
-        Threshold(
-            "slowdown",
-            1.25,
-            "ratio",
-            "time of the kernels on zero-copy memory relative to other memory (on a card, including its "
-            "copies)",
-            "chosen between about 1 for a single pass (TX1, same source) and about 5 for a cache-heavy "
-            "kernel on Xavier (FrancescoL96/Cache-Benchmark)",
-            low=1.0,
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-for-tegra-appnote/index.html#memory-management",
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#zero-copy",
-        "https://github.com/FrancescoL96/Cache-Benchmark",
-    ),
-    judge=judge,
 )

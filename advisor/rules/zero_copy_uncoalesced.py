@@ -1,7 +1,7 @@
 """zero-copy-uncoalesced: kernels that use a small part of each line they fetch of zero-copy memory."""
 
 from advisor import units
-from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, Threshold, not_applicable, passed
+from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, not_applicable, passed
 from advisor.rules.rows import shared
 
 _SUBJECT = "zero-copy"
@@ -70,46 +70,8 @@ def _cause(case: Case, zero_copy: Row, copied: Row, used: float, expected: float
 
 
 RULE = Rule(
-    id="zero-copy-uncoalesced",
-    title="Coalesce accesses to zero-copy memory, or copy the buffer first",
-    why="Over PCIe, and in a Jetson's uncached page-locked memory, a warp pays for each line it "
-    "touches. Threads that read neighbouring elements share lines; strided or random accesses fetch "
-    "a whole line for a few bytes each time. In device memory the caches hide most of this.",
-    bad="""
-    host, device = mapped_empty(shape, np.float32)
-    produce(host)
-    picked = device[indices]  # a whole line for each 4 bytes""",
-    good="""
-    host = cupyx.empty_pinned(shape, np.float32)
-    device = cupy.empty(shape, np.float32)
-    produce(host)
-    device.set(host, stream=stream)  # in order
-    picked = device[indices]  # from device memory""",
+    "zero-copy-uncoalesced",
+    judge,
     memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    elsewhere="Over a coherent link the GPU caches the lines, and no published figure gives a penalty.",
     requires=(_SUBJECT, COPYING),
-    thresholds=(
-        Threshold(
-            "slowdown",
-            2.5,
-            "ratio",
-            "time of the kernels on zero-copy memory relative to the time their bytes explain",
-            "kernels that read in order reach 0.62 to 1.0 of the copy engine's rate (NVIDIA/nvbandwidth "
-            "issues 23 and 24), so a factor up to 1.6 is normal; using 4 of every 32 bytes gives 8",
-            low=1.0,
-        ),
-        Threshold(
-            "passes",
-            1.5,
-            "count",
-            "reads of a buffer per frame from which zero-copy-reread applies",
-            "as in zero-copy-reread: halfway between one pass and two",
-        ),
-    ),
-    sources=(
-        "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html"
-        "#coalesced-access-to-global-memory",
-        "EMOGI, PVLDB 14(2) 2020: merged and aligned zero-copy reads, 2.92 times as fast as managed memory",
-    ),
-    judge=judge,
 )
