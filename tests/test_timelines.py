@@ -1,20 +1,13 @@
-"""A frame's timeline: what our own events record, the lines it is drawn on, and the Trace Event format."""
+"""A frame's timeline: what our own events record, the lines it is drawn on."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-import builders
-import jsonschema
-import pytest
 from fakes import FakeClock, RecordingBackend, bench
-from running import advisor as command
 
 from advisor import Buffer, In, Out, Workload, device, host
 from advisor.measure.timeline import MOST_SPANS, Recorder
-from advisor.nsys import chrome
 from advisor.profiles.traces import Span, Timeline, lanes
 
 
@@ -123,96 +116,3 @@ def test_what_overlaps_is_drawn_on_lines_of_its_own() -> None:
     up, down, later = span("copy", 0, 2), span("copy", 1, 3), span("copy", 2, 4)
     drawn = lanes(Timeline(source="nsys", frame_seconds=4, spans=(down, later, span("host", 0, 4), up)))
     assert drawn == [("host", [span("host", 0, 4)]), ("copies", [up, later]), ("copies", [down])]
-
-
-# The Trace Event format
-
-NUMBER, TEXT = {"type": "number", "minimum": 0}, {"type": "string", "minLength": 1}
-COMPLETE = {
-    "properties": {"ph": {"const": "X"}, "name": TEXT, "cat": TEXT, "ts": NUMBER, "dur": NUMBER},
-    "required": ["name", "cat", "ph", "ts", "dur", "pid", "tid"],
-}
-METADATA = {
-    "properties": {
-        "ph": {"const": "M"},
-        "name": {
-            "enum": [
-                "process_name",
-                "process_labels",
-                "process_sort_index",
-                "thread_name",
-                "thread_sort_index",
-            ]
-        },
-    },
-    "required": ["name", "ph", "pid", "tid", "args"],
-}
-FORMAT = {
-    "type": "object",
-    "required": ["traceEvents"],
-    "properties": {
-        "displayTimeUnit": {"enum": ["ms", "ns"]},
-        "traceEvents": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "pid": {"type": "integer"},
-                    "tid": {"type": "integer"},
-                    "args": {"type": "object"},
-                },
-                "oneOf": [COMPLETE, METADATA],
-            },
-        },
-    },
-}
-"""The parts of the format's description that apply: complete events and metadata, times in microseconds."""
-
-
-def traced_profile() -> Any:
-    timeline = Timeline(
-        source="events",
-        frame_seconds=0.004,
-        spans=(
-            span("host", 0, 0.001, "host:produce"),
-            span("copy", 0.001, 0.0035),
-            span("copy", 0.002, 0.004),
-        ),
-    )
-    return builders.profile(results=(builders.measured("pinned", 0.004, timeline=timeline),))
-
-
-def test_the_file_is_as_the_format_describes_it() -> None:
-    written = chrome.trace_events(traced_profile())
-    jsonschema.validate(written, FORMAT)
-    events = [e for e in written["traceEvents"] if e["ph"] == "X"]
-    assert [(e["name"], e["ts"], e["dur"]) for e in events] == [
-        ("host:produce", 0, pytest.approx(1000)),
-        ("x", pytest.approx(1000), pytest.approx(2500)),
-        ("x", pytest.approx(2000), pytest.approx(2000)),
-    ]
-    assert len({e["tid"] for e in events}) == 3, "the copies overlap, so each has its line"
-    names = {
-        (e["pid"], e["tid"]): e["args"]["name"] for e in written["traceEvents"] if e["name"] == "thread_name"
-    }
-    assert all((e["pid"], e["tid"]) in names for e in events)
-
-
-def test_the_schema_of_the_test_refuses_what_the_format_does() -> None:
-    event = {"name": "x", "cat": "c", "ph": "X", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
-    jsonschema.validate({"traceEvents": [event]}, FORMAT)
-    for wrong in ({"ts": "1"}, {"dur": -1}, {"ph": "Q"}, {"pid": "a"}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"traceEvents": [{**event, **wrong}]}, FORMAT)
-
-
-def test_profile_writes_the_file_when_asked(tmp_path: Path) -> None:
-    file = Path(__file__).parents[1] / "workloads" / "vector_add.py"
-    quick = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "30")
-    done = command("profile", file, *quick, "--trace", "chrome", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    written = json.loads((tmp_path / "out" / "frames.trace.json").read_text())
-    jsonschema.validate(written, FORMAT)
-    assert "frames.trace.json" in done.stderr
-    processes = [e["args"]["name"] for e in written["traceEvents"] if e["name"] == "process_name"]
-    assert processes == [f"{name} (on this CPU, not on a GPU)" for name in ("pageable", "zero-copy")]

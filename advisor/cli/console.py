@@ -28,7 +28,6 @@ READER_GONE = 128 + 13
 """As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
-VIEWERS = "Open frames.trace.json in https://ui.perfetto.dev or chrome://tracing."
 _PREDICTING = ("predict", "predicts")
 
 
@@ -99,13 +98,11 @@ def text(page: Page, *, details: bool, quiet: bool = False) -> str:
 
 
 def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
-    """Where the files of one folder are, the one to open first; and what opens a trace."""
+    """Where the files of one folder are, the one to open first."""
     if quiet or not paths:
         return
     names = [path.name for path in sorted(paths, key=lambda path: path.suffix != ".html")]
     say(f"wrote {paths[0].parent / names[0]}" + "".join(f", {name}" for name in names[1:]))
-    if any(name.endswith(".trace.json") for name in names):
-        say(VIEWERS)
 
 
 def summarize(page: Page) -> None:

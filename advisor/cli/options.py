@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
-from advisor.cli.completion import VALUES, devices, examples, rules
 from advisor.errors import UsageError
 from advisor.measure.options import OPTIONS, Option
 
@@ -20,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def of_profile(name: str, **other: Any) -> Any:
     """An option of `advisor profile` for any command, which may explain it otherwise."""
     option = OPTIONS[name]
-    told = {"metavar": option.metavar, "help": option.help, "autocompletion": VALUES.get(name), **other}
+    told = {"metavar": option.metavar, "help": option.help, **other}
     return typer.Option(f"--{option.key}", *option.short, rich_help_panel=option.panel, **told)
 
 
@@ -42,10 +41,7 @@ def _parameter(option: Option) -> Parameter:
     facts = f"  [{option.facts}]" if option.facts else ""
     info = of_profile(option.name, help=option.help + facts)
     if option.positional:
-        values = VALUES.get(option.name)
-        info = typer.Argument(
-            metavar=option.metavar, help=option.help, rich_help_panel=option.panel, autocompletion=values
-        )
+        info = typer.Argument(metavar=option.metavar, help=option.help, rich_help_panel=option.panel)
     if option.name == "workload":
         kind, default = str, Parameter.empty
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
@@ -103,10 +99,8 @@ Against = Annotated[
     ),
 ]
 History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory that holds the profiles.")]
-Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.", autocompletion=rules)]
-Device = Annotated[
-    str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.", autocompletion=devices)
-]
+Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
+Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
 
 Compared = Annotated[
     list[str] | None,
@@ -152,16 +146,14 @@ EntryOut = Annotated[
 ]
 Base = Annotated[
     str | None,
-    typer.Option(
-        metavar="DEVICE", help="Without a GPU: the card that this CPU hosts.", autocompletion=devices
-    ),
+    typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU hosts."),
 ]
 EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
 Like = Annotated[
     str | None,
-    typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add.", autocompletion=examples),
+    typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add."),
 ]
 From = Annotated[
     str | None,

@@ -13,7 +13,6 @@ import typer
 
 from advisor.cli import options, scripting
 from advisor.cli.console import (
-    VIEWERS,
     began,
     choose_backend,
     launcher,
@@ -113,7 +112,7 @@ def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> No
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
         make_room(directory, asked.quiet)
-        paths = [*pages.write(page, directory, wanted), *_written_traces(made, result, directory)]
+        paths = pages.write(page, directory, wanted)
         (directory / pipeline.PARTIAL).unlink(missing_ok=True)
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
@@ -143,13 +142,6 @@ def _end(result: Profile, page: Page) -> None:
     require_figures(result)
 
 
-def _written_traces(made: Settings, result: Profile, directory: Path) -> list[Path]:
-    """The frames for a trace viewer, where that was asked for."""
-    from advisor.nsys import chrome
-
-    return [chrome.write(result, directory)] if "chrome" in made.trace else []
-
-
 def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[str, ...]) -> None:
     """One profile for each value, and their page. If all values fail, the first one's error is raised."""
     from advisor import configuration
@@ -161,7 +153,7 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
 
     def keep(one: Profile, folder: Path) -> list[Path]:
         make_room(folder, quiet=True)
-        paths = [*pages.write(pages.page_of(one), folder, wanted), *_written_traces(made, one, folder)]
+        paths = pages.write(pages.page_of(one), folder, wanted)
         kept.extend(paths)
         return paths
 
@@ -180,8 +172,6 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
         raise typer.Exit(INTERRUPTED) from None
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
-    if "chrome" in made.trace and not asked.quiet:
-        say(VIEWERS)
     summarize(page)
     if result.results.interrupted:
         sys.exit(INTERRUPTED)

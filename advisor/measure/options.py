@@ -182,11 +182,11 @@ class Options:
     allow_oversubscription: bool = _measuring(
         False, "Allow managed memory to exceed the free GPU memory.", script=False
     )
-    trace: tuple[Literal["nsys", "chrome"], ...] = _tracing(
+    trace: tuple[Literal["nsys"], ...] = _tracing(
         (),
-        "nsys: run each strategy once more under Nsight Systems. chrome: write one frame of "
-        "each for Perfetto and chrome://tracing. Repeatable.",
-        "nsys|chrome",
+        "nsys: run each strategy once more under Nsight Systems.",
+        "nsys",
+        give="Use --trace nsys; with --keep-nsys, Nsight Systems opens the recorded frames.",
         file=True,
     )
     nsys: Path | None = _tracing(None, "Path of nsys (default: search PATH and the usual places).", "PATH")  # noqa: RUF009

@@ -61,7 +61,7 @@ class Settings:
     no_environment: bool = False
     """The profile tells nothing of the machine and its software."""
     trace: tuple[str, ...] = ()
-    """nsys, chrome: what is to be traced beside the measuring, or written of it."""
+    """("nsys",) to run each strategy once more under Nsight Systems."""
     nsys: Path | None = None
     """Where nsys is; searched for where None."""
     keep_reports: bool = False

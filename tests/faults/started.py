@@ -30,7 +30,6 @@ _LOADED = (
     "advisor.cli.tracing",
     "advisor.cli.listing",
     "advisor.cli.explaining",
-    "advisor.nsys.chrome",
     "advisor.pipeline",
     "advisor.sweep",
     "numpy.ma",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -34,7 +33,7 @@ def profile(out: Path, *more: str, **variables: str) -> Profile:
 
 
 def test_the_timeline_of_our_own_events(tmp_path: Path) -> None:
-    rows = profile(tmp_path, "--trace", "chrome").measured()
+    rows = profile(tmp_path).measured()
     for name, row in rows.items():
         assert row.timeline, name
         spans = row.timeline.spans
@@ -50,7 +49,6 @@ def test_the_timeline_of_our_own_events(tmp_path: Path) -> None:
     kernel = next(s for s in pinned.timeline.spans if s.track == "kernel")
     assert copies[1].end_seconds <= kernel.begin_seconds <= kernel.end_seconds <= copies[2].begin_seconds
     assert not [s for s in rows["zero-copy"].timeline.spans if s.track == "copy"]  # type: ignore[union-attr]
-    assert len(json.loads((tmp_path / "frames.trace.json").read_text())["traceEvents"]) > len(rows)
 
 
 def test_what_nsys_sees(tmp_path: Path) -> None:
