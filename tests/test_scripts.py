@@ -442,6 +442,9 @@ def test_a_workload_takes_no_arguments(command: Command) -> None:
     [
         ("import cupy as cp\n", (), True),
         ("def f():\n    from cupyx.scipy import fft\n", (), True),
+        ("import torch.nn as nn\n", (), True),
+        ("from numba import cuda\n", (), True),
+        ("import torch\nfrom advisor import workload\n", (), False),
         ("import numpy\n", (), False),
         ("import numpy\n", ("--epochs",), True),
         ("import cupy\nfrom advisor import workload\n", (), False),
@@ -463,6 +466,68 @@ def test_a_script_is_told_from_its_text(
     assert is_script(tmp_path / "f.py", None, arguments) is script
     assert not is_script(tmp_path / "f.py", "name", arguments)
     assert not is_script(tmp_path / "missing.py", None, arguments)
+
+
+_CHANGES_NOTHING = ": CuPy's allocators change nothing in it, so there is nothing to compare\n"
+
+
+@pytest.mark.usefixtures("fake_cupy")
+@pytest.mark.parametrize(
+    ("text", "answer", "guide"),
+    [
+        ("import cupy", "s.py makes no array with CuPy", "docs/tutorial.md"),
+        ("import cupy\nif 0: cupy.zeros(3)", "s.py makes no array with CuPy", "docs/tutorial.md"),
+        ("print('done')", "s.py makes no array with CuPy", "docs/tutorial.md"),
+        ("import torch", "s.py uses PyTorch, not CuPy", "docs/frameworks/pytorch.md"),
+        ("import cupy, torch", "s.py uses PyTorch, not CuPy", "docs/frameworks/pytorch.md"),
+        ("import importlib as i; i.import_module('numba')", "s.py uses Numba, not CuPy", "numba.md"),
+    ],
+)
+def test_a_script_in_which_nothing_can_change_has_that_answer(
+    text: str, answer: str, guide: str, command: Command, tmp_path: Path
+) -> None:
+    """By what a run used, not by what it imports."""
+    command.around = having(gpus=1)
+    for name, content in {"s": text, "torch": "", "numba": ""}.items():
+        (tmp_path / f"{name}.py").write_text(content + "\n")
+    said = command("profile", "s.py", "--", "--epochs", "1")
+    assert (said.code, said.out) == (0, answer + _CHANGES_NOTHING)
+    assert guide in said.err
+    assert not list((tmp_path / "advisor-report").glob("*.json"))
+
+
+@pytest.mark.usefixtures("fake_cupy")
+@pytest.mark.parametrize("text", ["cupy.asarray([1.0])", "import helper", "cupy.asarray([1.0]).get()"])
+def test_a_script_that_uses_cupy_is_compared_whatever_else_it_imports(text: str, tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("import cupy\ncupy.asarray([1.0])\n")
+    (tmp_path / "torch.py").write_text("")
+    (tmp_path / "s.py").write_text(f"import cupy, torch\n{text}\n")
+    found = run(file=tmp_path / "s.py")
+    assert set(rows(found)) == {UNCHANGED, "stream-ordered-pool"}
+    assert any("also uses PyTorch" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "answer"),
+    [
+        ("import torch", 0, "s.py imports PyTorch, not CuPy"),
+        ("def f():\n    import numba, torch", 0, "s.py imports Numba and PyTorch, not CuPy"),
+        ("import plain, numpy, pandas", 0, "s.py does not import CuPy"),
+        ("import torch, helper", 4, ""),
+        ("import torch, cudf", 4, ""),
+        ("import torch, importlib", 4, ""),
+        ("import cupy", 4, ""),
+    ],
+)
+def test_without_a_gpu_a_script_that_imports_no_cupy_has_that_answer_too(
+    text: str, code: int, answer: str, command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "helper.py").write_text("import helper, plain\nimport cupyx\n")
+    (tmp_path / "plain.py").write_text("import numpy\n")
+    (tmp_path / "s.py").write_text(text + "\n")
+    said = command("profile", "s.py", "--no-gpu", "--", "1")
+    assert said.code == code
+    assert said.out == answer + _CHANGES_NOTHING if answer else "29 times" in said.out
 
 
 def test_preferences_leave_the_verdict_of_a_script_alone(command: Command) -> None:

@@ -44,7 +44,7 @@ def main(around: Around = REAL) -> NoReturn:
     try:
         _run()
     except AdvisorError as error:
-        say(f"error: {error.message}")
+        say(f"error: {error.message}" if error.exit_code else error.message)
         if error.next_step:
             say(f"  next: {error.next_step}")
         if error.detail:

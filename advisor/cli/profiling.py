@@ -24,7 +24,7 @@ from advisor.cli.console import (
     text,
 )
 from advisor.cli.streams import only_format, put
-from advisor.errors import INTERRUPTED, NothingMeasured, UsageError
+from advisor.errors import INTERRUPTED, NothingMeasured, NothingToChange, UsageError
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.scratch import scratch
 
@@ -62,7 +62,8 @@ def profile(**given: Any) -> None:
         found, backend=backend, command=command_line(sys.argv[1:]), script=script
     )
     if script:
-        scripting.require_gpu(made, no_gpu=asked.no_gpu)
+        with _answering(form):
+            scripting.require_gpu(made, no_gpu=asked.no_gpu)
     if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
     timed = replace(made, began=began())
@@ -71,7 +72,21 @@ def profile(**given: Any) -> None:
     elif form:
         _profile_to_stdout(timed, form, asked.quiet)
     else:
-        _profile_once(timed, asked, wanted)
+        with _answering(form):
+            _profile_once(timed, asked, wanted)
+
+
+@contextmanager
+def _answering(form: str | None) -> Iterator[None]:
+    """Ends with an answer that needs no report, on stdout unless that is for a form of the report."""
+    try:
+        yield
+    except NothingToChange as answer:
+        if form:
+            raise
+        print(answer.message)
+        say(f"  next: {answer.next_step}")
+        raise typer.Exit from None
 
 
 @contextmanager

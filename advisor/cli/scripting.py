@@ -42,11 +42,17 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
 
 
 def require_gpu(made: Settings, *, no_gpu: bool) -> None:
-    """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted."""
+    """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted.
+
+    Raises `NothingToChange` where a run would not make a difference, `NothingMeasured` otherwise.
+    """
+    from advisor.workloads.scripts import require_cupy
+
     there = machine()
     gpus = 0 if no_gpu else there.gpus()
     if gpus > 0 and there.cupy():
         return
+    require_cupy(made.file)
     lacking = "--no-gpu was given" if no_gpu else "the CUDA driver reports no GPU"
     lacking = "CuPy is not installed" if gpus else lacking
     runs = len(made.strategies) * (made.rounds + 1) + 1

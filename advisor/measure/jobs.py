@@ -177,6 +177,7 @@ class ScriptSample(Record):
     cpu_seconds: Seconds | None = Field(default=None, description="Of a timed run, its children's included")
     energy: FrameEnergy | None = None
     unmetered: str = Field(default="", description="Why a timed run has no energy")
+    libraries: tuple[str, ...] = Field(default=(), description="Other GPU libraries that it imported")
     gpu_state: GpuState | None = Field(default=None, description="Read right after the script's end")
 
     @property

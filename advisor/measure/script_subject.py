@@ -16,6 +16,7 @@ from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE, AnySample, Launch, Prepared, Row, Step, observing
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.strategies.scripts import UNCHANGED
+from advisor.workloads.scripts import nothing_to_change
 
 NEXT_STEPS = {
     "timeout": "Raise --timeout SECONDS, or give the script less work.",
@@ -26,6 +27,8 @@ _NOTHING_COMPARED = (
     "The script's output is empty or differs between runs, so only the exit status was compared. Pass "
     "arrays to `advisor.result` to compare results."
 )
+
+_NOT_ITS_MEMORY = "CuPy's allocators do not change its memory."
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,11 @@ class ScriptSubject:
         )
 
     def prepare(self, launch: Launch) -> Prepared:
-        """The script as it is, twice: what all others are compared with. Raises where it fails by itself."""
+        """The script as it is, twice: what all others are compared with. Raises where it fails by itself,
+        `NothingToChange` where it makes nothing with CuPy."""
         first = _succeeded(launch(Step("reference", UNCHANGED, "warm-up", "warming up")))
+        if not _uses_cupy(first):
+            raise nothing_to_change(self.settings.file, first.libraries)
         again = _succeeded(launch(observing(UNCHANGED)))
         ran = ScriptRun(
             arguments=self.settings.arguments or (),
@@ -70,6 +76,7 @@ class ScriptSubject:
             compared=again.compared,
         )
         notes = () if again.results_compared else (_NOTHING_COMPARED,)
+        notes += tuple(f"The script also uses {name}: {_NOT_ITS_MEMORY}" for name in first.libraries)
         return Prepared(notes=notes, script=ran, samples={UNCHANGED: again})
 
     def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
@@ -97,6 +104,14 @@ class ScriptSubject:
             notes=observed.notes,
             **of_runs(timed),
         )
+
+
+def _uses_cupy(run: ScriptSample) -> bool:
+    """Whether CuPy's allocators served anything in it; an allocator of the script's own may have no hooks."""
+    copies, memory = run.copies, run.memory
+    if run.notes or copies is None or memory is None:
+        return True
+    return bool(memory.requests or copies.to_device or copies.to_host)
 
 
 def _succeeded(ended: Ended) -> ScriptSample:

@@ -36,7 +36,7 @@ from advisor.measure.tasks import described, loaded_gpu
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.scripts import UNCHANGED
 from advisor.workloads.loading import relative
-from advisor.workloads.scripts import Results, digest, stdout_into
+from advisor.workloads.scripts import Results, digest, imported, stdout_into
 
 if TYPE_CHECKING:
     from advisor.measure.backends.imposing import Script
@@ -77,7 +77,8 @@ def run(job: Job) -> ScriptSample | Captured:
     script.synchronize()
     setup_seconds = perf_counter() - begin
     results = Results(kept if job.task == "reference" else directory / "results")
-    seen = _observe(script, results) if job.task == "observe" else dict
+    seen = _observe(script, results) if job.task in ("observe", "reference") else dict
+    before = imported()
     ended = _timed(job, script, results, directory / STDOUT)
     state = loaded_gpu(script.pci_bus_id, job.gpu)
     _require_success(job, ended)
@@ -88,6 +89,7 @@ def run(job: Job) -> ScriptSample | Captured:
         setup_seconds=setup_seconds,
         compared=tuple(_compared(job, results, directory, kept)),
         notes=tuple(_notes(ended)),
+        libraries=tuple(sorted(imported() - before)),
         **ended.spent,
         gpu_state=state,
         **seen(),

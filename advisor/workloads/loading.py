@@ -219,7 +219,7 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
         raise WorkloadError(
             f"{path} has no function marked with @workload",
             next_step="Mark the function that returns your Workload with @workload. A file without "
-            "one runs as a script if it imports cupy or gets arguments after --. A minimal "
+            "one runs as a script if it imports cupy, torch or numba, or gets arguments after --. A minimal "
             "workload:\n\n" + EXAMPLE,
         )
     listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in own.values())

@@ -15,13 +15,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from advisor.errors import NothingToChange
 from advisor.profiles.text_files import LARGEST, read_bytes
 
 _API = {"workload", "Workload"}
+_CUPY = {"cupy", "cupyx"}
+_OTHERS = {"torch": "PyTorch", "numba": "Numba"}
+_MAY_BRING_CUPY = {
+    *_CUPY,
+    *("cudf", "dask_cudf", "cuml", "cugraph", "cuspatial", "cucim", "cuvs", "pylibraft", "rmm", "cusignal"),
+    *("spacy", "thinc", "chainer", "importlib", "runpy"),
+}
+"""CuPy, libraries that are built on it, and modules that import by name."""
 
 
 def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
-    """A file without @workload that imports CuPy, or that is given arguments; FILE::NAME never is.
+    """A file without @workload that is given arguments or imports CuPy, PyTorch or Numba; not FILE::NAME.
 
     A file that cannot be read or understood is none: loading it as a workload says why.
     """
@@ -35,7 +44,41 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
     # named workload is neither.
     if any(_is_marked(node) or _takes_api(node) for node in ast.walk(tree)):
         return False
-    return bool(arguments) or _imports_cupy(tree)
+    return bool(arguments) or bool(set(_imports(tree)) & {*_CUPY, *_OTHERS})
+
+
+def require_cupy(file: Path) -> None:
+    """Raises `NothingToChange` where neither the file nor a neighbour of it that is imported imports CuPy, a
+    library that brings it, or anything by a name that it computes."""
+    found, waiting = set[str](), [file]
+    while waiting:
+        try:
+            names = set(_imports(ast.parse(read_bytes(waiting.pop(), LARGEST)))) - found
+        except (OSError, SyntaxError, ValueError):
+            return
+        found |= names
+        waiting += [near for name in names if (near := file.parent / f"{name}.py").exists()]
+    if not found & _MAY_BRING_CUPY:
+        libraries = sorted(_OTHERS[name] for name in found & {*_OTHERS})
+        raise nothing_to_change(file, libraries, "imports" if libraries else "does not import CuPy")
+
+
+def nothing_to_change(file: Path, libraries: Sequence[str], does: str = "") -> NothingToChange:
+    """The answer for a script in which CuPy's allocators serve nothing."""
+    if libraries:
+        uses = f"{does or 'uses'} {' and '.join(libraries)}, not CuPy"
+    else:
+        uses = does or "makes no array with CuPy"
+    guide = f"docs/frameworks/{libraries[0].lower()}.md" if libraries else "docs/tutorial.md"
+    return NothingToChange(
+        f"{file.name} {uses}: CuPy's allocators change nothing in it, so there is nothing to compare",
+        next_step=f"To compare memory strategies, write a workload: {guide}.",
+    )
+
+
+def imported() -> set[str]:
+    """The GPU libraries beside CuPy that this process has imported."""
+    return {name for module, name in _OTHERS.items() if module in sys.modules}
 
 
 def _is_marked(node: ast.AST) -> bool:
@@ -51,14 +94,15 @@ def _takes_api(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and ast.unparse(node) in {f"advisor.{name}" for name in _API}
 
 
-def _imports_cupy(tree: ast.AST) -> bool:
+def _imports(tree: ast.AST) -> list[str]:
+    """The packages that a file imports, wherever in it."""
     names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names.append(node.module or "")
-    return any(name.partition(".")[0] in ("cupy", "cupyx") for name in names)
+    return [name.partition(".")[0] for name in names if name]
 
 
 ArrayT = TypeVar("ArrayT")
