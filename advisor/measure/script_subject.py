@@ -75,7 +75,7 @@ class ScriptSubject:
             warm_up_seconds=first.seconds,
             compared=again.compared,
         )
-        notes = () if again.results_compared else (_NOTHING_COMPARED,)
+        notes: tuple[str, ...] = () if again.results_compared else (_NOTHING_COMPARED,)
         notes += tuple(f"The script also uses {name}: {_NOT_ITS_MEMORY}" for name in first.libraries)
         return Prepared(notes=notes, script=ran, samples={UNCHANGED: again})
 
