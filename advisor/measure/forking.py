@@ -127,6 +127,7 @@ def _end_children(besides: Container[int] = ()) -> None:
 
 def _end_all() -> NoReturn:
     """Also what the parent left, if it was killed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it follows the closed link: once is enough
     _end_children()
     remove_abandoned()
     os._exit(0)

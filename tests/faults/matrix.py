@@ -79,8 +79,8 @@ class Held:
     broken: tuple[str, ...]
 
 
-def run(case: Case, folder: Path) -> Held:
-    """Runs the command of a case in that empty folder."""
+def run(case: Case, folder: Path, *, forked: bool = False) -> Held:
+    """Runs the command of a case in that empty folder. forked: nothing is started that can be forked."""
     for name, content in case.files.items():
         if isinstance(content, bytes):
             (folder / name).write_bytes(content)
@@ -97,7 +97,7 @@ def run(case: Case, folder: Path) -> Held:
         if case.shell or any(name.startswith(_READ_AT_THE_START) for name in case.variables):
             code = _from_the_start(case, folder, variables, output)
         else:
-            code = _started().run(case.command, folder, variables, output.name, LONGEST)
+            code = _started().run(case.command, folder, variables, output.name, LONGEST, forked=forked)
         said = Path(output.name).read_text(encoding="utf-8", errors="replace")
     seconds = time.monotonic() - begin
     broken = [*_of_text(case, said, code), *_of_files(case, folder), *_left(folder)]
@@ -184,11 +184,13 @@ def _left(folder: Path) -> list[str]:
 
 def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
+    forked = "--forked" in wanted
+    wanted = [text for text in wanted if text != "--forked"]
     cases = [case for case in CASES if not wanted or any(text in case.name for text in wanted)]
     begin, used = time.monotonic(), _cpu_seconds()
     ended = []
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
-        for held in pool.map(_in_a_folder, cases):
+        for held in pool.map(lambda case: _in_a_folder(case, forked), cases):
             verdict, ended = "; ".join(held.broken) or "holds", [*ended, held]
             codes = f"{held.case.code:>4} {held.code:>4}"
             print(f"{held.case.name:<52} {codes} {held.seconds:6.1f} s  {verdict}", flush=True)
@@ -205,9 +207,9 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _in_a_folder(case: Case) -> Held:
+def _in_a_folder(case: Case, forked: bool) -> Held:
     with tempfile.TemporaryDirectory(prefix="fault-") as folder:
-        return run(case, Path(folder))
+        return run(case, Path(folder), forked=forked)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,34 @@
 """An interpreter that has the program loaded and forks a process for each command.
 
 What it does is what `python -m advisor` does, in a process and a session of its own; only the imports, which
-take most of a command's CPU time, are shared. A case with a shell starts its own interpreter.
+take most of a command's CPU time, are shared. A case with a shell starts its own interpreter. `forked` commands
+fork the server of their workers too, in place of starting it.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from advisor.cli import app
+from advisor.cli.console import Around
+from advisor.measure import forking
+from advisor.measure.fork_server import ForkServer
+from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.settings import Settings
 from advisor.profiles.reading import load
 from advisor.report.pages import page_of, render
 from tests.faults.case import PROFILE, ROOT
@@ -30,6 +40,8 @@ _LOADED = (
     "advisor.cli.tracing",
     "advisor.cli.listing",
     "advisor.cli.explaining",
+    "advisor.measure.final_worker",
+    "advisor.measure.worker",
     "advisor.pipeline",
     "advisor.sweep",
     "numpy.ma",
@@ -54,12 +66,25 @@ class Started:
             pass
 
     def run(
-        self, command: Sequence[str], folder: Path, variables: Mapping[str, str], output: str, longest: float
+        self,
+        command: Sequence[str],
+        folder: Path,
+        variables: Mapping[str, str],
+        output: str,
+        longest: float,
+        *,
+        forked: bool,
     ) -> int:
         """The exit code, -1 where it took longer; stdout and stderr go to one file."""
         assert self._process.stdin
         assert self._process.stdout
-        request = {"command": command, "folder": str(folder), "variables": variables, "output": output}
+        request = {
+            "command": command,
+            "folder": str(folder),
+            "variables": variables,
+            "output": output,
+            "forked": forked,
+        }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         pid = int(self._process.stdout.readline())
         late = not select.select([self._process.stdout], [], [], longest)[0]
@@ -77,8 +102,7 @@ def main() -> None:
     page = page_of(load(PROFILE))
     for form in ("html", "md", "txt"):  # compiles the templates
         render(page, form)
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-        signal.signal(number, handler)  # nohup and a shell's background have them ignored
+    _undo_handlers()  # nohup and a shell's background have them ignored
     gc.freeze()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in sys.stdin:
@@ -90,7 +114,9 @@ def main() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answers)
 
 
-def _become(command: list[str], folder: str, variables: dict[str, str], output: str) -> NoReturn:
+def _become(
+    command: list[str], folder: str, variables: dict[str, str], output: str, *, forked: bool
+) -> NoReturn:
     """What a shell and `python -m advisor` set up; ends as the interpreter does."""
     os.setsid()
     os.chdir(folder)
@@ -103,8 +129,55 @@ def _become(command: list[str], folder: str, variables: dict[str, str], output: 
         os.dup2(opened, number)
         os.close(opened)
     os.dup2(1, 2)
+    if forked:
+        app.main(Around(launching=_launching, began=time.monotonic()))
     import_module("advisor.__main__").main()
     sys.exit("the program returned")
+
+
+def _undo_handlers() -> None:
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        signal.signal(number, handler)
+
+
+def _launching(settings: Settings) -> ProcessLauncher:
+    """Workers that a server forks, itself forked from this process; a script's are started."""
+    return ProcessLauncher(settings.timeout, server=None if settings.arguments is not None else _Forked())
+
+
+class _Forked(ForkServer):
+    """A server that need not import anything."""
+
+    def __init__(self) -> None:
+        self._statuses = {}
+        self._link, theirs = socket.socketpair()
+        self._rest = b""
+        parent = os.getpid()
+        if not (pid := os.fork()):
+            self._link.close()
+            os.setsid()
+            atexit._clear()  # its workers run what is left to do at the end
+            _undo_handlers()
+            del sys.path[0]
+            forking.main([str(parent), "os", str(theirs.detach())])
+        theirs.close()
+        self._server = _Child(pid)
+        atexit.register(self.close)
+
+
+class _Child:
+    """What `subprocess.Popen` would be of it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def terminate(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self, timeout: float | None = None) -> None:
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
 
 
 if __name__ == "__main__":
