@@ -55,6 +55,18 @@ GROUPS = (
     histories,
 )
 CASES = tuple(case for group in GROUPS for case in group())
+SELDOM = re.compile(
+    r"(doctor|devices|rules|trace --help|--version|compare .*|--help): (stdout|all) "
+    r"|.*: (stdout closed|stderr closed|stdin closed)$"
+    r"|output: (closed|a full stderr)|surroundings: ASCII|no home|a home that|an unknown revision"
+    r"|history: (a f|no f)"
+    r"|around: (no bytecode|threads|development|TMPDIR of)|name: (an option|two lines|not UTF-8|.*Python)"
+    r"|in --out: (report|previous is a file|profile.json is (a folder|damaged))|--out is a link to n"
+    r"|no space: (predict|compare|history)|signal (HUP|USR1|STOP)"
+    r"|workload: (prints 200 MB|warns of 50 MB|an exception of 100 MB, late|hangs in|limits its CPU)"
+    r"|workload: (removes our folders|dies of SIG(HUP|ABRT|USR1)|changes the directory in (inside|use))"
+)
+"""Cases that are slow, or much like another: `make faults` runs them, `pytest` does not."""
 
 LONGEST = 90.0
 """Seconds that a command may take."""

@@ -1,8 +1,8 @@
 """An interpreter that has the program loaded and forks a process for each command.
 
 What it does is what `python -m advisor` does, in a process and a session of its own; only the imports, which
-take most of a command's CPU time, are shared. A case with a shell starts its own interpreter. `forked` commands
-fork the server of their workers too, in place of starting it.
+take most of a command's CPU time, are shared. A case with a shell starts its own interpreter.
+A `forked` command forks the server of its workers too, in place of starting it.
 """
 
 from __future__ import annotations
