@@ -68,7 +68,7 @@ def read(place: Said, name: str, value: Any) -> Any:
 
 def _right(option: Option, choices: Sequence[str]) -> str:
     """What to do instead."""
-    if choices:
+    if choices and not option.give:
         return f"Choose from {', '.join(choices)}."
     unit = "seconds " if option.metavar == "SECONDS" else ""
     default = f"; the default is {option.default}" if option.default is not None else ""
