@@ -29,7 +29,7 @@ from advisor.report.blocks import Table
 from advisor.report.mixes import buffers
 from advisor.strategies.mixes import known, mix, require_fits
 from advisor.strategies.registry import STRATEGIES
-from advisor.strategies.spaces import POOL, every_mix
+from advisor.strategies.spaces import every_mix, tried_for
 from advisor.verdicts.words import with_mixes
 from advisor.workloads.loading import prepare
 from tests.benchmarks.mixes import duels, time_over
@@ -43,6 +43,8 @@ MIXED: Costs = {
     "c": {"pinned": 1.0, "zero-copy": 0.1},
 }
 """Milliseconds of a frame that a buffer costs; 2 where a placement is not named."""
+
+POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
 
 
 @dataclass
@@ -403,3 +405,10 @@ def test_the_duels_of_the_benchmark_are_mixes_of_the_example() -> None:
     tried = [mix("m", placed) for placed in duels()]
     assert len({tuple(sorted(made.assigned(ran).items())) for made in tried}) == len(tried) == 15
     require_fits(tried, ran, cuda_device())
+
+
+def test_where_a_placement_is_tried_is_a_fact_of_its_strategy() -> None:
+    card, jetson = (cuda_device(each) for each in ("discrete", "tegra-io-coherent"))
+    assert tried_for(card, "cards") == POOL
+    assert tried_for(jetson, "one-memory") == (*POOL[:3], "zero-copy-registered", "managed")
+    assert tried_for(card, "external") == ("registered", "zero-copy-registered")

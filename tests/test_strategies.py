@@ -328,5 +328,5 @@ def test_unsuited_are_frames_that_cannot_overlap_and_one_gpu_where_several_are_m
 
 
 def test_a_strategy_is_made_of_a_placement() -> None:
-    another = Strategy("another", "as pinned", by_name("pinned").placement, 3, "Good for tests.")
+    another = Strategy("another", "as pinned", by_name("pinned").placement, 3, "Good for tests.", ())
     assert by_name("another", (*STRATEGIES, another)) is another

@@ -83,6 +83,7 @@ def mix(name: str, chosen: Mapping[str, str], rest: str = BASELINE, *, pipelined
         PLACEMENTS[rest],
         code_change=max(parts) + 1,
         description=told,
+        searched=(),
         pipelined=pipelined,
         chosen=tuple(chosen.items()),
         rest=rest,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from advisor.errors import UsageError, nearest
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
@@ -35,6 +35,9 @@ from advisor.strategies.planning import plan
 from advisor.strategies.schedule import Traits, obstacle, stage_uses
 
 AnyStrategy = TypeVar("AnyStrategy")
+SearchedFor = Literal["cards", "one-memory", "external", "between-gpus"]
+"""Buffers that the search for a mix tries a placement for: any on a card, any where CPU and GPU share one
+DRAM, external ones, and those that one GPU writes and another reads."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Strategy:
     """How much of the user's code changes, as a rank: 0 is none. Breaks ties between equal strategies."""
     description: str
     """What it is good and bad for, and where that is written; `advisor strategies` prints it."""
+    searched: tuple[SearchedFor, ...]
+    """Where the search for a mix tries its placement; empty for a variant of one that is tried."""
     pipelined: bool = False
     """Two sets of buffers, so that frames overlap."""
     several_gpus: bool = False
@@ -132,6 +137,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pageable memory, synchronous copies: the baseline",
         Pageable(),
         code_change=0,
+        searched=("cards", "one-memory"),
         description="""
         The driver stages each copy through its own page-locked buffers, so transfers stay below the rate
         of the link and the CPU waits. Good for code that must not change: any NumPy array works. Bad for
@@ -143,6 +149,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pageable memory, copied through CuPy's pinned pool",
         Staged(),
         code_change=0,
+        searched=(),
         description="""
         What cupy.asarray and cupy.asnumpy do: an upload is a CPU copy into CuPy's pinned pool and then an
         asynchronous copy; a download goes directly to pageable memory. Good for unchanged CuPy code. Bad
@@ -155,6 +162,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "page-locked memory, asynchronous copies",
         Pinned(),
         code_change=2,
+        searched=("cards", "one-memory"),
         description="""
         Good for transfers at the full rate of the link while the CPU does other work. Bad for buffers that
         are allocated in every frame, because pinning is slow (pin once and reuse), and for machines with
@@ -167,6 +175,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pinned, write-combined where the host only writes",
         WriteCombined(),
         code_change=3,
+        searched=(),
         description="""
         Good for buffers that the CPU fills sequentially and never reads: transfers do not snoop the CPU's
         caches and can be up to 40 % faster over PCIe on x86. A measured H200 gained nothing, and on GH200
@@ -179,6 +188,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pageable memory, page-locked after allocation, asynchronous copies",
         Registered(),
         code_change=2,
+        searched=("external",),
         description="""
         Good for memory that a camera driver, a decoder or another library allocated: transfers at the full
         rate of the link without an extra copy. Bad for buffers that are registered in every frame, because
@@ -191,6 +201,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pinned, copied from GPU to GPU without the host",
         Peer(),
         code_change=3,
+        searched=("between-gpus",),
         several_gpus=True,
         description="""
         Only for workloads on several GPUs. What one GPU made and another reads is copied between them by
@@ -204,6 +215,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "two sets of pinned buffers, overlapping frames",
         Pinned(),
         code_change=6,
+        searched=(),
         pipelined=True,
         description="""
         The CPU produces and uploads the next frame while the GPU computes this one, with separate streams
@@ -218,6 +230,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "page-locked memory that kernels use in place",
         ZeroCopy(),
         code_change=3,
+        searched=("cards", "one-memory"),
         description="""
         Good for shared DRAM, where nothing is copied and every buffer is held once, and on a card for
         small buffers and data that kernels read once. Bad for data that kernels re-read: on a card it
@@ -230,6 +243,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "zero-copy, write-combined where the host only writes",
         ZeroCopyWriteCombined(),
         code_change=4,
+        searched=(),
         description="""
         Good for zero-copy buffers that the CPU fills sequentially and never reads: writes bypass the
         CPU's caches. Bad for data that kernels re-read, like zero-copy, and for any buffer that the CPU
@@ -241,6 +255,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pageable memory, registered, used in place",
         ZeroCopyRegistered(),
         code_change=3,
+        searched=("one-memory", "external"),
         description="""
         Good for zero-copy on memory that another library allocated, and for Thor, where the GPU's L2
         caches registered memory but not cudaHostAlloc memory. Bad for data that kernels re-read on a card
@@ -253,6 +268,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "one pointer for both sides, migrated by the driver",
         Managed(),
         code_change=1,
+        searched=("one-memory",),
         description="""
         Good for Jetsons before Thor, where CPU and GPU both cache it and every buffer is held once, and
         for minimal code changes. Bad for cards, where pages migrate by faults of 10 to 50 µs whenever the
@@ -265,6 +281,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "managed memory, prefetched before use",
         ManagedPrefetch(),
         code_change=4,
+        searched=("cards",),
         description="""
         Good for managed memory on a card: pages arrive before kernels touch them, without faults (GTX
         1080: kernels at 242 GB/s instead of 8). Bad for small buffers, since each prefetch is a call per
@@ -277,6 +294,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "managed memory, prefetched, with usage hints",
         ManagedAdvised(),
         code_change=5,
+        searched=(),
         description="""
         Prefetched managed memory with hints from the annotations: read-mostly for what is written in
         set-up only; for the rest the GPU as preferred location, accessed by the CPU where CPU stages use
@@ -290,6 +308,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "pageable memory that kernels access directly",
         System(),
         code_change=0,
+        searched=(),
         description="""
         Good for coherent hardware (GH200, Thor, GB10): nothing to allocate, register or copy. Bad for a
         card with HMM, where the first access to each page faults, and not possible on other devices. In

@@ -7,17 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
-from advisor.strategies.mixes import PLACEMENTS, uniform
-from advisor.strategies.registry import crossing, to_place
+from advisor.strategies.mixes import uniform
+from advisor.strategies.registry import STRATEGIES, SearchedFor, crossing, to_place
 
-POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
-"""Placements that differ on every card; others are variants of them."""
-ON_ONE_MEMORY = ("pageable", "pinned", "zero-copy", "zero-copy-registered", "managed")
-"""The same where CPU and GPU share one DRAM: what is cached differs, and a prefetch moves nothing."""
-IN_PLACE = ("registered", "zero-copy-registered")
-"""Of external memory, beside these."""
-BETWEEN_GPUS = ("peer",)
-"""Of buffers of which one GPU reads what another makes, beside these."""
 MOST_BUFFERS = 8
 """The largest ones are changed, of more."""
 MOST_EXHAUSTIVE = 4
@@ -27,10 +19,10 @@ Placed = Mapping[str, str]
 """Placement by buffer."""
 
 
-def pool(device: Device) -> tuple[str, ...]:
-    """The placements to choose from on that device."""
-    names = ON_ONE_MEMORY if (device.memory_class or "").startswith("tegra") else POOL
-    return tuple(name for name in names if PLACEMENTS[name].unavailable(device) is None)
+def tried_for(device: Device, among: SearchedFor) -> tuple[str, ...]:
+    """The placements that are tried for these buffers on that device, in the order of the strategies."""
+    found = (strategy for strategy in STRATEGIES if among in strategy.searched)
+    return tuple(strategy.name for strategy in found if strategy.unavailable(device) is None)
 
 
 def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:
@@ -47,13 +39,14 @@ def to_change(workload: WorkloadRecord) -> list[str]:
 def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ...]]:
     """The placements that are tried for each of the buffers whose placement is searched for; external memory
     can be registered where it is, too, and what crosses between GPUs be copied from one to the other."""
-    names, external = pool(device), {buffer.name for buffer in workload.buffers if buffer.external}
-    in_place = [name for name in IN_PLACE if PLACEMENTS[name].unavailable(device) is None]
-    further = tuple(name for name in in_place if name not in names)
+    one_memory = (device.memory_class or "").startswith("tegra")
+    names = tried_for(device, "one-memory" if one_memory else "cards")
+    external = {buffer.name for buffer in workload.buffers if buffer.external}
+    further = tuple(name for name in tried_for(device, "external") if name not in names)
     between = crossing(workload) if workload.gpus > 1 else ()
+    peers = tried_for(device, "between-gpus")
     return {
-        name: names + further * (name in external) + BETWEEN_GPUS * (name in between)
-        for name in to_change(workload)
+        name: names + further * (name in external) + peers * (name in between) for name in to_change(workload)
     }
 
 
