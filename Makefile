@@ -48,8 +48,8 @@ rules-report:  ## Compare estimated gains with measured ones (docs/rules-report.
 	$(PYTHON) -m tests.rules_report --write
 
 samples:  ## Regenerate the committed sample reports
+	rm -f reports/no-gpu/vector_add/*.json reports/no-gpu/vector_add/report.html reports/no-gpu/vector_add/report.md
 	$(PYTHON) -m advisor profile workloads/vector_add.py --no-gpu --out reports/no-gpu/vector_add
-	rm -rf reports/no-gpu/vector_add/previous
 	$(PYTHON) -m tests.samples
 
 pictures:  ## Take screenshots of the sample reports in Chromium

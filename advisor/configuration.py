@@ -8,12 +8,10 @@ without `[tool.advisor]` does not count.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -298,65 +296,3 @@ def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
             next_step=f"Choose from {', '.join(known)}, separated by commas.",
         )
     return names
-
-
-def set_aside(directory: Path) -> Path | None:
-    """Moves the report of an earlier run to `previous`, in place of the one before; where it is then."""
-    names = [f"{kind}.{form}" for kind in ("report", "sweep") for form in ("html", "md")]
-    names += ["profile.json", "frames.trace.json"]
-    there = [directory / name for name in names if (directory / name).is_file()]
-    if not there:
-        return None
-    previous = directory / "previous"
-    previous.mkdir(exist_ok=True)
-    for name in names:
-        (previous / name).unlink(missing_ok=True)
-    for file in there:
-        file.replace(previous / file.name)
-    return previous
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Two runs into one directory would mix their files; a file system without locks has none."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"--out {directory} is in use by another run",
-                next_step="Choose another directory, or wait for that run to end.",
-            ) from None
-        except OSError:
-            pass
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def output_directory(directory: Path) -> Iterator[Path]:
-    """Makes sure that the output can be written before anything is measured; removes empty folders it made.
-
-    Raises `UsageError`, also where another run writes there.
-    """
-    if not str(directory).strip() or directory == Path():
-        directory = Path.cwd()
-    try:
-        made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as problem:
-        raise UsageError(
-            f"--out {directory} cannot be written: {problem.strerror or problem}",
-            next_step="Choose a directory you can write to: --out DIR.",
-        ) from None
-    try:
-        with _locked(directory):
-            yield directory
-    finally:
-        with suppress(OSError):  # a folder that holds something stays
-            for folder in made:
-                folder.rmdir()

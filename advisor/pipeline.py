@@ -37,7 +37,7 @@ from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures
 from advisor.nsys.traced import traced
-from advisor.profiles import secrets
+from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
 from advisor.profiles.redaction import anonymous, without_environment
@@ -91,14 +91,13 @@ def profile(
         settings = replace(settings, began=time.monotonic())
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     begun = Begun(environment(), now, commit_of(settings.file))
-    partial = keep_in / PARTIAL
     with scratch() as folder, _launching(settings, launcher) as launch:
         measured = run(
             settings,
             launch,
             progress,
             folder,
-            keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), partial),
+            keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), keep_in),
             accept=lambda description: _require(settings, description),
             hope=lambda so_far: _hope(_assembled(settings, so_far, begun), settings),
             promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), settings, asked),
@@ -188,10 +187,10 @@ def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tupl
     )
 
 
-def _keep(profile: Profile, partial: Path) -> None:
+def _keep(profile: Profile, directory: Path) -> None:
     """What is measured so far; a save that fails costs that alone, for the last one may succeed."""
     with suppress(FileProblem):
-        profile.save(partial)
+        outputs.write(directory, PARTIAL, profile.to_json())
 
 
 def _require(settings: Settings, description: Description) -> None:

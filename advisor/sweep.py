@@ -13,12 +13,12 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 from advisor import pipeline
-from advisor.configuration import output_directory
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure.jobs import Checked, Job, Problem
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
+from advisor.profiles import outputs
 from advisor.profiles.schema import Profile
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import is_secret
@@ -298,10 +298,11 @@ class _Runner:
 
     def _point(self, step: Step, problems: list[AdvisorError]) -> Point:
         try:
-            with output_directory(self.directory / step.directory) as folder:
+            outputs.require_free(self.directory, [f"{step.directory}/{pipeline.PARTIAL}"])
+            with outputs.output_directory(self.directory / step.directory) as folder:
                 made = pipeline.profile(step.settings, self.progress, keep_in=folder, launcher=self.launcher)
                 written = self.keep(made, folder)
-                (folder / pipeline.PARTIAL).unlink(missing_ok=True)
+                outputs.remove(folder, pipeline.PARTIAL)
         except AdvisorError as error:
             problems.append(error)
             return Point(step.value, status="failed", reason=error.message, detail=error.detail)

@@ -21,6 +21,8 @@ def main() -> None:
     for path in sorted(MEASURED.glob("*/profile.json")):
         made = pipeline.conclude(timed_again(reading.load(path)), ())
         page = pages.page_of(made)
+        for name in pages.names(page.kind, pages.FORMATS):  # those of an earlier version are no list's
+            (path.parent / name).unlink(missing_ok=True)
         pages.write(page, path.parent)
         print(f"{path.parent.name}: {pages.render(page, 'txt').splitlines()[2].strip()}")
 

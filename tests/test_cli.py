@@ -37,6 +37,8 @@ import advisor as package
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
 from advisor.measure.options import OPTIONS
+from advisor.profiles import outputs
+from advisor.profiles.outputs import MANIFEST
 
 REPORTS = {"profile.json", "report.html", "report.md"}
 SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy")
@@ -51,7 +53,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 def names(directory: Path) -> set[str]:
-    return {path.name for path in directory.iterdir()}
+    """All but the list of them."""
+    return {path.name for path in directory.iterdir()} - {MANIFEST}
 
 
 def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
@@ -342,7 +345,7 @@ def test_a_killed_parent_leaves_no_child_and_what_was_measured(
 
 def test_a_run_that_succeeds_takes_the_partial_profile_away(command: Command) -> None:
     Path("advisor-report").mkdir()
-    Path("advisor-report/profile.partial.json").write_text("of an earlier run", encoding="utf-8")
+    outputs.write(Path("advisor-report"), "profile.partial.json", "of an earlier run")
     assert command("profile", FILES / "counter.py", *QUICK).code == 0
     assert names(Path("advisor-report")) == REPORTS
 

@@ -14,7 +14,7 @@ from rendering import shown
 from running import REPOSITORY, Command, missing
 
 from advisor import configuration, pipeline, units
-from advisor.configuration import command_line, files, load_targets, places, preferences, set_aside
+from advisor.configuration import command_line, files, load_targets, places, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Option
@@ -480,20 +480,6 @@ def test_every_option_and_objective_is_documented() -> None:
         assert option.positional or row(option) in text
     for objective in get_args(Objective):
         assert f"| `{objective}` |" in text
-
-
-def test_the_report_of_another_run_goes_to_previous(tmp_path: Path) -> None:
-    """One is kept: the last one."""
-    assert set_aside(tmp_path) is None
-    for run in "123":
-        (tmp_path / "report.html").write_text(run, encoding="utf-8")
-        if run != "2":
-            (tmp_path / "profile.json").write_text(run, encoding="utf-8")
-        (tmp_path / "mine.txt").write_text(run, encoding="utf-8")
-        assert set_aside(tmp_path) == tmp_path / "previous"
-        assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "previous"}
-        kept = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "previous").iterdir()}
-        assert kept == dict.fromkeys(("report.html", "profile.json") if run != "2" else ("report.html",), run)
 
 
 def test_targets_may_be_separated_by_commas() -> None:

@@ -36,6 +36,7 @@ from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
 from advisor.pipeline import concluded
 from advisor.profiles.conclusions import Gain
+from advisor.profiles.outputs import MANIFEST
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
@@ -141,13 +142,14 @@ def test_report_looks_as_accepted(name: str, form: str, request: pytest.FixtureR
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
     written = write(page_of(gpu_profile()), tmp_path, ("md", "json"))
     assert written == [tmp_path / "profile.json", tmp_path / "report.md"]
-    assert sorted(tmp_path.iterdir()) == sorted(written)
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / MANIFEST, *written])
     assert load(tmp_path / "profile.json") == gpu_profile()
 
 
 def test_write_says_where_it_cannot(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(FileProblem, match="cannot be written"):
-        write(page_of(gpu_profile()), tmp_path / "missing", ("html",))
+        write(page_of(gpu_profile()), tmp_path / "file" / "below", ("html",))
 
 
 def test_page_asks_for_nothing_from_anywhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,3 +65,18 @@ def test_a_folder_of_the_users_own_stays(temporary: Path) -> None:
     with scratch():
         pass
     assert {path.name for path in temporary.iterdir()} == {"advisor-notes", "advisor-file", "advisor-link"}
+
+
+def test_a_users_folder_with_a_lock_of_that_name_stays(temporary: Path) -> None:
+    """An empty one, and that of a folder of ours which the user copied or renamed."""
+    (temporary / "advisor-report").mkdir()
+    (temporary / "advisor-report" / "advisor.lock").touch()
+    with scratch() as mine:
+        shutil.copytree(mine, temporary / "advisor-copy")
+    with holding(temporary) as (killed, left):
+        killed.kill()
+        killed.wait()
+    left.rename(temporary / "advisor-moved")
+    remove_abandoned()
+    kept = {"advisor-report", "advisor-copy", "advisor-moved"}
+    assert {path.name for path in temporary.iterdir()} == kept

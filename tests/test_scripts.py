@@ -25,6 +25,7 @@ from advisor.measure.row_figures import of_runs
 from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
+from advisor.profiles.outputs import MANIFEST
 from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import WRONG_RESULTS, Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
@@ -370,7 +371,7 @@ def test_no_form_of_a_script_s_report_tells_its_secrets(command: Command, tmp_pa
     )  # fmt: skip
     assert said.code == 0, said.err
     written = {path.name: path.read_text() for path in (tmp_path / "advisor-report").iterdir()}
-    assert set(written) == {"profile.json", "report.html", "report.md"}
+    assert set(written) == {MANIFEST, "profile.json", "report.html", "report.md"}
     for name, text in {**written, "stdout": said.out}.items():
         assert "hf_abcdef" not in text, name
         assert "hunter2" not in text, name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from running import asked
 
-from advisor.configuration import output_directory, parse_formats
+from advisor.configuration import parse_formats
 from advisor.errors import FileProblem, UsageError
 from advisor.strategies.registry import STRATEGIES
 
@@ -85,41 +85,6 @@ def test_formats(text: str, formats: tuple[str, ...]) -> None:
 def test_unknown_formats(text: str, named: str) -> None:
     with pytest.raises(UsageError, match=f"there is no format {named}"):
         parse_formats(text)
-
-
-def test_the_output_directory_is_made_with_its_parents(tmp_path: Path) -> None:
-    with output_directory(tmp_path / "a/b") as directory:
-        assert list(directory.iterdir()) == []
-        (directory / "report.md").write_text("x")
-    assert (tmp_path / "a/b/report.md").exists()
-
-
-def test_empty_directories_it_made_are_taken_away_again(tmp_path: Path) -> None:
-    with pytest.raises(ValueError), output_directory(tmp_path / "a/b"):
-        raise ValueError
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_directory_of_the_users_stays(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    with output_directory(tmp_path / "mine"):
-        pass
-    with output_directory(tmp_path / "mine/new"):
-        pass
-    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
-
-
-@pytest.mark.parametrize("name", ["file", "file/below", "x" * 300])
-def test_an_output_directory_that_cannot_be(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UsageError, match="cannot be written"), output_directory(tmp_path / name):
-        pass
-    assert (tmp_path / "file").read_text() == "in the way"
-
-
-def test_a_directory_that_exists_and_takes_no_files() -> None:
-    with pytest.raises(UsageError, match="--out /proc cannot be written"), output_directory(Path("/proc")):
-        pass
 
 
 def test_a_path_that_is_not_utf8_is_refused() -> None:

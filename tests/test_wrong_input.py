@@ -260,7 +260,7 @@ def test_nothing_measured_and_nothing_predicted(command: Command) -> None:
 def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
     assert command("profile", *QUICK, "w.py").code == 0
     before = {path: path.read_bytes() for path in Path("advisor-report").iterdir()}
-    assert len(before) == 3
+    assert len(before) == 4
     Path("w.py").write_text(GOOD.replace("b.sum()", "b.summ()"), encoding="utf-8")
     assert command("profile", *QUICK, "w.py").code == 3
     assert {path: path.read_bytes() for path in Path("advisor-report").iterdir()} == before

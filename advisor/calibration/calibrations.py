@@ -27,7 +27,9 @@ from advisor.measure.jobs import Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.model.device_texts import value
+from advisor.profiles.outputs import is_plain
 from advisor.profiles.scratch import scratch
+from advisor.profiles.text_files import write_atomically
 from advisor.strategies.backend import BackendName
 
 TIMEOUT = 30.0
@@ -160,6 +162,8 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     elif out.suffix != ".toml":
         what = " does not end in .toml; --target recognizes a file by that suffix"
         step = f"Write --out {out}.toml."
+    elif os.path.lexists(out) and not is_plain(out) and not out.is_dir():
+        what, step = " is a link or not a regular file", "Choose another name."
     elif out.exists() and not force and not out.is_dir():
         what, step = " exists", "Choose another name, or add --force to overwrite it."
     elif reason := _unwritable(out):
@@ -177,15 +181,11 @@ def give(found: Calibration, out: Path | None) -> str:
     text = found.toml()
     if out is None:
         return text.rstrip("\n")
-    part = out.with_name(f".{out.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, out)
-    except OSError as problem:
+        write_atomically(out, text)
+    except FileProblem as problem:
         raise FileProblem(
-            f"{out} cannot be written: {problem.strerror or problem}",
-            next_step="Save the entry below to a file yourself.",
-            detail=text,
+            problem.message, next_step="Save the entry below to a file yourself.", detail=text
         ) from None
     return _figures(found)
 

@@ -52,12 +52,14 @@ def compare(
     few percent. A failed gate exits with code 1; an inconclusive gate does so only with --strict.
     """
     from advisor import configuration
+    from advisor.profiles import outputs
     from advisor.report import pages
     from advisor.verdicts import comparing
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
-    with nullcontext(out) if form else configuration.output_directory(out) as directory:
+    names = pages.names("compare", wanted)
+    with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
             page, rulings = _run(base, head, against, strategy, gates, anyway, quiet, no_environment, given)
         else:

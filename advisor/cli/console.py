@@ -99,6 +99,11 @@ def text(page: Page, *, details: bool, quiet: bool = False) -> str:
 
 def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
     """Where the files of one folder are, the one to open first."""
+    from advisor.profiles.outputs import instead_of
+
+    for path in paths:
+        if asked := instead_of(path):
+            say(f"warning: {asked} was changed by another program during the run: wrote {path}")
     if quiet or not paths:
         return
     names = [path.name for path in sorted(paths, key=lambda path: path.suffix != ".html")]
@@ -117,7 +122,7 @@ def summarize(page: Page) -> None:
 
 def make_room(directory: Path, quiet: bool) -> None:
     """Moves the report of another run out of the way, and says where it is."""
-    from advisor.configuration import set_aside
+    from advisor.profiles.outputs import set_aside
 
     previous = set_aside(directory)
     if previous and not quiet:

@@ -165,11 +165,11 @@ def _run(
     *,
     resume: bool,
 ) -> None:
-    from advisor import configuration
     from advisor.fleet import fleet as fleets
+    from advisor.fleet import keeping, placements
     from advisor.fleet import pages as fleet_pages
-    from advisor.fleet import placements
     from advisor.measure.progress import make_progress
+    from advisor.profiles import outputs
     from advisor.report import pages
 
     def write(made: Profile, folder: Path) -> None:
@@ -180,13 +180,17 @@ def _run(
         if not asked.quiet:
             say(message)
 
-    with configuration.output_directory(out) as directory:
+    forms = [form for form in formats if form in pages.PAGES]
+    names = [keeping.RECORD, *pages.names("fleet", forms), *pages.names("devices", forms)]
+    if emit is not None:
+        outputs.require_free(emit.parent, [emit.name], "--emit")
+    with outputs.output_directory(out, names) as directory:
         fleets.require_resumable(request, directory, resume=resume)
         with make_progress(quiet=asked.quiet) as progress, reach as cluster:
             outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
         page, paths = fleet_pages.write(outcome.record, directory, formats)
         if emit is not None:
-            placements.write(emit, outcome.record.workload, outcome.rows)
+            emit = placements.write(emit, outcome.record.workload, outcome.rows)
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
     if emit is not None and not asked.quiet:

@@ -116,6 +116,7 @@ def devices_calibrate(
     from advisor.calibration import calibrations
     from advisor.devices.catalogue import load
     from advisor.measure.progress import make_progress
+    from advisor.profiles import outputs
 
     request = calibrations.Request(
         backend=choose_backend(gpu, no_gpu, quiet, without=_CPU_ALONE),
@@ -130,6 +131,8 @@ def devices_calibrate(
     except KeyboardInterrupt:
         say("interrupted: nothing was written")
         raise typer.Exit(INTERRUPTED) from None
+    if out and not force:
+        out = outputs.unused(out)  # it was when the measurements began
     print(calibrations.give(found, out))
     if not quiet:
         say(calibrations.remarks(found, out))

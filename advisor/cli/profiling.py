@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -114,12 +114,13 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
 
 def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> None:
     """One profile and its report."""
-    from advisor import configuration, pipeline
+    from advisor import pipeline
     from advisor.measure.progress import make_progress
+    from advisor.profiles import outputs
     from advisor.report import pages
 
     with (
-        configuration.output_directory(asked.out) as directory,
+        outputs.output_directory(asked.out, _names(made, "report", wanted), aside=True) as directory,
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
         with make_progress(quiet=asked.quiet) as progress:
@@ -128,7 +129,7 @@ def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> No
         page = pages.page_of(result)
         make_room(directory, asked.quiet)
         paths = pages.write(page, directory, wanted)
-        (directory / pipeline.PARTIAL).unlink(missing_ok=True)
+        outputs.remove(directory, pipeline.PARTIAL)
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
     _end(result, page)
@@ -157,13 +158,30 @@ def _end(result: Profile, page: Page) -> None:
     require_figures(result)
 
 
-def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[str, ...]) -> None:
-    """One profile for each value, and their page. If all values fail, the first one's error is raised."""
-    from advisor import configuration
-    from advisor import sweep as sweep_runs
-    from advisor.measure.progress import make_progress
+def _names(made: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
+    """The files that a profile is written into."""
+    from advisor import pipeline
+    from advisor.nsys import capturing
     from advisor.report import pages
 
+    kept = made.strategies if made.keep_reports else ()
+    return [
+        *pages.names(kind, wanted),
+        pipeline.PARTIAL,
+        *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in kept),
+    ]
+
+
+def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[str, ...]) -> None:
+    """One profile for each value, and their page. If all values fail, the first one's error is raised."""
+    from advisor import sweep as sweep_runs
+    from advisor.measure.progress import make_progress
+    from advisor.profiles import outputs
+    from advisor.report import pages
+
+    names = pages.names("sweep", [form for form in wanted if form in pages.PAGES])
+    inside = _names(made, "report", wanted)
+    names += [f"{step.directory}/{name}" for step in swept.steps(made) for name in inside]
     kept = list[Path]()
 
     def keep(one: Profile, folder: Path) -> list[Path]:
@@ -173,7 +191,7 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
         return paths
 
     try:
-        with configuration.output_directory(asked.out) as directory:
+        with outputs.output_directory(asked.out, names, aside=True) as directory:
             with make_progress(quiet=asked.quiet) as progress:
                 result = sweep_runs.run(
                     made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)

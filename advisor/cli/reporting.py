@@ -85,16 +85,26 @@ def history(
 
 
 def _shown(
-    page: Page, directory: Path, wanted: Sequence[str], form: str | None, *, details: bool, quiet: bool
+    page: Page,
+    directory: Path,
+    wanted: Sequence[str],
+    form: str | None,
+    *,
+    details: bool,
+    quiet: bool,
+    aside: bool = False,
 ) -> None:
-    """One form on stdout, or files and the text."""
-    from advisor import configuration
+    """One form on stdout, or files and the text; aside: the earlier report moves to `previous`."""
+    from advisor.profiles import outputs
     from advisor.report import pages
 
     if form:
         put(pages.render(page, form))
     else:
-        with configuration.output_directory(directory) as folder:
+        forms = [each for each in wanted if each in pages.PAGES or page.profile is not None]
+        with outputs.output_directory(directory, pages.names(page.kind, forms), aside=aside) as folder:
+            if aside:
+                make_room(folder, quiet)
             paths = pages.write(page, folder, wanted)
             print(text(page, details=details, quiet=quiet))
             say_written(paths, quiet=quiet)
@@ -141,7 +151,6 @@ def predict(
     result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
     if no_environment:
         result = redaction.without_environment(result)
-    if not form and out.is_dir():
-        make_room(out, quiet)
-    _shown(pages.page_of(result), out, wanted, form, details=details, quiet=quiet)
+    page = pages.page_of(result)
+    _shown(page, out, wanted, form, details=details, quiet=quiet, aside=True)
     require_figures(result)

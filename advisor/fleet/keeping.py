@@ -19,13 +19,14 @@ from pydantic import ValidationError
 from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.fleet.planning import Device
 from advisor.fleet.records import Answer, wrong
-from advisor.profiles import reading
+from advisor.profiles import outputs, reading
 from advisor.profiles.fleets import FleetRecord, Foreseen, Row
 from advisor.profiles.schema import Profile
-from advisor.profiles.text_files import read_bytes, write_atomically
+from advisor.profiles.text_files import read_bytes
 from advisor.texts import printable
 
-RECORD, ROW = "fleet.json", "row.json"
+RECORD, ROW, FAILURE = "fleet.json", "row.json", "failure.txt"
+_FILES = (ROW, FAILURE, "profile.json", "report.html", "report.md")
 _LARGEST = 1_000_000
 Write = Callable[[Profile, Path], object]
 """Writes a device's report and profile into its folder."""
@@ -53,15 +54,27 @@ class Folder:
             require_same(self.path, self.record)
             self.rows = {row.task: row for row in self._saved() if row.status == "profiled"}
         else:
-            for file in [*self.path.glob(f"*/{ROW}"), *self.path.glob(f"*/*/{ROW}")]:
-                file.unlink()
-        write_atomically(self.path / RECORD, self.record.model_dump_json(indent=1) + "\n")
+            outputs.remove(self.path, *self._row_files())
+        outputs.write(self.path, RECORD, self.record.model_dump_json(indent=1) + "\n")
         return len(self.rows)
 
+    def _row_files(self) -> list[str]:
+        files = [*self.path.glob(f"*/{ROW}"), *self.path.glob(f"*/*/{ROW}")]
+        return sorted(str(file.relative_to(self.path)) for file in files)
+
     def _saved(self) -> Iterator[Row]:
-        for file in sorted([*self.path.glob(f"*/{ROW}"), *self.path.glob(f"*/*/{ROW}")]):
+        """Raises `UsageError` for a row whose profile would be read from elsewhere."""
+        for name in self._row_files():
             with suppress(OSError, ValidationError):
-                yield Row.model_validate_json(read_bytes(file, _LARGEST))
+                row = Row.model_validate_json(read_bytes(self.path / name, _LARGEST))
+                folder = Path(name).parent
+                links = [outputs.link_in(self.path, f"{folder}/{each}") for each in (ROW, "profile.json")]
+                if row.status == "profiled" and (Path(row.folder) != folder or any(links)):
+                    raise UsageError(
+                        f"--resume: {self.path / name} refers to files outside its folder",
+                        next_step=f"Remove {self.path / name} and run again.",
+                    )
+                yield row
 
     def label(self, key: str, name: str, others: Iterable[str]) -> str:
         """A device's name on the pages: numbered from the second of that name on."""
@@ -75,6 +88,7 @@ class Folder:
 
     def end(self, row: Row, answer: Answer) -> Row:
         """Saves what came of a task; `row` is it without its end. Returns the whole row."""
+        row = row.model_copy(update={"folder": outputs.free_folder(self.path, row.folder, _FILES)})
         folder = self.path / row.folder
         if answer.status == "profiled":
             try:
@@ -88,11 +102,10 @@ class Folder:
             told = {"reason": _short(answer.reason), "next_step": _short(answer.next_step), "folder": ""}
             self.codes.append(_error(answer))
             row = row.model_copy(update={"status": "failed", **told})
-            folder.mkdir(parents=True, exist_ok=True)
             if answer.detail:
-                write_atomically(folder / "failure.txt", printable(answer.detail) + "\n")
+                outputs.write(folder, FAILURE, printable(answer.detail) + "\n")
         self.rows[row.task] = row
-        write_atomically(folder / ROW, row.model_dump_json(indent=1) + "\n")
+        outputs.write(folder, ROW, row.model_dump_json(indent=1) + "\n")
         return row
 
     def _checked(self, text: str, row: Row) -> Profile:

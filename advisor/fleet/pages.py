@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from advisor.profiles import outputs
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
@@ -32,7 +33,8 @@ def _side_by_side(record: FleetRecord, directory: Path, formats: Sequence[str]) 
         rows = [row for row in record.rows if row.value == value and row.status == "profiled"]
         if 2 <= len(rows) <= MOST:
             folder = f"values/{value}".replace("..", "") if value else ""
-            (directory / folder).mkdir(parents=True, exist_ok=True)
+            if folder:
+                folder = outputs.free_folder(directory, folder, pages.names("devices", formats))
             members = tuple(_member(row, directory, folder) for row in rows)
             pages.write(pages.page_of(DeviceComparison(members)), directory / folder, formats)
             yield folder

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from advisor.profiles import outputs
 from advisor.profiles.fleets import Row
-from advisor.profiles.text_files import write_atomically
 from advisor.version import __version__
 
 
-def write(path: Path, workload: str, rows: Sequence[Row]) -> None:
-    """Writes the table. Raises `FileProblem`."""
-    write_atomically(path, "\n".join(_lines(workload, rows)) + "\n")
+def write(path: Path, workload: str, rows: Sequence[Row]) -> Path:
+    """Writes the table, and returns its path. Raises `FileProblem`."""
+    return outputs.write(path.parent, path.name, "\n".join(_lines(workload, rows)) + "\n")
 
 
 def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:

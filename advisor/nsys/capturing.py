@@ -6,7 +6,6 @@ Whatever goes wrong costs the trace and nothing else: the reason stands in its p
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from advisor.measure.jobs import Captured, Job, Problem, read_outcome
 from advisor.measure.processes import worker_command
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
+from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.schema import Device, Measured
 from advisor.profiles.secrets import mask, of_process
@@ -119,8 +119,7 @@ class NsysCaptures:
             last = (said.strip().splitlines()[-1:] or ["no output"])[0].strip()
             raise NsysFailed(f"{nsys.name} wrote no report: {_NO_IMPORTER if collected else last}", said)
         if self.keep is not None:
-            self.keep.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(report, self.keep / f"{job.strategy}{report.suffix}")
+            outputs.copy(report, self.keep.parent, f"{self.keep.name}/{job.strategy}{report.suffix}")
         outcome = read_outcome(directory)
         if isinstance(outcome, Problem):
             raise _Untraced(f"the workload failed under nsys: {outcome.message}")

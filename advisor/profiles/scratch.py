@@ -1,7 +1,8 @@
 """Folders for what a run needs while it lasts. Jobs in them hold the values of parameters, even of secrets.
 
 Each is locked by the process that made it. The kernel ends the lock however that process ends, SIGKILL
-included, so a folder whose lock is free is nobody's, and whoever starts next removes it.
+included, so a folder whose lock is free is nobody's, and whoever starts next removes it. The lock's file says
+which folder it was made for: no folder of the user's is taken for one, whatever its name and its files.
 """
 
 from __future__ import annotations
@@ -22,17 +23,15 @@ _LOCK = "advisor.lock"
 def scratch() -> Iterator[Path]:
     """An empty folder but for its lock; it goes at the end of the block, or once this process is gone."""
     remove_abandoned()
-    while True:
-        with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-            held = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
-            try:
-                if held is not None and not os.fstat(held).st_nlink:
-                    continue  # taken for an abandoned one before it was locked
-                yield Path(name)
-                return
-            finally:
-                if held is not None:
-                    os.close(held)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+        held = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
+        try:
+            if held is not None:  # only now, locked, may it be taken for an abandoned one
+                os.write(held, _identity(Path(name)))
+            yield Path(name)
+        finally:
+            if held is not None:
+                os.close(held)
 
 
 def remove_abandoned() -> None:
@@ -42,15 +41,25 @@ def remove_abandoned() -> None:
             if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
                 continue
             held = _locked(folder, 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if held is not None:
+            if held is None:
+                continue
+            if os.read(held, 1000) == _identity(folder):
                 shutil.rmtree(folder, ignore_errors=True)
-                os.close(held)
+            os.close(held)
+
+
+def _identity(folder: Path) -> bytes:
+    """What no copy of the folder, and none of another name, has."""
+    status = folder.stat()
+    return f"{folder.name} {status.st_dev}:{status.st_ino}\n".encode()
 
 
 def _locked(folder: Path, flags: int, how: int) -> int | None:
     """A descriptor that holds the folder's lock; None where there is none, or another process has it."""
     try:
-        held = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+        held = os.open(
+            folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600
+        )
     except OSError:
         return None
     try:

@@ -7,7 +7,8 @@ import os
 import stat
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,23 +77,28 @@ def as_path(given: object) -> Path:
     raise UsageError(f"{given!r} is not a path", next_step="Give the path of a profile.json: str or Path.")
 
 
-def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None] = os.replace) -> None:
-    """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
+@contextmanager
+def replacing(path: Path, rename: Callable[[Path, Path], None] = os.replace) -> Iterator[Path]:
+    """A new file beside the path, which takes its place at the end. Raises `FileProblem` when it cannot."""
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            try:
-                file.write(text)
-                file.close()
-                os.umask(mask := os.umask(0))
-                temporary.chmod(0o666 & ~mask)
-                rename(temporary, path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            os.umask(mask := os.umask(0))
+            temporary.chmod(0o666 & ~mask)
+            rename(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     except OSError as problem:
         raise FileProblem(
             f"{path} cannot be written: {problem}", next_step="Choose a path you can write to."
         ) from None
+
+
+def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None] = os.replace) -> None:
+    """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
+    with replacing(path, rename) as temporary:
+        temporary.write_text(text, encoding="utf-8")

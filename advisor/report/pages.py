@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from advisor.errors import FileProblem
+from advisor.profiles import outputs
 from advisor.profiles.checkup import Checkup
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import SweepResults
-from advisor.profiles.text_files import write_atomically
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
@@ -31,6 +31,7 @@ __all__ = [
     "comparison_page",
     "doctor_page",
     "history_page",
+    "names",
     "page_of",
     "render",
     "trace_page",
@@ -74,13 +75,14 @@ def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list
     """
     written = []
     if "json" in formats and page.profile is not None:
-        written.append(directory / "profile.json")
-        page.profile.save(written[0])
-    for form in PAGES:
-        if form in formats:
-            written.append(directory / f"{page.kind}.{form}")
-            write_atomically(written[-1], render(page, form))
-    return written
+        written.append(outputs.write(directory, "profile.json", page.profile.to_json()))
+    pages = [form for form in PAGES if form in formats]
+    return written + [outputs.write(directory, f"{page.kind}.{form}", render(page, form)) for form in pages]
+
+
+def names(kind: str, formats: Sequence[str]) -> list[str]:
+    """The files that `write` writes for a page of that kind; profile.json where it has a profile."""
+    return [f"{kind}.{form}" if form in PAGES else "profile.json" for form in formats]
 
 
 def append_step_summary(page: Page) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from advisor.errors import UsageError, nearest
+from advisor.errors import FileProblem, UsageError, nearest
+from advisor.profiles.outputs import is_plain
+from advisor.profiles.text_files import write_atomically
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NAME = "starter"
@@ -36,12 +39,14 @@ def write(file: Path, *, like: str | None = None, text: str | None = None, force
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_atomically(path, text)
     except OSError as problem:
         raise UsageError(
             f"{problem.filename or file} cannot be written: {problem.strerror or problem}",
             next_step="Choose a directory you can write to.",
         ) from None
+    except FileProblem as problem:
+        raise UsageError(problem.message, next_step="Choose a directory you can write to.") from None
     return list(texts)
 
 
@@ -57,11 +62,13 @@ def require_name(file: Path) -> None:
 
 
 def require_free(paths: Iterable[Path], *, force: bool) -> None:
-    """Raises `UsageError` for a path that exists, unless `force`."""
+    """Raises `UsageError` for a path that exists; with `force` for what is not a file, as a link."""
     for path in paths:
-        if path.is_dir() or (path.exists() and not force):
+        if os.path.lexists(path) and not (force and is_plain(path)):
             raise UsageError(
-                f"{path} exists", next_step="Choose another name, or add --force to replace the file."
+                f"{path} exists" if path.exists() else f"{path} is a link to nothing",
+                next_step="Choose another name"
+                + (", or add --force to replace the file." if is_plain(path) else "."),
             )
 
 
