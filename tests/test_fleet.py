@@ -280,6 +280,37 @@ def test_resuming_something_else_is_refused(tmp_path: Path) -> None:
         run(Imitated({}), tmp_path, resume=True)
 
 
+@pytest.mark.parametrize("what", ["row", "folder", "profile", "told"])
+def test_a_row_that_leads_out_of_its_folder_is_refused(what: str, tmp_path: Path) -> None:
+    there, out = {"1": machine(gpu("GPU-1"))}, tmp_path / "out"
+    run(Imitated(dict(there)), out)
+    (row,) = out.glob("*/row.json")
+    if what == "told":
+        row.write_text(
+            row.read_text().replace('"folder":"', '"folder":"../').replace(': "nvidia', ': "../nvidia')
+        )
+    else:
+        moved = {"row": row, "folder": row.parent, "profile": row.parent / "profile.json"}[what]
+        moved.rename(tmp_path / "elsewhere")
+        moved.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="refers to files outside its folder"):
+        run(Imitated(dict(there)), out, resume=True)
+
+
+def test_a_fleet_leaves_what_is_the_users(tmp_path: Path) -> None:
+    """Rows are removed only if a fleet wrote them; a device whose folder is taken gets another."""
+    there = {"1": machine(gpu("GPU-1"))}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/row.json").write_text("mine")
+    (one,) = run(Imitated(dict(there)), tmp_path).rows
+    (tmp_path / one.folder / "row.json").write_text("changed")
+    (two,) = run(Imitated(dict(there)), tmp_path).rows
+    assert two.folder == f"{one.folder}-2"
+    assert (tmp_path / "mine/row.json").read_text() == "mine"
+    assert (tmp_path / one.folder / "row.json").read_text() == "changed"
+    assert run(Imitated({}), tmp_path, resume=True).rows == (two,)
+
+
 def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured, match="has no workers"):
         run(Imitated({}), tmp_path)

@@ -161,13 +161,15 @@ def together() -> Iterator[Case]:
     }.items():
         yield Case(f"--out is {name}", (), 2, FILES, shell=f"{make}; {{advisor}} {COMMAND}")
     for name, make, code in (
-        ("report.html is a folder", "mkdir -p out/report.html", 5),
-        ("profile.json is a folder", "mkdir -p out/profile.json/x", 5),
-        ("profile.json is a link to the workload", "mkdir out; ln -s ../w.py out/profile.json", 0),
-        ("profile.json is a FIFO", "mkdir out; mkfifo out/profile.json", 0),
+        ("report.html is a folder", "mkdir -p out/report.html", 2),
+        ("profile.json is a folder", "mkdir -p out/profile.json/x", 2),
+        ("profile.json is a link to the workload", "mkdir out; ln -s ../w.py out/profile.json", 2),
+        ("profile.json is a FIFO", "mkdir out; mkfifo out/profile.json", 2),
         ("previous is a file", "mkdir out; touch out/previous", 0),
         ("previous is a link to /", "mkdir out; ln -s / out/previous", 0),
-        ("profile.json is damaged", "mkdir out; echo x > out/profile.json", 0),
+        ("profile.json is damaged", "mkdir out; echo x > out/profile.json", 2),
+        ("a file of the user's", "mkdir out; echo x > out/report.md", 2),
+        ("the list is damaged", "mkdir out; echo x > out/advisor-files.json", 2),
     ):
         yield Case(
             f"in --out: {name}",
@@ -176,6 +178,29 @@ def together() -> Iterator[Case]:
             FILES,
             shell=f"{make}; {{advisor}} {COMMAND} && grep -q workload w.py",
         )
+    kept = "grep -q x out/previous/*"
+    linked = "mkdir d; echo x > d/report.md; ln -s ../d out/previous"
+    again = f"{{advisor}} {COMMAND} && {{make}}; {{advisor}} {COMMAND}; c=$?; {{check}} && exit $c"
+    for name, make, check, code in (
+        ("nothing", "true", "[ -f out/previous/report.md ]", 0),
+        ("the user edits a page", "echo x >> out/report.md", "tail -1 out/report.md | grep -qx x", 2),
+        ("the user fills previous", "mkdir out/previous; echo x > out/previous/report.md", kept, 2),
+        ("previous is a link", linked, "grep -qx x d/report.md", 2),
+        (
+            "a page is moved and linked",
+            "mv out/report.md . && ln -s ../report.md out/",
+            "[ -L out/report.md ]",
+            2,
+        ),
+    ):
+        shell = again.replace("{make}", make).replace("{check}", check)
+        yield Case(f"between two runs: {name}", (), code, FILES, shell=shell)
+    writes = workload(top="open('out/report.md', 'w').write('mine')")
+    says = ("report-2.md", "was changed by another program")
+    yield Case("the workload writes a page", ("profile", "w.py", *SHORT), 0, {"w.py": writes}, says)
+    foreign = "mkdir -p t/advisor-report; touch t/advisor-report/{{a,advisor.lock}}; export TMPDIR=$PWD/t"
+    shell = f"{foreign}; {{advisor}} {COMMAND} && [ -f t/advisor-report/a ]"
+    yield Case("a folder of the user's in TMPDIR", (), 0, FILES, shell=shell)
     for out in ("", "/dev/null", "/dev/full", "/proc/self", "/sys/none"):
         yield Case(f"--out {out!r}", ("profile", "w.py", *SHORT[:-1], out), 2, FILES)
     yield Case(
