@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 from field import InProcess
-from running import REPOSITORY, Command, advisor, cpu_settings
+from running import REPOSITORY, Command, advisor, cpu_settings, python_path
 
 from advisor import pipeline
 from advisor.errors import UsageError
+from advisor.measure.observed import observe
 from advisor.measure.progress import Silent
 from advisor.workloads import starters
 from advisor.workloads.loading import load
+
+FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 
 @pytest.fixture
@@ -170,7 +173,34 @@ def test_each_returned_array_has_a_buffer(
             2,
             "its argument 'frame' is an array",
         ),
-        ("raise ValueError(3)", "pipeline.py::process", 3, "failed before it called process"),
+        (
+            "def process(): ...\nraise ValueError(3)",
+            "pipeline.py::process",
+            3,
+            "failed before it called process",
+        ),
+        (
+            "def process(): 1 / 0\nprocess()",
+            "pipeline.py::process",
+            3,
+            "called process, which did not return",
+        ),
+        (
+            "def process(): exit()\nprocess()",
+            "pipeline.py::process",
+            3,
+            "called process, which did not return",
+        ),
+        (
+            "def process(): yield 1\nlist(process())",
+            "pipeline.py::process",
+            2,
+            "it is a generator or coroutine",
+        ),
+        ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::P.run", 2, "is a method of P"),
+        ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::run", 2, "is a method of P"),
+        ("if 1:\n  def process(): ...\nprocess()", "pipeline.py::process", 2, "not at the top level"),
+        ("process = lambda: 3\nprocess()", "pipeline.py::process", 2, "has no function 'process'"),
         ("def process(a): ...\nprocess(a=[1])", "pipeline.py::process", 2, "its argument 'a' is a list"),
         (
             "import numpy as np\ndef process(a): return {}\nprocess(np.ones(3))",
@@ -186,3 +216,63 @@ def test_a_call_that_makes_no_workload(text: str, start: str, code: int, told: s
     assert (said.code, said.out) == (code, "")
     assert told in said.error[0]
     assert not Path("w.py").exists()
+
+
+def test_what_it_lists_can_be_asked_for(command: Command) -> None:
+    """Neither methods nor functions within others, which no workload can import."""
+    text = "class P:\n  def run(self): ...\ndef process(a):\n  def inner(): ...\n"
+    Path("pipeline.py").write_text(text, encoding="utf-8")
+    said = command("new", "w.py", "--from", "pipeline.py::proces")
+    assert said.error[1] == "  next: It has: process."
+
+
+def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path) -> None:
+    file = tmp_path / "slow.py"
+    file.write_text("import time\ndef process(): time.sleep(60)\ndef other(): ...\nprocess()\nother()\n")
+    for function, told in {
+        "process": "called process, which had not returned",
+        "other": "did not call",
+    }.items():
+        with pytest.raises(UsageError, match=told):
+            observe(file, function, tmp_path / "w.npz", timeout=2.0)
+
+
+ON_GPU = """\
+import numpy as np
+try:
+    import cupy
+except ImportError:
+    cupy = np
+
+def step(image, weights, state, out):
+    state[...] = state + 1
+    out[...] = weights * 2
+    return HOST(image)
+
+if __name__ == "__main__":
+    import cupy
+    there = [cupy.asarray(np.ones(4)) for _ in range(3)]
+    step(np.ones(4), *there)
+"""
+
+
+@pytest.mark.parametrize("returned", ["image + 1", "None"])
+def test_arrays_on_the_gpu_stay_there(
+    returned: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come once, in set-up, and outputs do not go to the host; the inputs of every frame do come."""
+    Path("gpu.py").write_text(ON_GPU.replace("HOST(image)", returned), encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", python_path(FAKES))
+        assert command("new", "w.py", "--from", "gpu.py::step").code == 0
+    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=1.0)
+    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    access = {b.name: (b.access, b.scratch) for b in profile.workload.buffers}
+    whole = returned == "None"
+    assert access == {
+        "image": ({"produce": "out", "run": "in"}, False),
+        "weights": ({"load": "out", "run": "in"}, False),
+        "state": ({"load": "out", "run": "inout"}, False),
+        "out": ({"run": "out"}, not whole),
+    } | ({} if whole else {"result": ({"run": "out", "use": "in"}, False)})
+    assert {row.verified for row in profile.measured().values()} == {True}

@@ -8,17 +8,19 @@ something else.
 from __future__ import annotations
 
 import ast
+import dis
+import inspect
 import runpy
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from advisor.errors import UsageError, WorkloadError, nearest
+from advisor.errors import AdvisorError, UsageError, WorkloadError, nearest
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
 from advisor.profiles.scratch import scratch
@@ -26,19 +28,22 @@ from advisor.workloads.definition import RESERVED
 
 Kind = Literal["array", "value", "xp"]
 _TIMEOUT = 120.0
+_DEFERRED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PLAIN = (bool, int, float, str)
 _FILLS = (0x00, 0x40)
 """Bytes that stand in an array before the two calls that tell whether it is read; as floats 0 and 2 to 33."""
 
 
 class Argument(Record):
-    """One argument or result. Arrays have shape, dtype and what is done to them; other values their text."""
+    """One argument or result. Arrays have shape, dtype, where they are and what is done to them; other values
+    their text."""
 
     name: str
     kind: Kind
     shape: tuple[int, ...] = ()
     dtype: str = ""
     mode: AccessMode = "in"
+    on_device: bool = False
     value: bool | int | float | str | None = None
 
 
@@ -62,34 +67,31 @@ class _Seen(BaseException):
     """The call has returned: the script is not needed any more."""
 
 
-def observe(file: Path, function: str, inputs: Path) -> Observed:
+def observe(file: Path, function: str, inputs: Path, *, timeout: float = _TIMEOUT) -> Observed:
     """Runs the file until it calls the function; the arrays it was given go to `inputs`, an .npz file.
 
-    Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it.
+    Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it, or has no such
+    function that another file can import.
     """
+    _require_function(file, function)
     with scratch() as folder:
         told = folder / "call.json"
         names = (str(file), function, str(told), str(inputs))
         command = [sys.executable, "-m", "advisor.measure.observed", *names]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
         except subprocess.TimeoutExpired:
+            if _begun(told).exists():
+                raise UsageError(
+                    f"{file} called {function}, which had not returned after {timeout:.0f} s",
+                    next_step="Call it with less data.",
+                ) from None
             raise UsageError(
-                f"{file} did not call {function} within {_TIMEOUT:.0f} s",
+                f"{file} did not call {function} within {timeout:.0f} s",
                 next_step="Call it earlier in the file.",
             ) from None
         if not told.exists():
-            if done.returncode == 0:
-                _require_function(file, function)
-                raise UsageError(
-                    f"running {file} does not call {function}",
-                    next_step='Call it once with real data, under: if __name__ == "__main__":',
-                )
-            raise WorkloadError(
-                f"{file} failed before it called {function}",
-                next_step="Check that the file runs with python.",
-                detail=done.stderr.strip()[-2000:],
-            )
+            raise _without_call(file, function, done, begun=_begun(told).exists())
         found = Observed.model_validate_json(told.read_text(encoding="utf-8"))
     if found.problem:
         raise UsageError(
@@ -99,15 +101,62 @@ def observe(file: Path, function: str, inputs: Path) -> Observed:
     return found
 
 
-def _require_function(file: Path, function: str) -> None:
-    """Raises `UsageError` where the file, which runs, defines no function of that name."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    defined = {node.name for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, kinds)}
-    if function not in defined:
-        raise UsageError(
-            f"{file} has no function {function!r}{nearest(function, defined)}",
-            next_step=f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one.",
+def _without_call(
+    file: Path, function: str, done: subprocess.CompletedProcess[str], *, begun: bool
+) -> AdvisorError:
+    """Why the file ended without a call that returned."""
+    detail = done.stderr.strip()[-2000:]
+    if begun:
+        return WorkloadError(
+            f"{file} called {function}, which did not return: exit code {done.returncode}",
+            next_step="Check that the file runs with python.",
+            detail=detail,
         )
+    if done.returncode:
+        return WorkloadError(
+            f"{file} failed before it called {function}",
+            next_step="Check that the file runs with python.",
+            detail=detail,
+        )
+    return UsageError(
+        f"running {file} does not call {function}",
+        next_step='Call it once with real data, under: if __name__ == "__main__":',
+    )
+
+
+def _begun(told: Path) -> Path:
+    """There once the function was called."""
+    return told.with_suffix(".begun")
+
+
+def _require_function(file: Path, function: str) -> None:
+    """Raises `UsageError` where the file has no function of that name that another file can import."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return  # running it says why
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    defined = {node.name for node in tree.body if isinstance(node, kinds)}
+    if function in defined:
+        return
+    last = function.rpartition(".")[2]
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    of = {each.name: kind.name for kind in classes for each in kind.body if isinstance(each, kinds)}
+    if last in of:
+        raise UsageError(
+            f"{file}::{function} is a method of {of[last]}, whose object a workload cannot make",
+            next_step=f"Write a function of arrays that calls it, call that once, and name it: "
+            f"def {last}_of(image): return thing.{last}(image).",
+        )
+    if any(isinstance(node, kinds) and node.name == function for node in ast.walk(tree)):
+        raise UsageError(
+            f"{file}::{function} is not at the top level of the file, so no other file can import it",
+            next_step="Define it at the top level, outside of functions and of if and try.",
+        )
+    raise UsageError(
+        f"{file} has no function {function!r}{nearest(function, defined)}",
+        next_step=f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one.",
+    )
 
 
 def main(file: str, function: str, told: str, inputs: str) -> None:
@@ -120,17 +169,26 @@ def main(file: str, function: str, told: str, inputs: str) -> None:
         if code.co_name != function or Path(code.co_filename).resolve() != path:
             return
         if event == "call" and not begun:
+            _begun(Path(told)).touch()
+            if code.co_flags & _DEFERRED:
+                leave(Observed(problem="it is a generator or coroutine, so calling it does not run its body"))
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             begun.update({name: (frame.f_locals[name], _copied(frame.f_locals[name])) for name in names})
             begun["return"] = (frame, None)
         elif event == "return" and begun.get("return", (None,))[0] is frame:
             sys.setprofile(None)
+            if not dis.opname[code.co_code[frame.f_lasti]].startswith("RETURN"):
+                return  # it raised
             del begun["return"]
             seen = _observed(begun, value, frame.f_globals.get(function))
             arrays: Any = {name: before for name, (_, before) in begun.items() if before is not None}
             np.savez(inputs, **arrays)
-            Path(told).write_text(seen.model_dump_json(), encoding="utf-8")
-            raise _Seen
+            leave(seen)
+
+    def leave(seen: Observed) -> NoReturn:
+        sys.setprofile(None)
+        Path(told).write_text(seen.model_dump_json(), encoding="utf-8")
+        raise _Seen
 
     sys.path.insert(0, str(path.parent))
     sys.argv = [file]
@@ -153,7 +211,7 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
         elif isinstance(before, np.ndarray):
             changed = not np.array_equal(_host(value), before, equal_nan=before.dtype.kind in "fc")
             mode: AccessMode = "inout" if changed else "in"
-            arguments.append(_array(name, before, mode))
+            arguments.append(_array(name, before, mode, value))
         elif value is None or isinstance(value, _PLAIN):
             arguments.append(Argument(name=name, kind="value", value=value))
         else:
@@ -179,7 +237,7 @@ def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argumen
         host = np.asarray(_host(part))
         if host.dtype.hasobject:
             raise TypeError(type(part).__name__)
-        told.append(_array(next(names), np.atleast_1d(host), "out"))
+        told.append(_array(next(names), np.atleast_1d(host), "out", part))
     return tuple(told) if any(each.kind == "array" for each in told) else ()
 
 
@@ -191,23 +249,43 @@ def _overwritten(function: Any, given: dict[str, tuple[Any, Any]], changed: list
 def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str) -> bool:
     after = set()
     for fill in _FILLS:
-        copies = {n: value if before is None else before.copy() for n, (value, before) in given.items()}
-        copies[name].reshape(-1).view(np.uint8)[:] = fill
+        contents = {n: before for n, (_, before) in given.items() if before is not None}
+        filled = contents[name].copy()
+        filled.reshape(-1).view(np.uint8)[:] = fill
+        contents[name] = filled
         try:
+            copies = {
+                n: _again(value, contents[n]) if n in contents else value for n, (value, _) in given.items()
+            }
             function(**copies)
+            after.add(_host(copies[name]).tobytes())
         except Exception:
             return False
-        after.add(copies[name].tobytes())
     return len(after) == 1
 
 
-def _array(name: str, array: Any, mode: AccessMode) -> Argument:
-    return Argument(name=name, kind="array", shape=array.shape, dtype=str(array.dtype), mode=mode)
+def _array(name: str, array: Any, mode: AccessMode, given: Any) -> Argument:
+    shape, dtype = array.shape, str(array.dtype)
+    on_device = _is_on_device(given)
+    return Argument(name=name, kind="array", shape=shape, dtype=dtype, mode=mode, on_device=on_device)
+
+
+def _is_on_device(value: Any) -> bool:
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def _again(value: Any, contents: Any) -> Any:
+    """Another array of the value's kind with these contents."""
+    if not _is_on_device(value):
+        return contents.copy()
+    made = value.copy()
+    made.set(contents)
+    return made
 
 
 def _host(value: Any) -> Any:
-    """A CuPy array or a CPU tensor as NumPy's."""
-    return value.get() if hasattr(value, "__cuda_array_interface__") and hasattr(value, "get") else value
+    """A CuPy array as NumPy's; all else as it is."""
+    return value.get() if _is_on_device(value) and hasattr(value, "get") else value
 
 
 def _copied(value: Any) -> Any:

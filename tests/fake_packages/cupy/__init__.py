@@ -215,6 +215,19 @@ class ndarray:  # noqa: N801
         made._host[...] = self._host + other
         return made
 
+    def copy(self):
+        made = ndarray(self.shape, self.dtype)
+        made.set(self._host)
+        return made
+
+    def __mul__(self, other):
+        made = self.copy()
+        made.set(self._host * (other._host if isinstance(other, ndarray) else other))
+        return made
+
+    def __setitem__(self, key, value):
+        self._host[key] = value._host if isinstance(value, ndarray) else value
+
     def sum(self):
         return float(self._host.sum())
 
