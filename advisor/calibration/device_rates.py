@@ -28,7 +28,7 @@ ZERO_COPY = (
 )
 
 COUNTS = (1, 2, 4, 8, 16, 32)
-"""Of calls in a row: one more is what a call costs."""
+"""Numbers of calls in a row; the slope of their times is the cost of a call."""
 _MOST_REPEATS = 200
 """Repeats of empty kernels are cheap, and the host's interruptions many."""
 _LEAST_ROUNDS, _MOST_ROUNDS = 1 << 10, 1 << 20
@@ -39,7 +39,7 @@ _WINDOW = 1 << 16
 
 
 def measure_latencies(bench: Bench) -> None:
-    """Of rows of empty kernels: a launch is the slope over their number, a wait what is left for none."""
+    """Times rows of empty kernels: the slope is a launch, the intercept a wait."""
     with bench.attempt(LATENCIES):
         kernels = Kernels(bench.backend)
         often = replace(bench, limits=replace(bench.limits, most=max(_MOST_REPEATS, bench.limits.least)))

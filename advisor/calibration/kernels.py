@@ -18,7 +18,7 @@ _BLOCKS_PER_MULTIPROCESSOR = 8  # 2048 threads: as many as one holds at most, si
 _FLOAT4 = 16
 _FLOAT = 4
 LOADS = 256
-"""Of 16 bytes, by each thread of `read_again`."""
+"""Loads of 16 bytes by each thread of `read_again`."""
 STRIDE = 32
 """In floats: 128 bytes, so that no two reads of `read_strided` share a sector or a line."""
 TILE = 32
@@ -26,7 +26,7 @@ TILE = 32
 _RECORD = 16
 """Reads of 16 bytes in a record of `read_near`."""
 FLOPS_PER_ROUND = 16
-"""Of each thread of `multiply_add`: eight fused multiply-adds count two each."""
+"""Operations of each thread of `multiply_add`: eight fused multiply-adds count two each."""
 
 
 class Kernels:
@@ -75,7 +75,7 @@ class Kernels:
         return count * _FLOAT
 
     def read_random(self, data: Any, out: Any) -> int:
-        """As many floats as `read_strided`, anywhere; the array's length is a power of two."""
+        """Reads as many floats as `read_strided`, at random places; the array's length is a power of two."""
         floats = _bytes(data) // _FLOAT
         self._launch("read_random", data, np.uint64(floats // STRIDE), np.uint32(floats - 1), out)
         return floats // STRIDE * _FLOAT

@@ -114,5 +114,5 @@ def _square(bench: Bench, pointer: int, side: int) -> Any:
 
 
 def _side(nbytes: int) -> int:
-    """Of the largest square of floats in so many bytes whose side is a power of two."""
+    """Side of the largest square of floats that fits in the bytes; a power of two."""
     return 1 << ((nbytes // 4).bit_length() - 1) // 2

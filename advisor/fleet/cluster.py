@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from advisor.errors import NothingMeasured
 
 Call = Literal["look", "profile"]
-"""Of `advisor.fleet.remote`."""
+"""A function of `advisor.fleet.remote`."""
 
 
 @dataclass(frozen=True)

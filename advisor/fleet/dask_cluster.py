@@ -38,7 +38,7 @@ _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 60.0
 """Workers send a heartbeat every half second to few seconds, however busy their tasks are."""
 _ROLES = ("client", "scheduler", "worker")
-"""Of Dask; with `--local` all three are this command's."""
+"""Dask's roles; with `--local` this command starts all three."""
 _LOCALHOST = "127.0.0.1"
 
 
@@ -204,7 +204,7 @@ async def _reach(address: str, arguments: dict[str, Any]) -> None:
 
 
 def _address(file: Path) -> str:
-    """That in a scheduler's file."""
+    """Address from a scheduler file."""
     try:
         address = json.loads(read_bytes(file, 1_000_000))["address"]
     except FileNotFoundError:

@@ -48,7 +48,7 @@ class Request:
 
     @property
     def digest(self) -> str:
-        """Of all that the profiles depend on."""
+        """Hash of everything the profiles depend on."""
         told = (self.parcel.digest, self.workload, self.options, self.values, self.wanted.no_gpu, __version__)
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Those of the record."""
+        """The rows of the record."""
         return self.record.rows
 
     @property
@@ -171,7 +171,7 @@ class _Events:
         return self._request.task(device, value).model_dump_json()
 
     def values(self, device: Device) -> Sequence[str]:
-        """Those that an earlier run has not profiled."""
+        """The values that no earlier run has profiled."""
         each = self._request.wanted.each
         found = [v for v in self._request.values if task_of(device, v, each=each) not in self._folder.rows]
         self._label(device)

@@ -39,7 +39,7 @@ class Folder:
     path: Path
     record: FleetRecord
     sha256: str
-    """Of the workload's file, which every profile must be of."""
+    """Hash of the workload's file; every profile must have the same."""
     write: Write
     rows: dict[str, Row] = field(default_factory=dict)
     """By task."""

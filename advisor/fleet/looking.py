@@ -71,7 +71,7 @@ def _cupy() -> tuple[str | None, int | None]:
 
 
 def _gpus() -> Iterator[Gpu]:
-    """Those that the driver shows this process; CUDA_VISIBLE_DEVICES counts."""
+    """The GPUs that this process can see; CUDA_VISIBLE_DEVICES applies."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -33,7 +33,7 @@ class Parcel:
 
     @property
     def digest(self) -> str:
-        """Of all names and contents."""
+        """Hash of all names and contents."""
         told = hashlib.sha256()
         for name, data in sorted(self.files.items()):
             told.update(f"{name}\0{len(data)}\0".encode() + data)

@@ -13,7 +13,7 @@ from advisor.profiles.schema import Kind, MemoryClass
 from advisor.version import __version__
 
 KEYS = ("memory_class", "name", "kind", "host", "cpu")
-"""Of `--where`."""
+"""The keys that `--where` takes."""
 _KINDS = ("cuda", "cpu")
 
 
@@ -29,7 +29,7 @@ class Device:
     host: str
     cpu: str
     identity: str
-    """Of this one device: its UUID, or what is nearest to one."""
+    """The device's UUID, or the nearest there is to one."""
     place: str
     uuid: str | None = None
     memory_class: MemoryClass | None = None

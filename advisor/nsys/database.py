@@ -32,11 +32,11 @@ THREAD_BITS = 0x1000000
 """A globalTid divided by this tells processes apart: PID is globalTid / 0x1000000 % 0x1000000, TID is
 globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identifiers")."""
 MOST_ROWS = 10_000_000
-"""Of one table. What is read of a row takes 16 bytes, twice while it is sorted."""
+"""Rows read from one table. A row takes 16 bytes, twice that while it is sorted."""
 MOST_KINDS = 1000
-"""Of processes, of kinds of memory: what is gone through for each of them."""
+"""Processes, or kinds of memory, in one export: some work is done for each."""
 _MOST_NAMES = 10_000
-"""Of an enumeration."""
+"""Names in an enumeration."""
 LONGEST = 2000
 """Characters of a name that are read."""
 _LARGEST_VALUE = 10_000_000
@@ -45,7 +45,7 @@ _SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
 """How long one file may take. A damaged one has no end where its pages point at one another."""
 _ENDLESS = "reading it takes longer than {:.0f} s"
 _STEPS = 10_000
-"""Of SQLite's machine between two looks at the clock."""
+"""SQLite instructions between two checks of the time limit."""
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"

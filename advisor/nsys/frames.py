@@ -23,15 +23,15 @@ STRATEGY = "strategy:"
 FIRST_FRAMES = 2
 """Frames 0 to 2 come first in every process; those after them are steady."""
 _EVENT_TYPES = {"NvtxPushPopRange": 59, "NvtxDomainCreate": 75}
-"""As the user guide numbers them, for exports without ENUM_NSYS_EVENT_TYPE."""
+"""Numbers from the user guide, for exports without ENUM_NSYS_EVENT_TYPE."""
 MOST_SPANS = 300
 _ON_HOST = ("host:", "host-copy", "synchronize")
 """Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
 _MOST_ROWS = 100_000
 _MOST_RANGES = 200_000
-"""Of ours in one file; a thousand frames of all strategies have half of them."""
+"""Ranges of the advisor domain in one file; a thousand frames of all strategies have half as many."""
 _MOST_STEPS = 1_000_000
-"""Of all frames together; those of frames that overlap count for each of them."""
+"""Steps in all frames; a step within overlapping frames counts for each."""
 _MOST_STRATEGIES = 100
 """Each runs in a capture of its own, or all in one of a whole run."""
 
@@ -105,7 +105,7 @@ def _pushed(database: Database, event_type: int) -> Iterable[tuple[Any, ...]]:
 
 
 def _frames(ranges: Sequence[Range]) -> list[Frame]:
-    """Of one thread: the frames under each strategy, then the steps under each frame."""
+    """The frames of one thread under each strategy, then the steps under each frame."""
     found = []
     last = max((r.end for r in ranges), default=0)
     for outer in ranges:

@@ -61,7 +61,7 @@ class Nsys:
 
     @property
     def name(self) -> str:
-        """As reports call it."""
+        """Name and version for reports."""
         return f"nsys {'.'.join(map(str, self.version))}"
 
     @cached_property
@@ -97,7 +97,7 @@ def faults_observable(device: Device) -> bool:
 
 
 def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
-    """That one, else the one on PATH, else the newest in the usual places. Raises `NsysFailed`."""
+    """The given program, else the one on PATH, else the newest in the usual places. Raises `NsysFailed`."""
     if given is not None:
         path = given / "nsys" if given.is_dir() else given
         if not path.is_file():

@@ -137,13 +137,13 @@ class Case:
     traffic: Trace
     verdict: Recommendation | None
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Those that were tried, and what happened."""
+    """Strategies that failed, and what happened."""
     machine: Environment | None = None
     """Readings of the machine that was measured; None for a device that was predicted."""
     method: Method | None = None
     """How it was measured; None when predicted."""
     blocks: tuple[Block, ...] = ()
-    """Of the final, where one was held."""
+    """Blocks of the final, if there was one."""
     mixes: Mapping[str, Strategy] = field(default_factory=dict)
     """By short name."""
 

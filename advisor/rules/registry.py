@@ -156,7 +156,7 @@ def _threshold(key: str, where: str) -> Threshold:
 
 
 def _number(value: object, threshold: Threshold) -> float | None:
-    """As written for the unit: a size for bytes, a share also as 10 %. None where it is no finite number."""
+    """A number in the unit's notation: a size for bytes, a share also as 10 %. None unless it is finite."""
     if isinstance(value, bool):
         return None
     try:

@@ -35,7 +35,7 @@ class Row:
     strategy: str
     seconds: float
     interval: tuple[float, float]
-    """Of the median when measured; the model's low and high when predicted."""
+    """Interval of the median when measured; the model's low and high when predicted."""
     device_seconds: float
     """Kernels alone: the sum of the device stages."""
     transfer_seconds: float
@@ -64,7 +64,7 @@ class Row:
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where that was not observed."""
     huge_share: float | None = None
-    """Of the buffers' host memory, on huge pages; None where that is not known."""
+    """Share of the buffers' host memory on huge pages; None if unknown."""
     placements: Mapping[str, Placement] = field(default_factory=dict)
     """How it places each buffer that both sides use; empty for a strategy that this version does not know."""
     memory_class: MemoryClass | None = None

@@ -20,7 +20,7 @@ class Cells:
 
     @classmethod
     def among(cls, parts: Iterable[Mapping[str, Part]]) -> Cells:
-        """Those of stages that touch these parts."""
+        """The cells of stages that touch these parts."""
         regions: dict[str, list[Region]] = {}
         for each in parts:
             for name, part in each.items():

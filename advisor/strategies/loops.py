@@ -42,7 +42,7 @@ def _either(*pending: Pending) -> Pending:
 
 
 def add(pending: Pending, name: str, gpu: int) -> None:
-    """That GPU's stream is at work on the buffer's host memory, too."""
+    """Records that this GPU's stream also uses the buffer's host memory."""
     pending[name] = pending.get(name, set()) | {gpu}
 
 

@@ -43,7 +43,7 @@ class Mix(Strategy):
     rest: str = BASELINE
 
     def unavailable(self, device: Device) -> str | None:
-        """As the first of its placements that cannot be used there."""
+        """Why the first of its placements that cannot be used there cannot, or None."""
         used = dict.fromkeys((*dict(self.chosen).values(), self.rest))
         found = (PLACEMENTS[name].unavailable(device) for name in used)
         if refused := next(filter(None, found), None):

@@ -38,7 +38,7 @@ class Region:
 
     @property
     def share(self) -> float:
-        """Of the buffer's elements."""
+        """Share of the buffer's elements."""
         return math.prod(stop - start for start, stop in self.bounds) / math.prod(self.shape)
 
     @property
@@ -109,7 +109,7 @@ def _wrong(part: Any) -> str:
 
 
 def _written(part: Any) -> str:
-    """As it stands in brackets."""
+    """The subscript as Python writes it."""
     if isinstance(part, slice):
         ends = (part.start, part.stop) if part.step is None else (part.start, part.stop, part.step)
         return ":".join("" if end is None else str(end) for end in ends)

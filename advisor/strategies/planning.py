@@ -121,12 +121,12 @@ class _Tracker:
 
     traits: Mapping[str, Traits]
     streams: Streams | None = None
-    """Of several GPUs; with one there is nothing to keep in order."""
+    """Only with several GPUs; with one there is nothing to keep in order."""
     lengths: Mapping[str, Part] = field(default_factory=dict)
-    """Of buffers that have one, the buffer that holds their length."""
+    """By buffer, the buffer that holds its length."""
     current: Places = field(default_factory=dict)
     foreign: Places = field(default_factory=dict)
-    """Of buffers in foreign memory: host where that memory is current, device where our own is."""
+    """By buffer in foreign memory: host where that memory is current, device where our own is."""
     writer: Places = field(default_factory=dict)
     """The place where it was written last, which holds more than what was valid when it moved."""
     told: Places = field(default_factory=dict)
@@ -349,7 +349,7 @@ class _Tracker:
                 self.told[length] = {"host"}
 
     def _note_lengths(self, stage: StageUse) -> None:
-        """Of a buffer whose length changes without it, no more has moved than was valid before."""
+        """Records that no more of the buffer has moved than was valid before its length changed."""
         written = stage.writes()
         for name in written:
             self.writer[name] = {stage.place}

@@ -337,7 +337,7 @@ def choose(names: Iterable[str]) -> tuple[Strategy, ...]:
 
 
 def concerning(strategies: Sequence[AnyStrategy], workload: WorkloadRecord) -> tuple[AnyStrategy, ...]:
-    """Those of which a profile of the workload has rows: where nobody chose, none that it cannot mean."""
+    """The strategies that a profile of the workload lists: without a choice, none for several GPUs on one."""
     if workload.gpus > 1 or len(strategies) < len(STRATEGIES):
         return tuple(strategies)
     return tuple(s for s in strategies if not getattr(s, "several_gpus", False))

@@ -76,9 +76,9 @@ class StageUse:
     loop: Loop | None = None
     """Stages in a row with the same loop are its body."""
     parts: Mapping[str, Part] = field(default_factory=dict)
-    """Of buffers of which it touches a part: which."""
+    """By buffer, the part that it touches, if not all."""
     gpu: int = 0
-    """Of a device stage: the workload's GPU that it runs on."""
+    """The workload's GPU that a device stage runs on."""
 
     @property
     def place(self) -> Place:
@@ -111,9 +111,9 @@ class Step:
     action: Action
     name: str = ""
     overwritten: bool = False
-    """Of a buffer that is moved: the stage that waits for it writes all of it, so its contents may stay."""
+    """The stage that waits for the moved buffer writes all of it, so its contents need not move."""
     part: Part | None = None
-    """Of a buffer that is moved: what of it, where not all of it is."""
+    """The part of the buffer that is moved, if not all."""
     loop: Loop | None = None
     """It is done in the first iteration of that loop or, `again`, in each later one. Of both the steps stand
     in a row, with an `until` among them."""
@@ -122,7 +122,7 @@ class Step:
     """The GPU whose stream it is on, or waits for: of a transfer that from which or to which, of `to-peer` to
     which."""
     source: int = 0
-    """Of `to-peer`: the GPU from which."""
+    """The source GPU of `to-peer`."""
 
     def times(self, iterations: Sequence[float]) -> float:
         """How often it is done in its frame, given how often each loop runs."""
@@ -195,7 +195,7 @@ def _part_of(buffer: BufferRecord, stage: str) -> Part | None:
 
 
 def share_of(buffer: BufferRecord, stage: str) -> float:
-    """Of the buffer, what lies in the region that the stage touches."""
+    """The part of the buffer that lies in the region the stage touches."""
     part = _part_of(buffer, stage)
     return part.share if isinstance(part, Region) else 1.0
 

@@ -107,7 +107,7 @@ SCRIPT_STRATEGIES: tuple[ScriptStrategy, ...] = (
 
 
 def choose(names: Sequence[str]) -> tuple[ScriptStrategy, ...]:
-    """Those of these names, all without any; the unchanged script is always among them.
+    """The named strategies, or all if none is named; the unchanged script is always among them.
 
     Raises `UsageError` with the nearest name.
     """

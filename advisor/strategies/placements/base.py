@@ -25,7 +25,7 @@ PartMover = Callable[[Side, Bounds, Any], None]
 
 @dataclass
 class Length:
-    """Of a buffer that says how much of others is valid: what the host last read of it, and all times."""
+    """Valid rows that the host read from a length buffer: the last value, and the mean of all."""
 
     rows: int = 0
     times: int = 0

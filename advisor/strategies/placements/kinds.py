@@ -66,7 +66,7 @@ class Staged(Placement):
             return on_host["host"]
 
         def move_part(side: Side, part: Bounds, stream: Any) -> None:
-            """As `device[:n] = cupy.asarray(host[:n])` and the other way round."""
+            """`device[:n] = cupy.asarray(host[:n])`, and the other way round."""
             del stream
             index = index_of(part)
             if not on_host["host"][index].size:
@@ -207,7 +207,7 @@ class ManagedPrefetch(Managed):
 
 
 class ManagedAdvised(ManagedPrefetch):
-    """As managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
+    """Like managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
     in set-up only; else preferred location on the GPU, accessed by the host where host stages use it. On
     several GPUs each prefers the regions that it alone touches, and the first that uses it the rest.
     """
@@ -321,7 +321,7 @@ class External(Placement):
         return replace(self.inner.traits(device), foreign=True)
 
     def unavailable(self, device: Device) -> str | None:
-        """As the inner placement."""
+        """The reason of the inner placement."""
         return self.inner.unavailable(device)
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:

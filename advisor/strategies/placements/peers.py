@@ -13,7 +13,7 @@ from advisor.strategies.schedule import Traits
 
 
 class Peer(Pinned):
-    """As pinned; what one GPU of the workload holds and another needs crosses between them, by
+    """Like pinned; what one GPU of the workload holds and another needs crosses between them, by
     cudaMemcpyPeerAsync, with peer access where the GPUs have it.
     """
 
