@@ -171,7 +171,7 @@ def _sides(
         return
     repository = revisions.repository(file)
     chosen = revisions.base_of(repository, against)
-    with revisions.checkout(repository, chosen) as folder:
+    with revisions.checkout(repository, chosen, made.max_seconds) as (folder, stored):
         tree = Tree(
             user=str(repository.top),
             checkout=str(folder),
@@ -180,7 +180,7 @@ def _sides(
         earlier = replace(made, file=folder / chosen.file, workload=name, tree=tree)
         now = replace(made, file=file.absolute())
         told = (mask(f"{chosen.file} at {chosen.told}"), f"{repository.file} in the working tree")
-        yield earlier, now, told, revisions.dirty(repository)
+        yield earlier, now, told, " ".join(filter(None, (revisions.dirty(repository), stored)))
 
 
 class Arguments(TypedDict, total=False):

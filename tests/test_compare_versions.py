@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from test_revisions import git
 
 import advisor
 from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
+from advisor.profiles.scratch import remove_abandoned
 
 WORKLOAD = """\
 import numpy as np
@@ -211,8 +214,14 @@ def test_a_script_is_refused(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_nothing(repository: Path, tmp_path: Path, number: signal.Signals) -> None:
-    """In the middle of a version's processes: no worktree, no folder, no report."""
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(
+    "at", ["HEAD: checking", "HEAD: pageable", "BASE: checking", "BASE: pageable", "HEAD against BASE"]
+)
+def test_ctrl_c_leaves_nothing(
+    repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
+) -> None:
+    """Whatever it interrupts, and however often: no worktree, no folder, no report, and never exit code 0."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     process = subprocess.Popen(
@@ -224,25 +233,50 @@ def test_ctrl_c_leaves_nothing(repository: Path, tmp_path: Path, number: signal.
         start_new_session=True,
     )
     assert process.stderr is not None
-    while "checking the workload" not in process.stderr.readline():
+    while at not in process.stderr.readline():
         assert process.poll() is None
-    assert len(git(repository, "worktree", "list").splitlines()) == 2
-    process.send_signal(number)
+    for _ in range(times):
+        process.send_signal(number)
+        time.sleep(0.02)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED
+    assert process.returncode == INTERRUPTED, said
     assert "interrupted: nothing was compared" in said
-    assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert list(temporary.iterdir()) == []
-    assert git(repository, "status", "--porcelain") == ""
+    assert git(repository, "status", "--porcelain", "--ignored").split() in ([], ["!!", "__pycache__/"])
+    assert list((repository / ".git").glob("worktrees/*")) == []
+
+
+def test_what_a_killed_comparison_left_goes_with_the_next(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's repository has nothing of it at any moment."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    before = {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "advisor", "compare", "--run", "w.py", *QUICK],
+        cwd=repository,
+        env=environment(TMPDIR=str(temporary)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    while "HEAD: checking" not in process.stderr.readline():
+        assert process.poll() is None
+    process.kill()
+    process.communicate()
+    assert list(temporary.glob("advisor-*/base/w.py"))
+    assert {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")} == before
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    remove_abandoned()
+    assert list(temporary.iterdir()) == []
 
 
 def test_git_that_is_missing_is_told(
     command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def absent(*_: object, **__: object) -> None:
-        raise FileNotFoundError("git")
-
-    monkeypatch.setattr(subprocess, "run", absent)
+    monkeypatch.setenv("PATH", str(tmp_path))
     said = run(command, repository / "w.py")
     assert said.code == UsageError.exit_code
     assert not missing(said.err, "git is not installed", "advisor compare --run BASE.py HEAD.py")

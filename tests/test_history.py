@@ -290,15 +290,3 @@ def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: P
     assert kept.commit == found, "a hash is no secret"
     assert Profile.model_validate_json(kept.to_json()) == kept
     assert not {"Developer", "secret-branch"} & set(re.findall(r"[\w-]+", kept.to_json()))
-
-
-@pytest.mark.parametrize("problem", [OSError("no git"), subprocess.TimeoutExpired("git", 5)])
-def test_without_git_there_is_no_commit_and_no_error(problem: Exception) -> None:
-    def hangs(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
-        raise problem
-
-    def jests(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([], 0, "w.py nonsense", "")
-
-    assert commit_of(Path("w.py"), hangs) is None
-    assert commit_of(Path("w.py"), jests) is None

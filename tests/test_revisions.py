@@ -48,7 +48,7 @@ def found(work: Path) -> Repository:
 
 
 def text_of(found: Repository, against: str | None = None) -> str:
-    with checkout(found, base_of(found, against)) as folder:
+    with checkout(found, base_of(found, against)) as (folder, _):
         return (folder / found.file).read_text()
 
 
@@ -71,7 +71,7 @@ def test_the_users_checkout_is_left_alone(found: Repository, work: Path, tmp_pat
     hook.chmod(0o755)
     (work / "app" / "w.py").write_text("uncommitted")
     before = git(work, "status", "--porcelain"), git(work, "rev-parse", "HEAD")
-    with checkout(found, base_of(found, None)) as folder:
+    with checkout(found, base_of(found, None)) as (folder, _):
         assert not folder.is_relative_to(work)
         assert (git(work, "status", "--porcelain"), git(work, "rev-parse", "HEAD")) == before
     assert (work / "app" / "w.py").read_text() == "uncommitted"
@@ -85,7 +85,7 @@ def test_the_worktree_is_gone_however_it_ends(
     folders = []
 
     def fail() -> None:
-        with checkout(found, base_of(found, None)) as folder:
+        with checkout(found, base_of(found, None)) as (folder, _):
             folders.append(folder)
             raise ends
 
@@ -207,7 +207,7 @@ def test_submodules_are_at_the_commits_of_base(work: Path, tmp_path: Path, there
         git(work, "branch", "-f", "main")
     found = repository(work / "app" / "w.py")
     if there:
-        with checkout(found, base_of(found, "main")) as folder:
+        with checkout(found, base_of(found, "main")) as (folder, _):
             assert (folder / "third party" / "lib" / "app" / "w.py").read_text() == "old"
     else:
         with (

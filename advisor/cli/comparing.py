@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -162,12 +163,23 @@ def _run(
 
 @contextmanager
 def _telling_of_ctrl_c() -> Iterator[None]:
-    """Keeps nothing of an incomplete comparison."""
+    """Keeps nothing of an incomplete comparison: after the first Ctrl-C everything only ends, which another
+    one must not interrupt."""
+    before = signal.getsignal(signal.SIGINT)
     try:
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt_once)
         yield
     except KeyboardInterrupt:
         say("interrupted: nothing was compared")
         raise typer.Exit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt_once(*_: object) -> NoReturn:
+    signal.signal(signal.SIGINT, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 def _called(path: Path, other: Path) -> str:

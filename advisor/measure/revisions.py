@@ -1,23 +1,25 @@
-"""What git knows of a workload's file: the commit that it is at, and the file at an earlier one, in a clean
-worktree of the user's repository in a temporary folder.
+"""What git knows of a workload's file: its commit, and the file at an earlier one, in a temporary folder.
 
-The user's checkout is never touched. Nothing of the user's runs: hooks are off.
+The user's repository is only read: the files of a commit are written through an index of our own, so nothing
+of ours is left there however a run ends. Nothing of the user's runs: see `advisor.measure.git`.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.measure.processes import uninterrupted
+from advisor.measure.git import Git, Refused, Unanswered
 from advisor.profiles.schema import Commit
 from advisor.profiles.scratch import scratch
+from advisor.texts import printable
 
 _DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """Where a pull request goes, the first that is there."""
@@ -29,9 +31,24 @@ _TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 _SHOWN = 5
 _SECONDS = 5.0
 """A file system that hangs must not hold up a profile, which can do without its commit."""
-_LINE = "\n"
-_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
-"""Where a hook of git's runs this, they stand for another repository or index."""
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SUBMODULE = re.compile(r"160000 (?:commit )?([0-9a-f]{40,64})(?: 0)?\t(.+)", re.DOTALL)
+"""A line of `ls-tree`, or of `ls-files --stage`."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Files of a working tree that are not as committed, and new Python files. `unknown`: it cannot be told
+    of these, since git's filters are not run. `problem`: why git told nothing."""
+
+    files: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def any(self) -> bool | None:
+        """Whether there are any; None where that cannot be told."""
+        return True if self.files else None if self.unknown or self.problem else False
 
 
 @dataclass(frozen=True)
@@ -41,11 +58,22 @@ class Repository:
     top: Path
     file: Path
     """From the top on."""
+    seconds: float
+    """Limit of each question to git."""
+
+    @property
+    def asking(self) -> Git:
+        """git in the checkout."""
+        return Git(self.top, self.seconds)
 
     def git(self, *arguments: str) -> str | None:
-        """What git answers; None where it fails."""
-        ended = _git(self.top, *arguments)
-        return ended.stdout.rstrip("\n") if ended.returncode == 0 else None
+        """What git answers; None where it refuses. Raises `FileProblem` where it does not answer."""
+        try:
+            return self.asking.ask(*arguments).rstrip("\n")
+        except Refused:
+            return None
+        except Unanswered as unanswered:
+            raise _no_answer(unanswered) from None
 
     @property
     def shallow(self) -> bool:
@@ -53,23 +81,57 @@ class Repository:
         return self.git("rev-parse", "--is-shallow-repository") == "true"
 
     @property
-    def changed(self) -> tuple[str, ...]:
-        """Files of the working tree that are not as committed, and new Python files."""
-        told = self.git("status", "--porcelain", "--untracked-files=normal") or ""
-        lines = (line for line in told.splitlines() if not line.startswith("??") or line.endswith(".py"))
-        return tuple(line[3:] for line in lines)
-
-    def submodules(self, commit: str) -> Iterator[tuple[str, str]]:
-        """Path and commit of each in that commit."""
-        told = self.git("ls-tree", "-r", "-z", "--full-tree", commit) or ""
-        for line in told.split("\0"):
-            kind, _, path = line.partition("\t")
-            if kind.startswith("160000 "):
-                yield path, kind.split()[2]
+    def changed(self) -> Differences:
+        """What the working tree has that its commit does not."""
+        return differences(self.asking, untracked=True)
 
     def commit(self, revision: str) -> str | None:
         """The whole name of the commit."""
-        return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        told = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        return told if told and _COMMIT.fullmatch(told) else None
+
+
+def differences(git: Git, *, untracked: bool) -> Differences:
+    """Those of the working tree with that top folder, and of the submodules in it."""
+    files: list[str] = []
+    unknown: list[str] = []
+    try:
+        for name, certain in _different(git, "normal" if untracked else "no"):
+            (files if certain else unknown).append(os.fsencode(name).decode(errors="replace"))
+    except Unanswered as unanswered:
+        return Differences(tuple(files), tuple(unknown), str(unanswered))
+    return Differences(tuple(files), tuple(unknown))
+
+
+def _different(git: Git, untracked: str) -> Iterator[tuple[str, bool]]:
+    """Each file, and whether it surely differs."""
+    git = git.without_filters()
+    form = ("--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty")
+    told = git.ask("status", *form, f"--untracked-files={untracked}").split("\0")
+    lines = [line for line in told if line and (not line.startswith("??") or line.endswith(".py"))]
+    unknown = git.filtered(line[3:] for line in lines if line.startswith(" "))
+    yield from ((line[3:], line[3:] not in unknown) for line in lines)
+    if (git.folder / ".gitmodules").is_file():
+        for path, _ in submodules(git.ask("ls-files", "--stage", "-z")):
+            if _is_checkout(inner := git.folder / path):
+                found = _different(replace(git, folder=inner), untracked)
+                yield from ((f"{path}/{name}", certain) for name, certain in found)
+
+
+def submodules(listed: str) -> Iterator[tuple[str, str]]:
+    """Path and commit of each, from what `ls-tree -z` or `ls-files --stage -z` lists."""
+    for line in listed.split("\0"):
+        if found := _SUBMODULE.fullmatch(line):
+            yield found[2], found[1]
+
+
+def _is_checkout(folder: Path) -> bool:
+    """Whether a submodule's files are there, and no link leads elsewhere."""
+    return (folder / ".git").exists() and folder.resolve() == folder
+
+
+def _no_answer(unanswered: Unanswered) -> FileProblem:
+    return FileProblem(f"git gave no answer: {unanswered}", next_step=_TWO_FILES)
 
 
 @dataclass(frozen=True)
@@ -81,22 +143,27 @@ class Base:
     file: Path
 
 
-def repository(file: Path) -> Repository:
+def repository(file: Path, seconds: float = 30.0) -> Repository:
     """The one that the file is in. Raises `UsageError` without one, or without git."""
     if not file.is_file():
         raise FileProblem(f"{file} does not exist", next_step="Give the path of a workload file.")
     real = file.resolve()
-    ended = _git(real.parent, "rev-parse", "--show-toplevel")
-    if ended.returncode:
-        said = ended.stderr.strip().splitlines()
-        if said and "dubious ownership" in said[0]:
+    try:
+        top = Path(Git(real.parent, seconds).ask("rev-parse", "--show-toplevel").rstrip("\n")).resolve()
+        return Repository(top, real.relative_to(top), seconds)
+    except FileNotFoundError:
+        raise UsageError("git is not installed", next_step=_TWO_FILES) from None
+    except Refused as refused:
+        if "dubious ownership" in refused.said:
             raise UsageError(
                 f"git does not trust the repository of {file}: another user owns it",
                 next_step=f"git config --global --add safe.directory {real.parent}",
-            )
-        raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
-    top = Path(ended.stdout.rstrip("\n")).resolve()
-    return Repository(top, real.relative_to(top))
+            ) from None
+    except Unanswered as unanswered:
+        raise _no_answer(unanswered) from None
+    except ValueError:  # what git names is no folder around the file
+        pass
+    raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
 
 
 def base_of(found: Repository, against: str | None) -> Base:
@@ -105,7 +172,7 @@ def base_of(found: Repository, against: str | None) -> Base:
     Raises `UsageError` where there is none, or where the file is not in it.
     """
     commit, told = _named(found, against) if against is not None else _merge_base(found)
-    if found.git("cat-file", "-e", f"{commit}:{found.file.as_posix()}") is not None:
+    if found.git("rev-parse", "--verify", "--quiet", f"{commit}:{found.file.as_posix()}") is not None:
         return Base(commit, told, found.file)
     renamed = _renamed(found, commit)
     if renamed is None:
@@ -136,12 +203,12 @@ def _merge_base(found: Repository) -> tuple[str, str]:
             next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
         )
     commit = found.git("merge-base", "HEAD", branch)
-    if commit is None:
+    if commit is None or not _COMMIT.fullmatch(commit):
         raise UsageError(
             f"HEAD and {branch} have no common commit",
             next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
         )
-    if commit == head and not found.changed:
+    if commit == head and found.changed.any is False:
         raise UsageError(
             f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare",
             next_step=_SHALLOW if found.shallow else "Name an earlier revision: --against HEAD~1.",
@@ -150,35 +217,75 @@ def _merge_base(found: Repository) -> tuple[str, str]:
 
 
 @contextmanager
-def checkout(found: Repository, base: Base) -> Iterator[Path]:
-    """A clean worktree of that commit with its submodules, gone at the end however it comes; its top folder.
+def checkout(found: Repository, base: Base, seconds: float = 60.0) -> Iterator[tuple[Path, str]]:
+    """The files of that commit with its submodules, gone at the end; their folder, and a note on those that
+    the user's filters, such as Git LFS, would have made.
 
-    Raises `FileProblem` where git cannot check it out.
+    seconds: limit of each repository's. Raises `FileProblem` where git cannot write them.
     """
-    with scratch() as folder, ExitStack() as trees:
-        _add(trees, found, folder / "base", base.commit, base.told)
-        yield folder / "base"
+    with scratch() as folder:
+        tree, index = folder / "base", folder / "index"
+        stored = list(_write(replace(found, seconds=seconds), tree, index, base.commit, base.told))
+        yield tree, _not_filtered(stored)
 
 
-def _add(trees: ExitStack, found: Repository, tree: Path, commit: str, told: str) -> None:
-    """A worktree, and those of the submodules that the user's checkout has, from its repositories."""
-    trees.callback(_remove, found, tree)
-    with uninterrupted():  # half of one could not be removed
-        ended = _git(found.top, "worktree", "add", "--detach", "--force", str(tree), commit)
-    if ended.returncode:
-        raise FileProblem(
-            f"git could not check out {told}: {ended.stderr.strip().rpartition(_LINE)[2]}",
-            next_step=_TWO_FILES,
-        )
-    for path, at in found.submodules(commit):
-        if (found.top / path / ".git").exists():
-            inner = Repository(found.top / path, found.file)
-            _add(trees, inner, tree / path, at, f"the submodule {path} of {told}, {at[:10]}")
+def _write(found: Repository, tree: Path, index: Path, commit: str, told: str) -> Iterator[str]:
+    """Writes the files of a commit and of those submodules that the user's checkout has.
+
+    Yields those that are as the repository stores them, since filters are not run.
+    """
+    tree.mkdir(parents=True, exist_ok=True)
+    try:
+        variables = {
+            "GIT_DIR": found.asking.ask("rev-parse", "--absolute-git-dir").rstrip("\n"),
+            "GIT_WORK_TREE": str(tree),
+            "GIT_INDEX_FILE": str(index),
+        }
+        git = replace(found.asking.without_filters(), folder=tree, variables=variables)
+        git.ask("read-tree", commit)
+        git.ask("checkout-index", "--all", "--force")
+        listed = git.ask("ls-files", "--stage", "-z")
+        if git.filters:
+            yield from _unchanged(found, git, tree, listed)
+    except Unanswered as unanswered:
+        step = _TWO_FILES
+        if isinstance(unanswered, Refused) and found.git("config", "--get-regexp", r"^remote\..*\.promisor$"):
+            step = f"The clone is partial. Fetch the files: git archive {commit[:10]} > /dev/null"
+        raise FileProblem(f"git could not check out {told}: {unanswered}", next_step=step) from None
+    index.unlink(missing_ok=True)
+    for path, at in submodules(listed):
+        if _is_checkout(found.top / path) and (tree / path).resolve().is_relative_to(tree.resolve()):
+            inner = replace(found, top=found.top / path)
+            yield from _write(inner, tree / path, index, at, f"the submodule {path} of {told}, {at[:10]}")
 
 
-def _remove(found: Repository, tree: Path) -> None:
-    with uninterrupted():
-        _git(found.top, "worktree", "remove", "--force", "--force", str(tree))
+def _unchanged(found: Repository, git: Git, tree: Path, listed: str) -> Iterator[str]:
+    """Copies what a filter made in the user's checkout, where the content is the same; yields the rest."""
+    different = differences(found.asking, untracked=False)
+    changed = {*different.files, *different.unknown}
+    here = set(found.asking.ask("ls-files", "--stage", "-z").split("\0")) if not different.problem else set()
+    blobs = {line.partition("\t")[2]: line for line in listed.split("\0") if line.startswith("100")}
+    for path in git.filtered(blobs, "--cached"):
+        theirs = found.top / path
+        if blobs[path] in here and path not in changed and theirs.resolve() == theirs and theirs.is_file():
+            shutil.copy(theirs, tree / path)
+        else:
+            yield path
+
+
+def _not_filtered(stored: Sequence[str]) -> str:
+    """A sentence; empty where there are none."""
+    if not stored:
+        return ""
+    return (
+        f"In BASE, {_listed(stored)} as the repository stores it: filters of git (LFS) are not run. "
+        "If BASE reads it, give two files."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{printable(', '.join(names[:_SHOWN]))}{more}"
 
 
 def _absent(found: Repository, told: str) -> UsageError:
@@ -189,57 +296,38 @@ def _absent(found: Repository, told: str) -> UsageError:
 
 def _renamed(found: Repository, commit: str) -> str | None:
     """What the file was called then, where git takes it for the same."""
-    told = found.git("diff", "--find-renames", "--diff-filter=R", "--name-status", commit) or ""
-    pairs = (line.split("\t") for line in told.splitlines())
-    return next((old for _, old, new in pairs if new == found.file.as_posix()), None)
+    told = found.git(
+        "diff-index", "--cached", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit
+    )
+    parts = (told or "").split("\0")
+    pairs = zip(parts[1::3], parts[2::3], strict=False)
+    return next((old for old, new in pairs if new == found.file.as_posix()), None)
 
 
 def dirty(found: Repository) -> str:
-    """That HEAD is more than its commit, in a sentence; empty where it is not."""
+    """What HEAD has that its commit does not, in sentences; empty where it has nothing."""
     changed = found.changed
-    if not changed:
-        return ""
-    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    return f"HEAD is the working tree, with uncommitted changes: {', '.join(changed[:_SHOWN])}{more}."
+    told = []
+    if changed.files:
+        told += [f"HEAD is the working tree, with uncommitted changes: {_listed(changed.files)}."]
+    if changed.unknown:
+        told += [f"Of {_listed(changed.unknown)} git cannot tell without its filters, which are not run."]
+    if changed.problem:
+        told += [f"git could not tell whether HEAD has uncommitted changes: {changed.problem}."]
+    return " ".join(told)
 
 
-def _git(folder: Path, *arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs git there, in a session of its own: Ctrl-C is for this process to handle. It asks nothing and
-    starts no hook. Raises `subprocess.TimeoutExpired` after so many seconds."""
-    ours = ("core.hooksPath=/dev/null", "core.quotePath=false", "core.fsmonitor=false")
-    inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
-    try:
-        return subprocess.run(
-            ["git", *(part for setting in ours for part in ("-c", setting)), *arguments],
-            cwd=folder,
-            env={**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            timeout=seconds,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise UsageError("git is not installed", next_step=_TWO_FILES) from None
-
-
-def commit_of(file: Path, git: Callable[..., subprocess.CompletedProcess[str]] = _git) -> Commit | None:
+def commit_of(file: Path, seconds: float = _SECONDS) -> Commit | None:
     """The commit checked out where the file is, if the file is one of its, and whether anything differs; None
     where git is not there or does not know it."""
-
-    def ask(*arguments: str) -> str:
-        ended = git(file.parent, *arguments, seconds=_SECONDS)
-        ended.check_returncode()
-        return ended.stdout.strip()
-
     try:
-        if not ask("ls-files", "--", f":(literal){file.name}"):
+        found = repository(file, seconds)
+        if not found.asking.ask("ls-files", "--", f":(literal){found.file}"):
             return None
-        revision, _, seconds = ask("log", "-1", "--format=%H %ct").partition(" ")
-        changed = bool(ask("status", "--porcelain", "--untracked-files=no"))
-        time = datetime.fromtimestamp(int(seconds), timezone.utc)
-        return Commit(revision=revision, committed=time.isoformat(), changed=changed)
-    except (AdvisorError, OSError, ValueError, OverflowError, subprocess.SubprocessError):
+        told = found.asking.ask("rev-list", "--max-count=1", "--timestamp", "HEAD", "--")
+        time, _, revision = told.strip().partition(" ")
+        committed = datetime.fromtimestamp(int(time), timezone.utc).isoformat()
+        changed = differences(found.asking, untracked=False).any
+        return Commit(revision=revision, committed=committed, changed=changed)
+    except (AdvisorError, Unanswered, OSError, ValueError, OverflowError):
         return None

@@ -17,6 +17,7 @@ from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.version_final import VersionFinal
 from advisor.profiles.schema import RAISED, Failed, Measured
+from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
@@ -116,6 +117,8 @@ class _Screening:
                 promising=in_order,
                 clock=self.clock,
             )
+            if was_interrupted(found):  # half a screening compares nothing
+                raise KeyboardInterrupt
             _require_figures(found)
         return found
 

@@ -27,11 +27,11 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The commit, with + where a tracked file differed; without one the day of the run."""
+        """The commit, with + where a tracked file differed, ? where one may; otherwise the day."""
         commit = self.profile.commit
         if commit is None:
             return f"{self.time:%Y-%m-%d}"
-        return commit.revision[:_SHORT] + "+" * commit.changed
+        return commit.revision[:_SHORT] + {True: "+", None: "?", False: ""}[commit.changed]
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,10 @@ class Commit(Record):
 
     revision: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit's full hash")
     committed: str = Field(description="The committer's time, ISO 8601, UTC")
-    changed: bool = Field(description="Whether a tracked file differed from the commit")
+    changed: bool | None = Field(
+        description="Whether a tracked file differed from the commit; null: it may, since "
+        "filters of git are not run"
+    )
 
 
 class Tool(Record):

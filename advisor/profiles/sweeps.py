@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 from urllib.parse import quote
 
 from advisor.errors import UsageError
@@ -77,9 +77,16 @@ class SweepResults:
         )
 
 
-def was_interrupted(profile: Profile) -> bool:
+class Noted(Protocol):
+    """A profile, or a run that becomes one."""
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def was_interrupted(run: Noted) -> bool:
     """Whether Ctrl-C ended the run before all was measured."""
-    return any(note.startswith("Interrupted") for note in profile.notes)
+    return any(note.startswith("Interrupted") for note in run.notes)
 
 
 def is_number(value: Value) -> bool:

@@ -117,8 +117,8 @@ def _counts(counts: Sequence[int]) -> str:
 
 def _commit(at: Commit | None) -> Iterator[Fact]:
     if at is not None:
-        differs = ", with uncommitted changes" * at.changed
-        yield Fact("Commit", f"{at.revision}{differs}")
+        differs = {True: ", with uncommitted changes", None: ", perhaps with uncommitted changes", False: ""}
+        yield Fact("Commit", f"{at.revision}{differs[at.changed]}")
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:

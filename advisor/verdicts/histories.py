@@ -123,7 +123,7 @@ def _changes(
 
 def _same_code(entries: Sequence[Entry], first: int, last: int) -> bool:
     commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
-    return len(commits) == 1 and not any(commit is None or commit.changed for commit in commits)
+    return len(commits) == 1 and not any(commit is None or commit.changed is not False for commit in commits)
 
 
 def physical_bytes(row: object) -> int | None:
