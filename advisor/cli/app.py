@@ -5,6 +5,7 @@ Imports wait until a command needs them, so that `advisor --help` answers at onc
 
 from __future__ import annotations
 
+import atexit
 import errno
 import io
 import signal
@@ -144,6 +145,7 @@ def _take_signals() -> None:
     for number in (signal.SIGINT, *_ENDING):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _as_interrupt)
+    atexit.register(_deaf)
 
 
 def _as_interrupt(*_: object) -> NoReturn:
@@ -151,6 +153,12 @@ def _as_interrupt(*_: object) -> NoReturn:
     for number in _ENDING:
         signal.signal(number, _ignored)  # not SIG_IGN, which programs that are started would inherit
     raise KeyboardInterrupt
+
+
+def _deaf() -> None:
+    """Python, about to end, gives signals their defaults back, and another one would change the exit code."""
+    for number in (signal.SIGINT, *_ENDING):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _ignored(*_: object) -> None:
