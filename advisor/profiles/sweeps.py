@@ -81,7 +81,8 @@ class Noted(Protocol):
     """A profile, or a run that becomes one."""
 
     @property
-    def notes(self) -> tuple[str, ...]: ...
+    def notes(self) -> tuple[str, ...]:
+        """What is worth telling."""
 
 
 def was_interrupted(run: Noted) -> bool:
