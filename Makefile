@@ -62,4 +62,4 @@ schema:  ## Regenerate docs/profile.schema.json
 	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json
 
 accept:  ## Accept the current reports as golden files
-	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_device_comparison.py tests/test_rules_explained.py tests/test_history.py --accept
+	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_device_comparison.py tests/test_rules_explained.py tests/test_history.py tests/test_versions.py --accept

@@ -167,11 +167,12 @@ def test_the_example_workflow_uses_inputs_that_exist() -> None:
 
 
 def test_scripts_are_accepted_by_bash_and_shellcheck() -> None:
+    """`-x` reads what a script sources, whose path is from the root."""
     for path in (REPOSITORY / "action").glob("*.sh"):
         subprocess.run(["bash", "-n", str(path)], check=True)
         assert "set -euo pipefail" in path.read_text(encoding="utf-8")
         if shutil.which("shellcheck"):
-            subprocess.run(["shellcheck", str(path)], check=True)
+            subprocess.run(["shellcheck", "-x", str(path)], cwd=REPOSITORY, check=True)
 
 
 def test_options_are_split_by_lines_and_never_by_a_shell(job: Job) -> None:

@@ -379,6 +379,12 @@ def test_every_template_escapes_and_stops_at_an_unknown_name() -> None:
         made.from_string("{{ missing }}").render()
 
 
+def test_no_page_prints_the_last_bits_of_a_number() -> None:
+    assert html.page_environment().from_string("{{ x }}").render(x=1.6000000000000003) == "1.6"
+    for golden in GOLDEN.glob("*.html"):
+        assert not re.search(r"\d\.\d{12,}", golden.read_text(encoding="utf-8")), golden
+
+
 def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
     """Its last line waits for the results: code cut before it would read them too early."""
     ends = "stream.synchronize()"

@@ -111,13 +111,18 @@ def directory(package: Path = _PACKAGE) -> Path:
 @cache
 def page_environment() -> Environment:
     """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
-    made = environment().overlay(
-        finalize=lambda value: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
-    )
+    made = environment().overlay(finalize=_printed)
     made.filters["verbatim"] = Verbatim
     made.filters["percent"] = percent
     made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return made
+
+
+def _printed(value: object) -> object:
+    """Numbers for the page's script and drawing differ in their last bits from CPU to CPU: six digits do."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
 
 
 @cache
