@@ -78,6 +78,21 @@ def test_an_equal_is_one_on_half_of_the_devices(slow: int, strategy: str) -> Non
     assert (chosen.strategy, chosen.verdict) == (strategy, "open" if strategy == "managed" else "near")
 
 
+@pytest.mark.parametrize(
+    ("gain", "saved", "strategy"),
+    [(1.01, 200 << 10, "pageable"), (1.01, 3 << 20, "zero-copy"), (1.06, 200 << 10, "zero-copy")],
+)
+def test_code_changes_for_time_or_memory_that_shows(gain: float, saved: int, strategy: str) -> None:
+    """As in a measured verdict, whatever the tail of the draws says."""
+    likely = {"pageable": 0.02 * gain, "zero-copy": 0.02}
+    slow = np.where(np.arange(200) < 110, 0.03, 0.02 * gain)
+    draws = {"pageable": slow, "zero-copy": np.full(200, 0.02)}
+    chosen = verdict(likely, draws, pageable=8 * MIB, zero_copy=8 * MIB - saved)
+    assert chosen.strategy == strategy
+    if strategy == "pageable":
+        assert chosen.speedup == 1.0
+
+
 def test_the_baseline_has_a_speedup_of_exactly_one() -> None:
     chosen = verdict({"pageable": 0.02, "pinned": 0.1}, {"pageable": 0.02 * SHARED, "pinned": 0.1 / SHARED})
     assert chosen.strategy == "pageable"

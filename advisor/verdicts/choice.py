@@ -18,7 +18,7 @@ from advisor import stats
 from advisor.profiles.preferences import Objective
 from advisor.stats import Floats
 from advisor.verdicts.estimate import Pairs
-from advisor.verdicts.ties import LEAST_SAVING, SAME_MEMORY
+from advisor.verdicts.ties import SAME_MEMORY, worth_a_change
 
 SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
 """Of the error that the verdict may make, the share of each planned look: that of the rounds new at it. Each
@@ -169,7 +169,7 @@ def preferred(near: Sequence[Standing], baseline: str) -> Standing:
     """
     least = min(one.contestant.physical_bytes for one in near)
     kept = next((one for one in near if one.contestant.name == baseline), None)
-    if kept and kept.contestant.physical_bytes <= least + max(least * SAME_MEMORY, LEAST_SAVING):
+    if kept and not worth_a_change(kept.contestant.physical_bytes, least):
         return kept
     lean = _leanest([one.contestant for one in near])
     return min(

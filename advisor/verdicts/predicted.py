@@ -95,13 +95,20 @@ def by_time(objective: Objective) -> str:
 
 
 def _chosen(best: _Candidate, code_change: CodeChange) -> Recommendation:
-    """The choice among its rows; the baseline that gains are told against may be another of `every`."""
+    """The choice among its rows; the baseline that gains are told against may be another of `every`.
+
+    The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
+    indifference is no reason to change code, as in a measured verdict.
+    """
     near, draws = best.chosen.likely_seconds * (1 + best.margin), best.draws
     equals = [
         row
         for row in best.rows
         if row.likely_seconds <= near
-        and np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
+        and (
+            row.strategy == BASELINE
+            or np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
+        )
     ]
     return _tie(best, equals, code_change) if len(equals) > 1 else _single(best)
 

@@ -48,6 +48,11 @@ def code_change(row: saved.Row) -> int:
     return known.code_change if known else max(strategy.code_change for strategy in STRATEGIES) + 1
 
 
+def worth_a_change(baseline: float, least: float) -> bool:
+    """Whether the least footprint of equally fast strategies saves enough of the baseline's, in bytes."""
+    return baseline > least + max(least * SAME_MEMORY, LEAST_SAVING)
+
+
 def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
     """The one with the smallest footprint, then the smallest code change, then time; and why, in words.
 
@@ -55,7 +60,7 @@ def break_tie(equals: Sequence[Equal]) -> tuple[str, str]:
     """
     smallest = min(row.physical_bytes for row in equals)
     present = next((row for row in equals if row.strategy == BASELINE), None)
-    if present and present.physical_bytes <= smallest + max(smallest * SAME_MEMORY, LEAST_SAVING):
+    if present and not worth_a_change(present.physical_bytes, smallest):
         return BASELINE, _baseline_stays(present, smallest)
     lean = leanest(equals)
     winner = min(lean, key=lambda row: (row.code_change, row.seconds))
