@@ -256,7 +256,9 @@ def test_temporaries_cost_the_stages_side() -> None:
 def test_assumed_traffic_widens_the_range_and_is_named() -> None:
     profile = vector_add()
     assert profile.traffic is not None
-    assumed = tuple(t.model_copy(update={"source": "assumed"}) for t in profile.traffic.traffic)
+    assumed = tuple(
+        t if t.buffer == "b" else t.model_copy(update={"source": "assumed"}) for t in profile.traffic.traffic
+    )
     unsure = with_trace(profile, traffic=assumed)
     sure, wide = (predicted(p, "h200")["zero-copy"] for p in (profile, unsure))
     assert wide.likely_seconds == sure.likely_seconds
@@ -264,6 +266,24 @@ def test_assumed_traffic_widens_the_range_and_is_named() -> None:
     sentences = predict(unsure, load("h200")).assumptions
     assert any("could not see how stage 'add' uses buffer 'a'" in sentence for sentence in sentences)
     assert not any("could not see" in sentence for sentence in predict(profile, load("h200")).assumptions)
+
+
+def test_a_device_stage_that_nothing_is_known_of_is_not_predicted() -> None:
+    profile = vector_add()
+    assert profile.traffic is not None
+    traffic = tuple(
+        t.model_copy(update={"source": "assumed"}) if t.stage == "add" else t for t in profile.traffic.traffic
+    )
+    unknown = with_trace(profile, traffic=traffic, work=())
+    found = predict(unknown, load("h200"))
+    assert found.recommendation is None
+    assert {row.status for row in found.results} == {"skipped"}
+    assert 'device(add, flops=..., passes={"a": 1, "b": 1})' in getattr(found.results[0], "reason", "")
+    stages = tuple(
+        s.model_copy(update={"flops": 1e6}) if s.name == "add" else s for s in profile.workload.stages
+    )
+    said = unknown.model_copy(update={"workload": profile.workload.model_copy(update={"stages": stages})})
+    assert predict(said, load("h200")).recommendation is not None
 
 
 def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> None:

@@ -105,7 +105,7 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
         {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
         {buffer.name: float(buffer.bytes) for buffer in loaded.record.buffers} | valid,
         seconds,
-        {s.name for s in bound.frame if s.stage.cpu is not None or s.forms},
+        {s.name for s in bound.frame if s.stage.cpu is not None or set(s.forms.values()) - {"torch"}},
     )
     return TraceRun(trace=seen.model_copy(update={"valid_bytes": valid, "iterations": iterations}))
 

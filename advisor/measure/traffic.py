@@ -17,14 +17,20 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
+from advisor.measure import routines
 from advisor.measure.strays import Regions, Stray, Strayed, Watched
 from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
 from advisor.profiles.schema import Trace
 from advisor.profiles.traffic import Again, StageWork, Traffic
 from advisor.strategies.parts import Region
 from advisor.strategies.schedule import StageUse
+from advisor.workloads.frameworks.torch_operations import GATHERS, Operation, torch_operations
 
 Array = npt.NDArray[Any]
+
+_PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm"))
+"""PyTorch's operators that are cuBLAS's products."""
+_NOT_THE_USERS = ("advisor.measure", "advisor.workloads.frameworks", "numpy", "torch")
 
 
 @dataclass
@@ -71,7 +77,8 @@ class TrafficRecorder:
         self._current = self._tallies.setdefault(name, _Tally())
         self._current.runs += 1
         try:
-            yield
+            with torch_operations(self.operated):
+                yield
         finally:
             self._stage, self._current = before
 
@@ -118,6 +125,21 @@ class TrafficRecorder:
         """Counts arithmetic."""
         if self._current is not None:
             self._current.flops += flops
+
+    def operated(self, operation: Operation) -> None:
+        """Counts an operator of PyTorch: its products are cuBLAS's, as CuPy's are."""
+        if self._current is None:
+            return
+        self.called()
+        self.computed(operation.flops)
+        gathers = operation.name in GATHERS and operation.read and operation.written
+        for position, array in enumerate(operation.read):
+            gathered = gathers and position == 0
+            self.read(array, operation.written[0].nbytes if gathered else unique_bytes(array))
+            if operation.name in _PRODUCTS:
+                self.again(array, "matmul", routines.beyond("matmul", array, 1, operation.flops / 2))
+        for array in operation.written:
+            self.wrote(array, unique_bytes(array))
 
     def _count(self, array: Array, count: float, *, written: bool) -> None:
         if self._current is None:
@@ -207,9 +229,9 @@ class TrafficRecorder:
 
 
 def _caller() -> str | None:
-    """File and line of the user's own call: the first frame outside NumPy and this package's tracing."""
+    """File and line of the user's own call: the first frame outside NumPy, PyTorch and tracing."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("advisor.measure", "numpy")):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_NOT_THE_USERS):
         frame = frame.f_back
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else None
 

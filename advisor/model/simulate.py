@@ -61,6 +61,7 @@ def simulate(
     of a run of few frames, for published figures of such runs.
     """
     known = with_declared(workload, trace)
+    unknown_work = "" if isinstance(known, str) else _unknown_work(workload, known, learned)
     found: dict[str, Simulated | str] = {}
     for strategy in strategies:
         device = machine.entry.device()
@@ -69,6 +70,7 @@ def simulate(
             or strategy.unavailable(device)
             or strategy.unsuited(workload)
             or unknown_strategy(strategy, workload, machine)
+            or unknown_work
         )
         if refused or isinstance(known, str):
             found[strategy.name] = refused or str(known)
@@ -114,6 +116,22 @@ def way_of(placement: Placement, *, shares_memory: bool) -> Way:
     if placement.device_kind == "device":
         return "pinned" if placement.locks else "pageable"
     return "managed" if placement.managed and not shares_memory else "in_place"
+
+
+def _unknown_work(workload: WorkloadRecord, trace: Trace, learned: Learned) -> str:
+    """Why nothing can be said of a device stage that tracing saw none of, that declares nothing and that was
+    not timed on a GPU: its arithmetic may be any; empty where there is no such stage."""
+    for stage in workload.frame_stages("device"):
+        its = [t for t in trace.traffic if t.stage == stage.name]
+        used = [t for t in its if t.bytes_read] or its
+        untraced = bool(used) and all(t.source == "assumed" for t in used)
+        if untraced and not stage.passes and stage.flops is None and stage.name not in learned.kernel_factor:
+            passes = ", ".join(f'"{t.buffer}": 1' for t in used[:3])
+            return (
+                f"the operations of device stage {stage.name!r} could not be traced, so its arithmetic is "
+                f"unknown: state it, device({stage.name}, flops=..., passes={{{passes}}})"
+            )
+    return ""
 
 
 def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:

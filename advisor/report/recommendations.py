@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
@@ -68,8 +69,10 @@ def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
     """
     chosen = prediction.recommendation
     if chosen is None:
-        reasons = {row.reason for row in prediction.results if isinstance(row, Skipped)}
-        why = failed or (words.line(reasons.pop(), 300) if len(reasons) == 1 else _DECLINED)
+        reasons = Counter(row.reason for row in prediction.results if isinstance(row, Skipped))
+        most = max(reasons, key=reasons.__getitem__, default="")
+        shared = 2 * reasons[most] > len(prediction.results)
+        why = failed or (words.line(most, 300) if shared else _DECLINED)
         told = f"Nothing predicted: {why}"
         device = words.name(prediction.device.name)
         return replace(nothing(device, told, _first_reason(prediction.results)), basis="predicted")

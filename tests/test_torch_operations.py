@@ -1,0 +1,91 @@
+"""PyTorch's operators in a stage: bytes by buffer, arithmetic and calls, as of NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.measure.traffic import TrafficRecorder
+from advisor.profiles.schema import Trace
+from advisor.strategies.schedule import StageUse
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+N = 64
+SIZE = float(4 * N * N)
+
+
+def seen(function: Callable[..., Any], **arrays: Any) -> Trace:
+    recorder = TrafficRecorder()
+    tensors = {name: torch.from_numpy(recorder.wrap(name, array)) for name, array in arrays.items()}
+    with recorder.stage("s"):
+        function(**tensors)
+    use = StageUse("s", "device", dict.fromkeys(arrays, "inout"))
+    return recorder.trace([use], {}, {}, {n: float(a.nbytes) for n, a in arrays.items()}, {})
+
+
+def square() -> Any:
+    return np.ones((N, N), np.float32)
+
+
+def inferred(a: Any, b: Any) -> None:
+    with torch.inference_mode():
+        b.copy_(torch.nn.functional.linear(a, a))
+
+
+@pytest.mark.parametrize(
+    ("function", "read", "written", "flops", "calls"),
+    [
+        (lambda a, b: torch.mm(a, a, out=b), 2, 1, 2 * N**3, 1),
+        (lambda a, b: b.copy_(a @ a), 2, 1, 2 * N**3, 2),
+        (inferred, 2, 1, 2 * N**3, 2),
+        (lambda a, b: torch.add(a, 1, out=b), 1, 1, N * N, 1),
+        (lambda a, b: b.copy_(a.view(-1).view(N, N).t()), 1, 1, None, 1),
+        (lambda a, b: b.add_(a), 1, 1, N * N, 1),
+        (lambda a, b: b[:, :8].copy_(a[:, :8]), 1 / 8, 1 / 8, None, 1),
+        (lambda a, b: b.copy_(a.to(torch.bfloat16)), 1, 1, None, 2),
+    ],
+)
+def test_what_operators_do_is_counted(
+    function: Callable[..., Any], read: float, written: float, flops: float | None, calls: int
+) -> None:
+    trace = seen(function, a=square(), b=square())
+    by_name, (work,) = {t.buffer: t for t in trace.traffic}, trace.work
+    assert by_name["a"].bytes_read == read * SIZE
+    assert by_name["b"].bytes_written == written * SIZE
+    assert (work.flops, work.calls) == (flops, calls)
+    assert {t.source for t in trace.traffic} == {"traced"}
+
+
+def test_what_changes_in_place_is_read_too() -> None:
+    assert seen(lambda a: a.mul_(2), a=square()).traffic[0].bytes_read == SIZE
+    assert seen(lambda a: a.zero_(), a=square()).traffic[0].bytes_read == 0
+
+
+def test_attention_is_arithmetic() -> None:
+    def attend(a: Any) -> None:
+        q = a.reshape(1, 1, N, N)
+        torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    assert seen(attend, a=square()).work[0].flops == 2 * 2 * N**3
+
+
+def test_outside_a_stage_and_without_pytorch_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = TrafficRecorder()
+    a = torch.from_numpy(recorder.wrap("a", square()))
+    a @ a
+    monkeypatch.delitem(__import__("sys").modules, "torch")
+    with recorder.stage("s"):
+        a @ a
+    (work,) = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {}, {"a": SIZE}, {}).work
+    assert work.flops is None
+
+
+def test_a_product_reads_again_as_cublas_does() -> None:
+    big = np.ones((512, 512), np.float32)
+    (item,) = seen(lambda a: a @ a, a=big).traffic[0].again
+    assert item.call == "matmul"
+    assert item.where is not None
+    assert item.where.startswith("test_torch_operations.py")
