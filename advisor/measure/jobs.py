@@ -15,13 +15,13 @@ from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.row_figures import FrameEnergy, HostPages, Iterations
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
-from advisor.profiles.secrets import mask, of_process
+from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.profiles.traffic import Wait
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
-from advisor.texts import bounded, printable
+from advisor.texts import printable
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
@@ -35,12 +35,9 @@ _MOST_SAID, _MOST_DETAIL = 1000, 16_000
 
 
 def _told(text: str, most: int) -> str:
-    """Text of the user's, of this length at most, with what UTF-8 has no bytes for replaced.
-
-    Secrets are masked before it is cut, which could leave half of one.
-    """
-    told = mask(bounded(text, 4 * most), of_process(()))
-    return printable(bounded(told, most).encode("utf-8", "replace").decode("utf-8"))
+    """Text of the user's, of this length at most, with what UTF-8 has no bytes for replaced."""
+    told = masked_and_bounded(text, most, of_process(()))
+    return printable(told.encode("utf-8", "replace").decode("utf-8"))
 
 
 Said = Annotated[str, BeforeValidator(partial(_told, most=_MOST_SAID))]

@@ -157,10 +157,12 @@ def log_tail(path: Path) -> str:
     if not path.is_file():
         return ""
     with path.open("rb") as log:
-        size = log.seek(0, os.SEEK_END)
-        log.seek(max(size - 2 * _LOG_TAIL, 0))  # masked before it is cut, which could leave half a secret
-        text = mask(log.read(2 * _LOG_TAIL).decode(errors="replace"), of_process())
-        return printable(text)[-_LOG_TAIL:]
+        begin = max(log.seek(0, os.SEEK_END) - _LONGEST_HEAD, 0)
+        log.seek(begin)
+        text = log.read(_LONGEST_HEAD).decode(errors="replace")
+    # Masked before it is cut, which could leave half a secret; the first word may be cut already.
+    whole = text.lstrip(text.split(None, 1)[0]) if begin and len(text.split(None, 1)) > 1 else text
+    return printable(mask(whole, of_process()))[-_LOG_TAIL:]
 
 
 def first_lines(*files: Path) -> str:

@@ -19,10 +19,10 @@ from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
+from advisor.profiles.masking import Masking
 from advisor.profiles.schema import Device, Measured
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
-from advisor.texts import printable
 
 MOST_FRAMES = 5
 FRAMES_SECONDS = 3.0
@@ -183,7 +183,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
 def _shown(read: exports.FileTrace) -> exports.FileTrace:
     """Names as a report may show them, without secrets: anybody can have written the file."""
     known = of_process()
-    shown: exports.FileTrace = cleaned(read, lambda text: printable(mask(text, known)))
+    shown: exports.FileTrace = cleaned(read, Masking(lambda text: mask(text, known)))
     return shown
 
 

@@ -17,7 +17,7 @@ from advisor.nsys.aggregates import Aggregates
 from advisor.nsys.database import Database, opened
 from advisor.nsys.frames import Frame, steady_frames, timeline
 from advisor.nsys.intervals import Windows
-from advisor.profiles.base import Record, Seconds, optional
+from advisor.profiles.base import Record, Seconds, Text, Word, optional
 from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
 
 KNOWN_SCHEMA = 3
@@ -31,16 +31,16 @@ class WholeTrace(Record):
     activity: Activity
     idle_share: float | None = Field(default=None, ge=0, le=1)
     allocations: tuple[Allocations, ...] | None = None
-    absent: dict[str, str] = Field(default_factory=dict)
+    absent: dict[Word, Text] = Field(default_factory=dict)
 
 
 class FileTrace(Record):
     """What one file says. `whole` is there where no range of ours is."""
 
-    tool: str | None = None
+    tool: Word | None = None
     strategies: tuple[StrategyTrace, ...] = ()
     whole: WholeTrace | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text, ...] = ()
 
 
 def read(path: Path) -> FileTrace:

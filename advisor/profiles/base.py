@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
+from functools import cache
 from operator import is_
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
+
+
+class TextKind(Enum):
+    """What a text of a record is, which decides what is masked in it."""
+
+    WORD = "a word of advisor's, or a name that the code has to have: only tokens of a known form are masked"
+    NAME = "a label of the user's, by which parts refer to one another: masked alike everywhere"
+    TEXT = "free text, or a value of the user's: secrets, names and places are masked"
+
+
+Word = Annotated[str, TextKind.WORD]
+Name = Annotated[str, TextKind.NAME]
+Text = Annotated[str, TextKind.TEXT]
 
 # Beyond thirty million years a time is damage, which would overflow in what is computed from it.
 Seconds = Annotated[float, Field(ge=0, le=1e15)]
@@ -60,24 +75,51 @@ def table(description: str) -> Any:
     return Field(default_factory=dict, description=description)
 
 
-def cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    """The same with every text cleaned, but for those that are one of a few words; shares what stays.
+def cleaned(value: Any, clean: Callable[[str, TextKind], str]) -> Any:
+    """The same record with every text cleaned by its kind, but for those that are one of a few words; shares
+    what stays."""
+    record: type[Record] = type(value)
+    changed = {}
+    for name, kinds in _kinds_of(record).items():
+        old = getattr(value, name)
+        if (new := _cleaned(old, kinds, clean)) is not old:
+            changed[name] = new
+    return value.model_copy(update=changed) if changed else value
 
-    Names are cleaned wherever they stand, so that parts that name one another still do.
-    """
+
+def _cleaned(value: Any, kinds: tuple[TextKind | None, ...], clean: Callable[[str, TextKind], str]) -> Any:
+    """kinds: those of the keys of each table on the way in, and that of the values."""
     if isinstance(value, str):
-        return clean(value)
+        return clean(value, kinds[0]) if kinds and kinds[0] else value
     if isinstance(value, Record):
-        changed = {}
-        for name, field in type(value).model_fields.items():
-            old = getattr(value, name)
-            if get_origin(field.annotation) is not Literal and (new := cleaned(old, clean)) is not old:
-                changed[name] = new
-        return value.model_copy(update=changed) if changed else value
+        return cleaned(value, clean)
     if isinstance(value, tuple) and value and not isinstance(value[0], (int, float)):
-        parts = tuple(cleaned(part, clean) for part in value)
+        parts = tuple(_cleaned(part, kinds, clean) for part in value)
         return value if all(map(is_, parts, value)) else parts
     if isinstance(value, dict):
-        items = {cleaned(key, clean): cleaned(part, clean) for key, part in value.items()}
+        items = {_cleaned(key, kinds, clean): _cleaned(part, kinds[1:], clean) for key, part in value.items()}
         return value if all(map(is_, items.values(), value.values())) and items == value else items
     return value
+
+
+@cache
+def _kinds_of(record: type[Record]) -> dict[str, tuple[TextKind | None, ...]]:
+    """The fields of a record that may hold texts or records."""
+    found = {}
+    for name, field in record.model_fields.items():
+        kind = next((each for each in field.metadata if isinstance(each, TextKind)), None)
+        found[name] = (kind,) if kind else kinds_in(field.annotation)
+    return found
+
+
+def kinds_in(form: Any) -> tuple[TextKind | None, ...]:
+    """The kinds of the texts in a type, in order: None for one of a few words, free text by default."""
+    if get_origin(form) is Literal:
+        return (None,) if isinstance(get_args(form)[0], str) else ()
+    if get_origin(form) is Annotated:
+        inner, *told = get_args(form)
+        kind = next((each for each in told if isinstance(each, TextKind)), None)
+        return (kind,) if kind else kinds_in(inner)
+    if form is str:
+        return (TextKind.TEXT,)
+    return tuple(kind for part in get_args(form) for kind in kinds_in(part))

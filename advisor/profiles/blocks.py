@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.base import Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
 
 MOST_FRAMES = 200
 """Frames of a block that are kept one by one, its first."""
@@ -28,7 +28,7 @@ class Energy(GpuEnergy):
     """The same of the device, all its GPUs together."""
 
     joules: Annotated[float, Field(gt=0)]
-    source: str = Field(description="The counter or the rails, and what they include")
+    source: Text = Field(description="The counter or the rails, and what they include")
     gpus: tuple[GpuEnergy, ...] = optional("Of several GPUs: each, by its number in the workload", ())
 
 
@@ -38,15 +38,15 @@ class Block(Record):
     process: Count
     round: Count
     place: Count = Field(description="In the round's order")
-    contestant: str
+    contestant: Word
     frames: Annotated[int, Field(gt=0)]
     seconds: PositiveSeconds = Field(description="All frames together, by contiguous timestamps")
     frame_seconds: tuple[Seconds, ...] = Field(
         description="The first frames one by one, at most 200; none of a window for energy"
     )
     latency_seconds: PositiveSeconds | None = optional("Mean latency of a frame, where frames overlap")
-    host_seconds: dict[str, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
-    iterations: dict[str, Annotated[float, Field(ge=1)]] = table(
+    host_seconds: dict[Name, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
+    iterations: dict[Word, Annotated[float, Field(ge=1)]] = table(
         "Mean of each loop of a frame; none of one that varies from run to run"
     )
     cpu_seconds: Seconds | None = optional(
@@ -80,19 +80,19 @@ SearchMode = Literal["off", "auto", "exhaustive"]
 class Tried(Record):
     """A mix that the search measured. Times of the best uniform strategy over its own, from paired blocks."""
 
-    placements: dict[str, str]
+    placements: dict[Word, Word]
     gain: Annotated[float, Field(gt=0)] = Field(description="1.05 is 5 % less time for the same frames")
     most: Annotated[float, Field(gt=0)] = Field(description="Upper end, of all that were tried at once")
     rounds: Count
-    name: str = optional("Under which it was in the final", "")
+    name: Word = optional("Under which it was in the final", "")
 
 
 class Search(Record):
     """The search for a mix that is better than the best uniform strategy."""
 
     mode: SearchMode
-    reason: str = optional("Why nothing was measured, or why the search ended early", "")
-    over: str = optional("The uniform strategy that gains are over", "")
+    reason: Text = optional("Why nothing was measured, or why the search ended early", "")
+    over: Word = optional("The uniform strategy that gains are over", "")
     tried: tuple[Tried, ...] = optional("In the order of their gain", ())
     mixes: Count = Field(default=0, description="All mixes of the placements that were searched")
     seconds: Seconds = 0.0
@@ -107,9 +107,9 @@ class Method(Record):
     )
     seed: int = Field(ge=0)
     confidence: float = Field(gt=0, lt=1)
-    order: tuple[tuple[str, ...], ...] = Field(description="The strategies of each round, in the order run")
+    order: tuple[tuple[Word, ...], ...] = Field(description="The strategies of each round, in the order run")
     search: SearchMode = optional("Whether mixes of placements were searched for", "off")
-    numa: str = optional("Node of host memory asked for: local, remote or a number", "local")
+    numa: Word = optional("Node of host memory asked for: local, remote or a number", "local")
 
 
 def rounds(blocks: Iterable[Block]) -> list[list[float]]:
@@ -123,8 +123,8 @@ def rounds(blocks: Iterable[Block]) -> list[list[float]]:
 class FinalRecord(Record):
     """How the final was held: processes that each hold all contestants, in rounds of random order."""
 
-    contestants: dict[str, str] = Field(description="Name to strategy; two names of one check the run")
-    alias: str = optional("The name under which one of them ran again", "")
+    contestants: dict[Word, Word] = Field(description="Name to strategy; two names of one check the run")
+    alias: Word = optional("The name under which one of them ran again", "")
     processes: int = Field(ge=0)
     rounds: int = Field(ge=0, description="In all processes together")
     looks: int = Field(ge=0, description="Planned looks at the figures that were used")
@@ -135,10 +135,10 @@ class FinalRecord(Record):
     frames: int = Field(gt=0, description="Timed frames of a block")
     warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
     kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
-    left: dict[str, str] = table("Strategies that left the final, and why")
-    alone: tuple[str, ...] = optional(
+    left: dict[Word, Text] = table("Strategies that left the final, and why")
+    alone: tuple[Word, ...] = optional(
         "Failed next to other contestants and were measured in their own processes", ()
     )
-    dropped: tuple[str, ...] = optional("Dropped early: slower by more than the indifference", ())
+    dropped: tuple[Word, ...] = optional("Dropped early: slower by more than the indifference", ())
     process_seconds: Seconds = 0.0
     round_seconds: Seconds = optional("A block of each contestant", 0.0)

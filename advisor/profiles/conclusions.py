@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Interval, PositiveSeconds, Record, optional, table
+from advisor.profiles.base import Interval, PositiveSeconds, Record, Text, Word, optional, table
 from advisor.profiles.preferences import Objective
 
 Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
@@ -17,7 +17,7 @@ Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 class Recommendation(Record):
     """Which strategy, how sure. `strategy` is None where none fits the memory budget."""
 
-    strategy: str | None
+    strategy: Word | None
     verdict: Verdict = Field(
         description="fastest: every other is slower (95 %). near: within the indifference of the fastest. "
         "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
@@ -26,10 +26,10 @@ class Recommendation(Record):
     bound: float | None = Field(
         default=None, ge=0, description="How much slower than the fastest it is at most: 0.014 is 1.4 %"
     )
-    groups: tuple[tuple[str, ...], ...] = optional(
+    groups: tuple[tuple[Word, ...], ...] = optional(
         "Strategies, fastest first; equal ones (within the indifference) grouped", ()
     )
-    fastest: str | None = optional("The one that looks fastest")
+    fastest: Word | None = optional("The one that looks fastest")
     saved_bytes: int | None = optional("Memory that it saves over that one")
     noise: Interval | None = optional("A strategy's time over its own under a second name, with its interval")
     seconds_more: PositiveSeconds | None = optional(
@@ -39,22 +39,22 @@ class Recommendation(Record):
         "Baseline's time over that of the recommended one"
     )
     interval: Interval | None = None
-    baseline: str | None = None
-    tied_with: tuple[str, ...] = ()
-    reason: str
-    next_step: str = ""
+    baseline: Word | None = None
+    tied_with: tuple[Word, ...] = ()
+    reason: Text
+    next_step: Text = ""
     objective: Objective = "time"
-    steps: tuple[str, ...] = optional("How it was arrived at, one sentence each", ())
+    steps: tuple[Text, ...] = optional("How it was arrived at, one sentence each", ())
     mix_bound: float | None = Field(
         default=None, ge=0, description="What no mix that was measured gains more than: 0.02 is 2 %"
     )
-    excluded: dict[str, str] = table("Strategies left out for their memory, and how much they need")
+    excluded: dict[Word, Text] = table("Strategies left out for their memory, and how much they need")
 
 
 class Evidence(Record):
     """A figure of this very run that made a rule speak."""
 
-    label: str
+    label: Text
     value: float
     unit: Unit
     predicted: bool = False
@@ -66,7 +66,7 @@ class Gain(Record):
     seconds_per_frame: float | None = None
     bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     basis: Literal["measured", "estimated"]
-    over: str | None = optional("The strategy that it is counted from")
+    over: Word | None = optional("The strategy that it is counted from")
     estimated_seconds_per_frame: float | None = optional(
         "For a measured gain: the model's estimate of the same change, made without the measurement"
     )
@@ -75,18 +75,18 @@ class Gain(Record):
 class Advice(Record):
     """What one rule concluded."""
 
-    rule: str
-    device: str = Field(description="The device it speaks of: measured, or one that was predicted")
+    rule: Word
+    device: Word = Field(description="The device it speaks of: measured, or one that was predicted")
     outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
-    title: str
-    detail: str
-    strategy: str | None = optional("The strategy it proposes")
+    title: Text
+    detail: Text
+    strategy: Word | None = optional("The strategy it proposes")
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
-    snippet: str | None = None
-    variants: dict[str, str] = table("The snippet for other libraries, by the library's name")
+    snippet: Text | None = None
+    variants: dict[Word, Text] = table("The snippet for other libraries, by the library's name")
     certainty: Certainty | None = optional(
         "Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
         "measured and its cause inferred; predicted: it rests on computed figures"
     )
-    sources: tuple[str, ...] = ()
+    sources: tuple[Text, ...] = ()

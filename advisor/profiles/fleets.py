@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Record, optional, table
+from advisor.profiles.base import Record, Text, Word, optional, table
 from advisor.profiles.schema import Kind, MemoryClass
 
-Text = Annotated[str, Field(max_length=2000)]
+Told = Annotated[Text, Field(max_length=2000)]
+Named = Annotated[Word, Field(max_length=2000)]
 RowStatus = Literal["profiled", "failed", "unfit", "not run"]
 """unfit: the machine cannot run it, such as by its versions. not run: interrupted, or the scheduler lost."""
 
@@ -17,27 +18,27 @@ RowStatus = Literal["profiled", "failed", "unfit", "not run"]
 class Foreseen(Record):
     """What a profile made without a GPU predicts for a device."""
 
-    device: Text
-    strategy: Text
-    verdict: Text
+    device: Named
+    strategy: Named
+    verdict: Named
 
 
 class Row(Record):
     """One device and one value of the swept parameter."""
 
-    task: Text = Field(description="The device's key and the value, by which a run is resumed")
-    device: Text = Field(description="Its name, numbered where several have the same")
+    task: Named = Field(description="The device's key and the value, by which a run is resumed")
+    device: Told = Field(description="Its name, numbered where several have the same")
     kind: Kind = "cuda"
     memory_class: MemoryClass | None = None
-    value: Text = optional("The swept parameter, as NAME=VALUE; empty without a sweep", "")
+    value: Told = optional("The swept parameter, as NAME=VALUE; empty without a sweep", "")
     status: RowStatus
-    reason: Text = ""
-    next_step: Text = ""
-    folder: Text = optional("Of its report, relative to the fleet's", "")
-    strategy: Text | None = optional("The recommended one")
-    verdict: Text | None = None
+    reason: Told = ""
+    next_step: Told = ""
+    folder: Told = optional("Of its report, relative to the fleet's", "")
+    strategy: Named | None = optional("The recommended one")
+    verdict: Named | None = None
     basis: Literal["measured", "predicted", "none"] = "none"
-    costs: dict[str, Annotated[float, Field(ge=1)]] = table(
+    costs: dict[Word, Annotated[float, Field(ge=1)]] = table(
         "Measured strategies: the median time as a multiple of the fastest one's"
     )
     predicted: tuple[Foreseen, ...] = ()
@@ -48,10 +49,10 @@ class FleetRecord(Record):
     """fleet.json: the run so far. `request` identifies what was asked: the files sent and the options."""
 
     format: Literal[1] = 1
-    request: Text
-    workload: Text
-    created: Text
-    command: Text = ""
-    parameter: Text = optional("The swept one", "")
+    request: Named
+    workload: Told
+    created: Named
+    command: Told = ""
+    parameter: Named = optional("The swept one", "")
     rows: tuple[Row, ...] = ()
-    notes: tuple[Text, ...] = ()
+    notes: tuple[Told, ...] = ()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Record, optional, table
+from advisor.profiles.base import Record, Text, Word, optional, table
 
 Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
 
@@ -34,8 +34,8 @@ class Preferences(Record):
     memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
         "Strategies with a larger footprint are not recommended"
     )
-    thresholds: dict[str, float] = table("RULE.THRESHOLD to the value that replaces its default")
-    ignored: dict[str, str] = table("The id of a silenced rule to the place that silenced it")
+    thresholds: dict[Word, float] = table("RULE.THRESHOLD to the value that replaces its default")
+    ignored: dict[Word, Text] = table("The id of a silenced rule to the place that silenced it")
 
     @property
     def choice(self) -> tuple[Objective, int | None, float]:

@@ -16,10 +16,11 @@ from advisor.profiles import secrets
 from advisor.profiles.base import cleaned
 from advisor.profiles.consistency import contradiction, unlike_blocks
 from advisor.profiles.keys import first_problem
+from advisor.profiles.masking import Masking
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, read_unpacked
-from advisor.texts import printable, quoted, shortened
+from advisor.texts import quoted, shortened
 
 _MOST_MASKED = 2_000_000
 """Characters."""
@@ -88,9 +89,9 @@ def _shown(read: Profile) -> Profile:
     def shown(text: str) -> str:
         nonlocal left
         left -= len(text) if secrets.may_hold_secrets(text) else 0
-        return printable(secrets.mask(text, known)) if left >= 0 else secrets.MASK
+        return secrets.mask(text, known) if left >= 0 else secrets.MASK
 
-    found: Profile = cleaned(read, shown)
+    found: Profile = cleaned(read, Masking(shown))
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import getpass
 import platform
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import TypeVar
 
 from advisor.profiles.base import Record, cleaned
 from advisor.profiles.homes import home
+from advisor.profiles.masking import Masking
 from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import MASK, given, is_hidden, mask, masked, of_process
 from advisor.profiles.system_state import Environment
-from advisor.texts import printable
 
 Written = TypeVar("Written", bound=Record)
 WITHHELD = "withheld"
@@ -68,17 +67,29 @@ class Redactor:
         return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
 
 
-def anonymous(profile: Profile, *, include_host: bool) -> Profile:
-    """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
+def here(*, include_host: bool = False) -> Redactor:
+    """Of this process, its user and its machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
         user = ""
-    redactor = Redactor(home(), str(Path.cwd()), user, platform.node(), secrets=tuple(of_process()))
+    names = ("", "") if include_host else (user, platform.node())
+    return Redactor(home(), _working_directory(), *names, secrets=tuple(of_process()))
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # somebody removed it
+        return "/"
+
+
+def anonymous(profile: Profile, *, include_host: bool) -> Profile:
+    """Homes and secrets are hidden always, the names of user and host unless they were asked for."""
+    hidden = without_names(profile, here(include_host=include_host))
     if not include_host:
-        return without_names(profile, redactor)
-    named = profile.environment.model_copy(update={"host_name": redactor.host})
-    hidden = without_names(profile, replace(redactor, user="", host=""))
+        return hidden
+    named = hidden.environment.model_copy(update={"host_name": platform.node()})
     return hidden.model_copy(update={"environment": named})
 
 
@@ -86,43 +97,18 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
     """The profile without the names of user, host and directories, and without secrets."""
     arguments = profile.script.arguments if profile.script else ()
     redactor = replace(redactor, secrets=(*redactor.secrets, *given(arguments, profile.workload.parameters)))
-    profile = cleaned(profile, lambda text: printable(redactor.mask(text)))
-    work, told, hide = profile.workload, profile.environment, redactor.hide
-    parameters = {
-        name: MASK if is_hidden(name, value) else hide(value) if isinstance(value, str) else value
-        for name, value in work.parameters.items()
-    }
-    absent = {what: hide(why) for what, why in told.absent.items()}
-    warnings = tuple(map(hide, told.warnings))
-    # Why there is no trace may be what the user's code said under nsys.
-    missing = tuple(_texts(none, ("reason",), hide) for none in profile.trace.missing)
-    trace = _texts(profile.trace, ("reason",), hide).model_copy(update={"missing": missing})
-    script = profile.script
+    work, script = profile.workload, profile.script
+    parameters = {n: MASK if is_hidden(n, value) else value for n, value in work.parameters.items()}
     if script is not None:
-        runs = []
-        for run in script.measured:
-            ranges = tuple(_texts(each, ("name",), hide) for each in run.ranges)
-            runs.append(run.model_copy(update={"ranges": ranges, "notes": tuple(map(hide, run.notes))}))
-        arguments = tuple(map(hide, masked(script.arguments)))
-        script = script.model_copy(update={"arguments": arguments, "measured": tuple(runs)})
-    return profile.model_copy(
-        update={
-            "command": hide(profile.command),
-            "workload": _texts(work, ("file", "summary"), hide).model_copy(update={"parameters": parameters}),
-            "results": tuple(_texts(row, ("reason", "detail", "next_step"), hide) for row in profile.results),
-            "environment": told.model_copy(update={"absent": absent, "warnings": warnings}),
-            "notes": tuple(map(hide, profile.notes)),
-            "script": script,
-            "trace": trace,
-        }
-    )
+        script = script.model_copy(update={"arguments": tuple(masked(script.arguments))})
+    told = {"workload": work.model_copy(update={"parameters": parameters}), "script": script}
+    return hidden(profile.model_copy(update=told), redactor)
 
 
-def _texts(record: Written, names: Sequence[str], hide: Callable[[str], str]) -> Written:
-    """The record with these of its texts hidden."""
-    return record.model_copy(
-        update={name: hide(getattr(record, name)) for name in names if hasattr(record, name)}
-    )
+def hidden(record: Written, redactor: Redactor) -> Written:
+    """The record without names and secrets in its texts."""
+    found: Written = cleaned(record, Masking(redactor.hide))
+    return found
 
 
 def without_environment(profile: Profile) -> Profile:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, Text, Word, optional, table
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -17,15 +17,15 @@ MOST_ITERATIONS = 1_000_000
 class Instead(Record):
     """The next best placement of a buffer of a mix, and what a frame would take more."""
 
-    placement: str
+    placement: Word
     seconds: Seconds
 
 
 class Row(Record):
     """One strategy. A mix names, for each shared buffer, the strategy whose placement the buffer has."""
 
-    strategy: str
-    placements: dict[str, str] = table("Of a mix: how each buffer that both sides use is placed")
+    strategy: Word
+    placements: dict[Word, Word] = table("Of a mix: how each buffer that both sides use is placed")
     pipelined: bool = optional("Of a mix: frames overlap", False)
 
 
@@ -47,7 +47,7 @@ class FrameEnergy(Record):
     )
     seconds: Seconds = Field(description="All windows together")
     frames: Annotated[int, Field(gt=0)] = Field(description="Run in the windows")
-    source: str = Field(description="The counter or the rails, and what they include")
+    source: Text = Field(description="The counter or the rails, and what they include")
     gpus: tuple[Annotated[float, Field(ge=0)], ...] = optional(
         "Joules of a frame on each of several GPUs, above its idle power; 0 where it is not distinguishable",
         (),
@@ -66,17 +66,17 @@ class HostPages(Record):
 
     bytes: Bytes = Field(description="Host memory of all buffers")
     huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
-    nodes: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+    nodes: dict[Word, Annotated[float, Field(ge=0, le=1)]] = Field(
         default_factory=dict, description="NUMA node to the share of the pages on it"
     )
-    absent: dict[str, str] = Field(default_factory=dict)
+    absent: dict[Word, Text] = Field(default_factory=dict)
 
 
 class Iterations(Record):
     """How often a loop of the frame ran."""
 
     number: int = Field(ge=0, description="Which loop of the frame, in order")
-    until: str = Field(description="The buffer that ends it")
+    until: Word = Field(description="The buffer that ends it")
     counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
         "reference run's; of the traced run those that it timed"

@@ -14,7 +14,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.base import (
+    Bytes,
+    Interval,
+    Name,
+    PositiveSeconds,
+    Record,
+    Seconds,
+    Text,
+    Word,
+    optional,
+    table,
+)
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.preferences import Preferences
@@ -52,8 +63,8 @@ ArrayForm = Literal["torch", "numba", "pointer", "dlpack"]
 class Commit(Record):
     """The version of the code, as git names it. No branch, no remote, no author: those name people."""
 
-    revision: str = Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit's full hash")
-    committed: str = Field(description="The committer's time, ISO 8601, UTC")
+    revision: Word = Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit's full hash")
+    committed: Word = Field(description="The committer's time, ISO 8601, UTC")
     changed: bool | None = Field(
         description="Whether a tracked file differed from the commit; null: it may, since "
         "filters of git are not run"
@@ -64,21 +75,21 @@ class Tool(Record):
     """What wrote the file."""
 
     name: Literal["advisor"] = "advisor"
-    version: str
+    version: Word
 
 
 class BufferRecord(Record):
     """One buffer; `access` maps each stage that touches it to what it does to it."""
 
-    name: str
+    name: Word
     shape: tuple[int, ...]
-    dtype: str
+    dtype: Word
     bytes: Bytes
-    access: dict[str, AccessMode]
+    access: dict[Name, AccessMode]
     external: bool = False
     scratch: bool = False
-    valid: str | None = optional("The buffer that holds how much of its first dimension is valid")
-    regions: dict[str, tuple[tuple[int, int], ...]] = table(
+    valid: Word | None = optional("The buffer that holds how much of its first dimension is valid")
+    regions: dict[Name, tuple[tuple[int, int], ...]] = table(
         "Stages that touch a region of it: start and stop in each dimension"
     )
 
@@ -88,7 +99,7 @@ class Loop(Record):
     iteration, is not 0."""
 
     number: int = Field(ge=0, description="Which loop of the frame, in order")
-    until: str = Field(description="The buffer")
+    until: Word = Field(description="The buffer")
     at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
 
 
@@ -100,12 +111,12 @@ def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
 class StageRecord(Record):
     """One stage; `passes` and `flops` are what the user declared for a kernel tracing cannot see."""
 
-    name: str
+    name: Name
     side: Side
     phase: Literal["setup", "frame"]
-    passes: dict[str, float] = Field(default_factory=dict)
+    passes: dict[Word, float] = Field(default_factory=dict)
     flops: float | None = None
-    arrays: dict[str, ArrayForm] = table("Buffers it asks for in another form than NumPy's or CuPy's arrays")
+    arrays: dict[Word, ArrayForm] = table("Buffers it asks for in another form than NumPy's or CuPy's arrays")
     every: int = Field(
         default=1, ge=1, le=MOST_PERIOD, description="It runs in the frames whose index this divides"
     )
@@ -117,14 +128,14 @@ class StageRecord(Record):
 class WorkloadRecord(Record):
     """What was run. `file` is relative to the working directory where that is possible."""
 
-    name: str
-    file: str
-    sha256: str
-    summary: str = ""
-    parameters: dict[str, int | float | bool | str]
+    name: Name
+    file: Text
+    sha256: Word
+    summary: Text = ""
+    parameters: dict[Word, int | float | bool | Text]
     buffers: tuple[BufferRecord, ...]
     stages: tuple[StageRecord, ...]
-    ignore: tuple[str, ...] = optional("Rules that the workload file silences", ())
+    ignore: tuple[Word, ...] = optional("Rules that the workload file silences", ())
 
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
         """The stages of a frame in order, of one side or both."""
@@ -148,10 +159,10 @@ class WorkloadRecord(Record):
 class Device(Record):
     """A device and the attributes everything keys on (CUDA's names, in snake case)."""
 
-    name: str
+    name: Word
     kind: Kind
     memory_class: MemoryClass | None = optional("None for the CPU device, which has no second memory")
-    attributes: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    attributes: dict[Word, int | float | Word | bool] = Field(default_factory=dict)
 
 
 class Footprint(Record):
@@ -162,11 +173,11 @@ class Footprint(Record):
     physical_bytes: Bytes = Field(
         description="Total reserved; managed memory on a card counts on both sides, other shared memory once"
     )
-    places: dict[str, PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
+    places: dict[Word, PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
     device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")
-    absent: dict[str, str] = Field(default_factory=dict)
+    absent: dict[Word, Text] = Field(default_factory=dict)
 
 
 class PageLocking(Record):
@@ -186,7 +197,7 @@ class Measured(Row):
     )
     median_seconds: PositiveSeconds
     interval_seconds: Interval = Field(description="Of the median: from the final's blocks, else bootstrap")
-    stage_seconds: dict[str, Seconds] = Field(description="Median time of each stage of a frame")
+    stage_seconds: dict[Name, Seconds] = Field(description="Median time of each stage of a frame")
     transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
     transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)
     synchronize_seconds: Seconds = 0.0
@@ -199,7 +210,7 @@ class Measured(Row):
     latency_seconds: PositiveSeconds | None = optional(
         "Latency of a frame where frames overlap; otherwise the time per frame"
     )
-    hints: dict[str, tuple[str, ...]] = table("Hints given to the driver for each managed buffer")
+    hints: dict[Word, tuple[Word, ...]] = table("Hints given to the driver for each managed buffer")
     iterations: tuple[Iterations, ...] = optional("Of each loop of the frame", ())
     page_locking: PageLocking | None = optional("None where not observed, as on the CPU device")
     setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
@@ -213,11 +224,11 @@ class Measured(Row):
     cpu_seconds: Seconds | None = optional("CPU time of a frame, all threads of the process")
     energy: FrameEnergy | None = None
     host_pages: HostPages | None = None
-    absent: dict[str, str] = table("What has no figure, and why")
-    outside: str = optional(
+    absent: dict[Word, Text] = table("What has no figure, and why")
+    outside: Text = optional(
         "Why it took no part in the final, or left it; its figures are of one process", ""
     )
-    stopped: tuple[str, ...] = optional("Why sampling ended, per round", ())
+    stopped: tuple[Word, ...] = optional("Why sampling ended, per round", ())
     timeline: Timeline | None = optional(
         "One frame step by step, from advisor's CUDA events after the timed frames"
     )
@@ -239,7 +250,7 @@ class Skipped(Row):
     """A strategy that does not apply here, or that the model declines to predict."""
 
     status: Literal["skipped"] = "skipped"
-    reason: str
+    reason: Text
 
 
 RAISED = "the workload failed: "
@@ -252,12 +263,12 @@ class Failed(Row):
     """A strategy that was tried: what happened, and the end of what the process said."""
 
     status: Literal["failed"] = "failed"
-    reason: str
-    detail: str = ""
-    next_step: str = ""
+    reason: Text
+    detail: Text = ""
+    next_step: Text = ""
 
 
-Draws = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
+Draws = Annotated[Word, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
 
 
 class Predicted(Row):
@@ -270,13 +281,13 @@ class Predicted(Row):
     low_seconds: PositiveSeconds
     likely_seconds: PositiveSeconds
     high_seconds: PositiveSeconds
-    terms: dict[str, Seconds] = Field(
+    terms: dict[Name, Seconds] = Field(
         description="Parts of the likely time of one frame, named as the NVTX ranges of a measured one: "
         "host:<stage>, to-device, device:<stage>, to-host, synchronize"
     )
     physical_bytes: Bytes
     latency_seconds: PositiveSeconds | None = optional("Latency of a frame where frames overlap")
-    over: dict[str, Interval] = table(
+    over: dict[Word, Interval] = table(
         "This time over that of the recommended strategy and of the baseline: 5th and 95th "
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
@@ -284,7 +295,7 @@ class Predicted(Row):
     host_spread: Annotated[float, Field(ge=0)] | None = optional(
         "How far apart the processes of this run timed its host stages: half of the range over the median"
     )
-    instead: dict[str, Instead] = table("Of the best mix: each buffer's next best placement")
+    instead: dict[Word, Instead] = table("Of the best mix: each buffer's next best placement")
     draws: Draws | None = optional(
         "This time in each simulated device over the likely one, in thousandths. The same place is the same "
         "device in every prediction for it, so that two profiles can be compared draw by draw"
@@ -311,7 +322,7 @@ class Trace(Record):
     traffic: tuple[Traffic, ...] = ()
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
-    valid_bytes: dict[str, float] = table("Of buffers with a length: the mean of what was valid in a frame")
+    valid_bytes: dict[Word, float] = table("Of buffers with a length: the mean of what was valid in a frame")
     iterations: tuple[Iterations, ...] = optional("Of each loop of the frame; other figures are of one", ())
 
     def times(self, loop: Loop | None) -> float:
@@ -327,7 +338,7 @@ class Prediction(Record):
     device: Device
     results: tuple[PredictedResult, ...]
     recommendation: Recommendation | None
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Text, ...]
     confidence: Annotated[float, Field(ge=0, le=1)] | None = optional(
         "Share of simulated devices on which the recommended strategy is within 5 % of the fastest"
     )
@@ -338,8 +349,8 @@ class Profile(Record):
 
     format: Literal[2] = 2
     tool: Tool
-    created: str = Field(description="ISO 8601, UTC")
-    command: str
+    created: Word = Field(description="ISO 8601, UTC")
+    command: Text
     commit: Commit | None = optional("Of the repository that holds the workload's file; None without one")
     environment: Environment
     method: Method
@@ -358,7 +369,7 @@ class Profile(Record):
     traffic: Trace | None = None
     predictions: tuple[Prediction, ...] = ()
     trace: NsysTrace = NsysTrace(reason="not asked for")
-    notes: tuple[str, ...] = optional("Interruptions and what else limits the run", ())
+    notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
     script: ScriptRun | None = optional("A script instead of a workload; it has neither buffers nor stages")
 
     @field_validator("format", mode="before")

@@ -6,7 +6,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.base import (
+    Bytes,
+    Interval,
+    Name,
+    PositiveSeconds,
+    Record,
+    Seconds,
+    Text,
+    Word,
+    optional,
+    table,
+)
 from advisor.profiles.row_figures import FrameEnergy
 
 Count = Annotated[int, Field(ge=0)]
@@ -15,7 +26,7 @@ Count = Annotated[int, Field(ge=0)]
 class ScriptRange(Record):
     """An NVTX range of the script, all its times in one run together."""
 
-    name: str
+    name: Name
     count: Count
     seconds: Seconds = Field(description="By the stream's clock, from the range's begin to its end")
 
@@ -41,7 +52,7 @@ class ScriptMemory(Record):
 class ScriptMeasured(Record):
     """The script under one strategy. Ranges, copies and memory come from a run of their own."""
 
-    strategy: str
+    strategy: Word
     run_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="One process each, raw")
     median_seconds: PositiveSeconds
     interval_seconds: Interval
@@ -53,9 +64,9 @@ class ScriptMeasured(Record):
         "CPU time of a run: all its threads, and children that it waited for"
     )
     energy: FrameEnergy | None = optional("Of a run; its frames are runs")
-    absent: dict[str, str] = table("What has no figure, and why")
+    absent: dict[Word, Text] = table("What has no figure, and why")
     verified: bool = Field(description="Something could be compared with the unchanged script, and is equal")
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text, ...] = ()
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
@@ -66,8 +77,8 @@ class ScriptMeasured(Record):
 class ScriptRun(Record):
     """A script in place of a workload; its strategies without figures are in the profile's `results`."""
 
-    arguments: tuple[str, ...]
-    baseline: str
+    arguments: tuple[Text, ...]
+    baseline: Word
     warm_up_seconds: PositiveSeconds = Field(description="The first run, which compiles kernels")
-    compared: tuple[str, ...] = Field(description="What was compared with the unchanged script's")
+    compared: tuple[Text, ...] = Field(description="What was compared with the unchanged script's")
     measured: tuple[ScriptMeasured, ...] = ()

@@ -1,11 +1,11 @@
 """What looks like a secret: by the name it is given to, by its form, or as the value of such a name.
 
 Covered: values of options, parameters and environment variables whose names look secret, and passwords in
-the URLs of arguments and variables, wherever they reappear; `name=value`, `name: value` and `("name",
-"value")` in texts; logins of a `.netrc` and of curl; credentials in URLs; Bearer and Basic headers; JSON web
-tokens; private keys in PEM; and the forms below. Not covered: a secret under a harmless name and without a
-form of its own, a bare word without a digit after `name:`, which is mostly prose, one that is cut, encoded or
-encrypted, and anything in pictures or binary files.
+the URLs of arguments and variables, wherever they or parts of them reappear; `name=value`, `name: value`,
+`("name", "value")` and `{"name": NAME, "value": VALUE}` in texts; logins of a `.netrc` and of commands;
+credentials in URLs; Bearer and Basic headers; and the forms of `secret_forms.py`. Not covered: a secret under
+a harmless name and without a form of its own, a bare word without a digit after `name:`, which is mostly
+prose, one that is encoded or encrypted, and anything in pictures or binary files.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
+from urllib.parse import unquote
 
-from advisor.texts import printable
+from advisor.profiles.secret_forms import FORMS, MASK, mask_forms, mask_private_keys
+from advisor.profiles.secret_parts import Parts, pieces
+from advisor.texts import bounded, printable
 
-MASK = "***"
+__all__ = ["MASK", "mask_forms"]
 
 _SECRETS = frozenset((
     "pass", "pw", "pwd", "otp", "sshpass", "tokens", "auth", "authorization", "bearer", "cookie", "jwt",
     "sessionid", "signature", "sig",
 ))  # fmt: skip
 _ENDINGS = (
-    "password", "passwd", "passphrase", "secret", "secrets", "token", "credential", "credentials", "apikey",
-    "secretkey", "privatekey", "accesskey",
+    "password", "passwords", "passwd", "passphrase", "secret", "secrets", "token", "credential",
+    "credentials", "apikey", "secretkey", "privatekey", "accesskey",
 )  # fmt: skip
 """Of words: PGPASSWORD is one word."""
 _COUNTED = frozenset(("tokens",))
@@ -42,7 +46,8 @@ _ASSIGNED = re.compile(
     r"""(?:[bBfFrRuU]{1,2}(?=["']))?))"""
 )
 _VALUE = re.compile(
-    r""""{3}[\s\S]*?(?:"{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|"""
+    r""""{3}[\s\S]*?(?:"{3}|\Z)|"(?:\\.|[^"\\\n]|\n[ \t]+)*"|'(?:\\.|[^'\\\n]|\n[ \t]+)*'|"""
+    r""""(?:\\.|[^"\\\n])*|'(?:\\.|[^'\\\n])*|"""
     r"""[(\[{<][^()\[\]{}]*[)\]}]?|[^\s"';&?<>()]+"""
 )
 _ADJACENT = re.compile(r"""\s*(?:[bBfFrRuU]{1,2})?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""")
@@ -52,44 +57,39 @@ _PAIR = re.compile(
     r"""(?P<between>\\*["'](?P<sign>,)\s*\\*(?:[bBfFrRuU]{1,2})?)(?=["'])"""
 )
 """As in a list of headers: `("token", "value")`."""
+_NAMED = re.compile(
+    r"""\b(?:[Nn]ame|[Kk]ey)\\*["']?\s{0,9}[:=]\s{0,9}\\*["']?(?P<name>[\w-]+)"""
+    r"""(?P<between>\\*["']?(?P<sign>,|\s)\s{0,99}\\*["']?[Vv]alue\\*["']?\s{0,9}[:=]\s{0,9}\\*)(?=\S)"""
+)
+"""As in a list of variables: `{"name": "DB_PASSWORD", "value": "..."}`, in YAML and XML too."""
+_BLOCK = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*[|>][-+\d]{0,2}[ \t]*(?:\n|(?:\\r)?\\n)")
+_BLOCK_LINES = re.compile(r"([ \t]+)(?:(?!\\n).)+(?:(?:\n|(?:\\r)?\\n)(?:\1(?:(?!\\n).)+|(?=\n|\\n)))*")
+"""A value of several lines in YAML, and its name; its line ends may be escaped."""
 _OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
-_PASSWORD_IN_URL = re.compile(r"://[^\s/:@]{0,200}:([^\s/?#@]{1,500})@")
-_IN_URL = re.compile(r"(\w:/{1,2})[^\s/:@]{1,200}:[^\s?#]{0,500}@|(://)[^/\s@]{1,500}@")
-"""A path that was made of a URL has one slash."""
+_PASSWORD_IN_URL = (
+    re.compile(r"://[^\s/:@]{0,200}:([^\s/?#@]{1,500})@"),
+    re.compile(r"""://[^\s/:]{0,200}:(?!\d{1,5}/)([^\s"'<>]{1,500})@"""),
+)
+"""Up to the first @, and to the last one: a password may hold it."""
+_IN_URL = re.compile(
+    r"""(\w:/{1,2})[^\s/:@]{1,200}:(?!\d{1,5}/)[^\s"'<>]{0,500}@|(://)[^/\s@]{1,500}@(?:[^/\s@"'<>]{1,500}@){0,9}"""
+)
+"""A path that was made of a URL has one slash; what begins with a port holds no password."""
 _HEADER = re.compile(r"\b(bearer|basic|token)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
 _AUTHORIZATION = re.compile(
     r"""\b(authorization\W{1,6}(?:bearer|basic|token|digest|negotiate)\s+)[^\s'",;]{4,}""", re.IGNORECASE
 )
 _LOGIN = re.compile(
     r"""(\blogin\s+\S{1,200}\s+(?:account\s+\S{1,200}\s+)?password\s+|\bsshpass\s+-p\s*|"""
-    r"""(?<![\w-])(?:-u|--user|--proxy-user)[\s=]+(?!\d+:\d+\b)[^\s:'"]{1,200}:)[^\s'",;]+"""
+    r"""(?<![\w-])(?:-u|--user|--proxy-user)[\s=]+(?!\d+:\d+\b)[^\s:'"]{1,200}:|"""
+    r"""\b(?:mysql|mariadb|7za?\b)\w*\b[^\n;|&]{0,200}?[\s'"]-p(?=[^\s'"])|\bredis-cli\b[^\n;|&]{0,200}?\s-a\s+|"""
+    r"""\bdocker\s+login\b[^\n;|&]{0,200}?\s-p\s+)[^\s'",;]+"""
 )
-"""As in a `.netrc`, and in commands: `curl -u name:password`."""
-_FORMS = re.compile(
-    "|".join((
-        r"\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}",  # GitHub
-        r"\bgl(?:pat|dt|cbt|ptt|rt|ft|soat|agent|oas|imt)-[\w-]{16,}",  # GitLab
-        r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}",  # Amazon
-        r"\bAIza[\w-]{30,}|\bya29\.[\w-]{16,}|\bGOCSPX-[\w-]{16,}",  # Google
-        r"\b(?:sk|rk|pk)_(?:live|test|prod)_\w{10,}|\bwhsec_[\w+/=]{16,}",  # Stripe
-        r"\bxox[a-z]-[\w-]{8,}|\bxapp-[\w-]{8,}|hooks\.slack\.com/services/[\w/]+",  # Slack
-        r"\bhf_\w{16,}|\bapi_org_\w{16,}",  # Hugging Face
-        r"\bsk-[\w-]{16,}",  # OpenAI, Anthropic
-        r"\bnpm_\w{30,}|\bpypi-[\w-]{16,}|\brubygems_[0-9a-f]{32,}|\boy2[a-z0-9]{40,}",  # package registries
-        r"\bdckr_(?:pat|oat)_[\w-]{16,}|\bcio[A-Za-z0-9]{32}\b",  # Docker, crates.io
-        r"\beyJ[\w-]{8,2000}\.[\w-]{4,}(?:\.[\w-]*){0,3}",  # JSON web tokens
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END)[\s\S])*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
-    ))
-)  # fmt: skip
-"""The prefixes that those who give tokens document; gitleaks' rules have the same."""
+"""As in a `.netrc`, and in commands: `curl -u name:password`, `mysql -ppassword`."""
 _HINTS = (
     "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
-    "key", "basic", ":/", "-u ", "-user",
+    "key", "basic", ":/", "-u ", "-user", "mysql", "mariadb", "7z", "redis-cli", "docker",
 )  # fmt: skip
-_HINT_OF_FORM = re.compile(
-    r"gh[pousr]_|github_pat_|gl[a-z]+-|A(?:KIA|SIA|BIA|CCA)|AIza|ya29|GOCSPX|_(?:live|test|prod)_|whsec_|xox|xapp|"
-    r"hooks\.slack|hf_|api_org_|sk-|npm_|pypi-|rubygems_|oy2|dckr_|cio|eyJ|-----BEGIN"
-)
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
 _KNOWN: set[str] = set()
@@ -129,16 +129,32 @@ def _masked(argument: str) -> str:
 
 
 def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[str]:
-    """The secret values among arguments and parameters; of a list its parts too."""
+    """The secret values among arguments and parameters, and what they are made of."""
     values = [
         argument.removeprefix(shown.removesuffix(MASK))
         for argument, shown in zip(arguments, masked(arguments), strict=True)
         if argument != shown
     ]
-    values += [found for argument in arguments for found in _PASSWORD_IN_URL.findall(argument)]
+    values += [found for argument in arguments for found in _passwords(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
-    parts = [part.strip() for value in values for part in value.split(",")]
-    return [value for value in dict.fromkeys((*values, *parts)) if len(value) >= _SHORTEST and value != MASK]
+    listed = [part.strip() for value in values for part in value.split(",")]
+    found = dict.fromkeys((*values, *listed))
+    short = [value for value in found if len(value) >= _SHORTEST and value != MASK]
+    return list(dict.fromkeys((*short, *_long(values))))
+
+
+def _long(values: Iterable[str]) -> Iterator[str]:
+    """What secrets are made of, but for what is too short to be looked for in every text."""
+    for value in values:
+        for part in (value, *pieces(value, is_secret)):
+            if len(part.strip()) >= _SHORTEST_OF_ENVIRONMENT:
+                yield part.strip()
+
+
+def _passwords(text: str) -> list[str]:
+    """Those of the URLs in a text, as they are and decoded."""
+    found = [password for pattern in _PASSWORD_IN_URL for password in pattern.findall(text)]
+    return [*found, *map(unquote, found)]
 
 
 def remember(values: Iterable[str]) -> None:
@@ -151,11 +167,10 @@ def of_process(
 ) -> list[str]:
     """The secret values this process knows: of its command line and environment, and what it remembers."""
     variables = os.environ if variables is None else variables
-    named = (value for name, value in variables.items() if _is_secret_variable(name))
-    lines = [line.strip() for value in named for line in (value, *value.splitlines())]
-    lines += [found for value in variables.values() for found in _PASSWORD_IN_URL.findall(value)]
-    long = [line for line in lines if len(line) >= _SHORTEST_OF_ENVIRONMENT]
-    return [*given(sys.argv[1:] if arguments is None else arguments, {}), *long, *_KNOWN]
+    found = [value for name, value in variables.items() if _is_secret_variable(name)]
+    found += [password for value in variables.values() if "://" in value for password in _passwords(value)]
+    told = given(sys.argv[1:] if arguments is None else arguments, {})
+    return list(dict.fromkeys((*told, *_long(found), *_KNOWN)))
 
 
 def _is_secret_variable(name: str) -> bool:
@@ -163,33 +178,64 @@ def _is_secret_variable(name: str) -> bool:
     return name not in ("PWD", "OLDPWD") and (is_secret(name) or name.endswith(("_KEY", "_PAT")))
 
 
-def _spelled(values: Iterable[str]) -> list[str]:
-    """Each value as it is, and as Python, JSON and this program write it; longest first."""
+@lru_cache(maxsize=8)
+def _known(values: tuple[str, ...]) -> tuple[tuple[str, ...], Parts]:
+    """Each value as it is, and as Python, JSON and this program write it, longest first; their parts."""
     found = {
         form
         for value in values
         for form in (value, repr(value)[1:-1], json.dumps(value)[1:-1], printable(value))
     }
-    return sorted(found, key=len, reverse=True)
+    return tuple(sorted(found, key=len, reverse=True)), Parts(found)
 
 
 def may_hold_secrets(text: str) -> bool:
     """Whether `mask` has to look closely, which takes a second for a million characters."""
     lower = text.lower()
-    return any(hint in lower for hint in _HINTS) or _HINT_OF_FORM.search(text) is not None
+    return any(hint in lower for hint in _HINTS) or FORMS.search(text) is not None or "-----END" in text
 
 
 def mask(text: str, values: Iterable[str] = ()) -> str:
-    """The text without these values, and without what has the name or the form of a secret."""
-    for value in _spelled(values):
+    """The text without these values and longer parts of them, and without what has the name or the form of
+    a secret."""
+    spelled, parts = _known(tuple(values))
+    for value in spelled:
         text = text.replace(value, MASK)
+    text = parts.mask(text)
     if not may_hold_secrets(text):
         return text
-    text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", text))
-    text = _FORMS.sub(MASK, _LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
-    for pattern in (_ASSIGNED, _PAIR):
+    text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", mask_private_keys(text)))
+    text = mask_forms(_LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
+    text = "".join(_blocks(text))
+    for pattern in (_ASSIGNED, _PAIR, _NAMED):
         text = "".join(_assignments(text, pattern))
     return _OPTION_IN_TEXT.sub(_option, text)
+
+
+def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
+    """The beginning and the end of a text, as `bounded` has them, without secrets.
+
+    Secrets are masked before the text is cut, which could leave half of one; of a text that is too long for
+    that, only words that are whole are looked at.
+    """
+    if len(text) <= 8 * most:
+        return bounded(mask(text, values), most)
+    head, tail = text[: 4 * most], text[-4 * most :]
+    head, tail = re.sub(r"\s\S{0,999}\Z", "", head), re.sub(r"\A\S{0,999}\s", "", tail)
+    between = f" [… {len(text) - len(head) - len(tail)} characters left out …] "
+    return bounded(mask(head, values) + between + mask(tail, values), most)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """The text in parts, without the lines of secret values in YAML."""
+    done = 0
+    for found in _BLOCK.finditer(text):
+        if found.start() < done or not is_secret(found["name"]):
+            continue
+        if lines := _BLOCK_LINES.match(text, found.end()):
+            yield f"{text[done : found.end()]}{lines[1]}{MASK}"
+            done = lines.end()
+    yield text[done:]
 
 
 def _assignments(text: str, pattern: re.Pattern[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Hertz, Record, Seconds, optional, table
+from advisor.profiles.base import Bytes, Hertz, Record, Seconds, Text, Word, optional, table
 
 Moment = Literal["before", "under-load", "after"]
 Limit = Bytes | Literal["unlimited"]
@@ -24,8 +24,8 @@ class GpuState(Record):
         "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
     )
     clock_seconds: Seconds = Field(description="A steady clock; only differences mean anything")
-    pci_address: str | None = optional("domain:bus:device.function, as in sysfs")
-    driver: str | None = None
+    pci_address: Word | None = optional("domain:bus:device.function, as in sysfs")
+    driver: Word | None = None
     performance_state: int | None = optional("0 is the fastest, 15 the slowest")
     sm_hertz: Hertz | None = None
     sm_max_hertz: Hertz | None = None
@@ -34,8 +34,8 @@ class GpuState(Record):
     power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
-    throttle_reasons: tuple[str, ...] | None = optional("What held the clocks down; empty when nothing did")
-    throttled_seconds: dict[str, Seconds] = table(
+    throttle_reasons: tuple[Word, ...] | None = optional("What held the clocks down; empty when nothing did")
+    throttled_seconds: dict[Word, Seconds] = table(
         "By cause, since the driver was loaded; the difference counts"
     )
     link_generation: Count | None = optional("PCIe generation now; an idle GPU may lower it")
@@ -50,13 +50,13 @@ class GpuState(Record):
     utilization: Annotated[float, Field(ge=0, le=1)] | None = optional(
         "Share of the last sixth to whole second in which a kernel ran"
     )
-    absent: dict[str, str] = Field(default_factory=dict)
+    absent: dict[Word, Text] = Field(default_factory=dict)
 
 
 class CpuClocks(Record):
     """The CPU's clocks at one moment. `hertz` is the fastest core's: idle cores are clocked down."""
 
-    governors: tuple[str, ...] = ()
+    governors: tuple[Word, ...] = ()
     hertz: Hertz | None = None
     max_hertz: Hertz | None = optional("What the governor may go up to on that core")
 
@@ -65,28 +65,28 @@ class TegraState(Record):
     """A Jetson board at one moment, from /proc, /sys and nvpmodel's files."""
 
     moment: Moment
-    board: str | None = None
-    l4t_release: str | None = optional("Jetson Linux, such as R36.4.3")
-    power_mode: str | None = None
-    best_power_mode: str | None = optional("The mode that caps GPU, memory and CPU the least")
+    board: Word | None = None
+    l4t_release: Word | None = optional("Jetson Linux, such as R36.4.3")
+    power_mode: Word | None = None
+    best_power_mode: Word | None = optional("The mode that caps GPU, memory and CPU the least")
     gpu_hertz: Hertz | None = None
     gpu_min_hertz: Hertz | None = None
     gpu_max_hertz: Hertz | None = optional("In this power mode")
     memory_hertz: Hertz | None = optional("EMC clock")
     memory_max_hertz: Hertz | None = None
     cpu: CpuClocks = CpuClocks()
-    temperatures_celsius: dict[str, float] = Field(default_factory=dict)
+    temperatures_celsius: dict[Word, float] = Field(default_factory=dict)
     gpu_memory_bytes: Bytes | None = optional("NvMapMemUsed: taken by the GPU driver")
-    over_current_events: dict[str, int] = table("By cause: clocks lowered for the power supply, since boot")
-    throttle_alerts: tuple[str, ...] | None = optional("Cooling devices that hold clocks down for heat")
-    absent: dict[str, str] = Field(default_factory=dict)
+    over_current_events: dict[Word, int] = table("By cause: clocks lowered for the power supply, since boot")
+    throttle_alerts: tuple[Word, ...] | None = optional("Cooling devices that hold clocks down for heat")
+    absent: dict[Word, Text] = Field(default_factory=dict)
 
 
 class NumaNode(Record):
     """One node; a node without CPUs is memory of a device, as on GH200."""
 
     node: int = Field(ge=0)
-    cpus: str = Field(description="As Linux lists them, such as 0-7,16-23")
+    cpus: Word = Field(description="As Linux lists them, such as 0-7,16-23")
     memory_bytes: Bytes | None = None
 
 
@@ -99,29 +99,29 @@ class HostState(Record):
     memory_available_bytes: Bytes | None = None
     memory_limit: Limit | None = optional("Of the control group")
     locked_memory_limit: Limit | None = optional("RLIMIT_MEMLOCK, soft")
-    huge_pages: str | None = optional("Transparent ones: always, madvise or never")
-    allowed_cpus: str | None = optional("Of this process, as Linux lists them")
+    huge_pages: Word | None = optional("Transparent ones: always, madvise or never")
+    allowed_cpus: Word | None = optional("Of this process, as Linux lists them")
     wsl: bool = False
     container: bool = False
-    absent: dict[str, str] = Field(default_factory=dict)
+    absent: dict[Word, Text] = Field(default_factory=dict)
 
 
 class Environment(Record):
     """The machine and the software, without the user's name, and without the host's unless asked for."""
 
-    system: str
-    machine: str
-    python: str
-    packages: dict[str, str] = table("Package name to version")
-    cpu_model: str | None = None
+    system: Word
+    machine: Word
+    python: Word
+    packages: dict[Word, Word] = table("Package name to version")
+    cpu_model: Word | None = None
     cpu_count: int | None = None
     memory_bytes: Bytes | None = None
-    gpu: dict[str, str | int | float] = table("Driver, CUDA runtime and other properties of the GPU")
-    host_name: str | None = optional("Only where --include-host asked for it")
+    gpu: dict[Word, Word | int | float] = table("Driver, CUDA runtime and other properties of the GPU")
+    host_name: Text | None = optional("Only where --include-host asked for it")
     host: HostState | None = optional("Before anything was measured")
     gpu_readings: tuple[GpuState, ...] = optional(
         "The GPU before, perhaps under load, and after the measuring", ()
     )
     tegra_readings: tuple[TegraState, ...] = optional("The same of a Jetson board", ())
-    absent: dict[str, str] = table("What could not be read, and the reason")
-    warnings: tuple[str, ...] = optional("What limits the figures", ())
+    absent: dict[Word, Text] = table("What could not be read, and the reason")
+    warnings: tuple[Text, ...] = optional("What limits the figures", ())

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, optional, table
+from advisor.profiles.base import Bytes, Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
 
 Track = Literal["host", "copy", "kernel", "migration"]
 TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
@@ -23,7 +23,9 @@ class Span(Record):
     """Something that lasted, from the begin of the frame on; what reaches beyond the frame is cut."""
 
     track: Track
-    label: str = Field(description="host:<stage>, synchronize, to-device; what nsys calls it where it saw it")
+    label: Name = Field(
+        description="host:<stage>, synchronize, to-device; what nsys calls it where it saw it"
+    )
     begin_seconds: Seconds
     end_seconds: Seconds
     gpu: int | None = optional("Of several GPUs: the number in the workload of that which did it")
@@ -45,9 +47,9 @@ class Timeline(Record):
 class Copies(Record):
     """Copies of one kind; the kinds are nsys's own words in lower case."""
 
-    kind: str = Field(description="host-to-device, device-to-host, ...")
-    source: str | None = optional("Kind of memory: pageable, pinned, device, ...")
-    destination: str | None = None
+    kind: Word = Field(description="host-to-device, device-to-host, ...")
+    source: Word | None = optional("Kind of memory: pageable, pinned, device, ...")
+    destination: Word | None = None
     count: int = Field(gt=0)
     bytes: Bytes
     seconds: Seconds = Field(description="On the GPU's clock, added up")
@@ -62,7 +64,7 @@ class Migrations(Record):
     """Pages of managed memory that moved."""
 
     direction: Direction
-    cause: str | None = optional("page fault, user prefetch, eviction, ...")
+    cause: Word | None = optional("page fault, user prefetch, eviction, ...")
     count: int = Field(gt=0)
     bytes: Bytes
     seconds: Seconds
@@ -71,7 +73,7 @@ class Migrations(Record):
 class Kernels(Record):
     """Runs of one kernel."""
 
-    name: str
+    name: Text
     count: int = Field(gt=0)
     seconds: Seconds
 
@@ -79,7 +81,7 @@ class Kernels(Record):
 class Synchronizations(Record):
     """Times the host waited, by what for."""
 
-    kind: str
+    kind: Word
     count: int = Field(gt=0)
     seconds: Seconds
 
@@ -87,7 +89,7 @@ class Synchronizations(Record):
 class Allocations(Record):
     """Memory of one kind that CUDA was asked for, over the whole process."""
 
-    kind: str
+    kind: Word
     count: int = Field(gt=0)
     bytes: Bytes
     largest_bytes: Bytes
@@ -107,7 +109,7 @@ class Activity(Record):
 class RangeTrace(Record):
     """One range of the steady frames: what was launched in it, and what faulted or moved meanwhile."""
 
-    name: str
+    name: Name
     count: int = Field(gt=0)
     seconds: Seconds = Field(description="Median of the host's time in it")
     activity: Activity
@@ -116,7 +118,7 @@ class RangeTrace(Record):
 class StrategyTrace(Record):
     """What nsys recorded of one strategy in its steady frames; `activity` adds all frames up."""
 
-    strategy: str
+    strategy: Word
     frames: int = Field(gt=0)
     frame_seconds: PositiveSeconds = Field(description="Median under the tool; not the measured time")
     activity: Activity
@@ -129,7 +131,7 @@ class StrategyTrace(Record):
     allocations: tuple[Allocations, ...] | None = None
     ranges: tuple[RangeTrace, ...] = ()
     timeline: Timeline | None = None
-    absent: dict[str, str] = table("What was not observed, and why")
+    absent: dict[Word, Text] = table("What was not observed, and why")
 
     def migrated_bytes(self, direction: Direction, cause: str | None = None) -> float | None:
         """Bytes of managed memory that moved that way in one frame; None where none was observed."""
@@ -160,18 +162,18 @@ class StrategyTrace(Record):
 class NoTrace(Record):
     """Why there is none of a strategy that was to be traced."""
 
-    strategy: str
-    reason: str
+    strategy: Word
+    reason: Text
 
 
 class NsysTrace(Record):
     """What nsys recorded, or in `reason` why there is nothing."""
 
-    reason: str = ""
-    tool: str | None = optional("nsys's name and version")
+    reason: Text = ""
+    tool: Word | None = optional("nsys's name and version")
     strategies: tuple[StrategyTrace, ...] = ()
     missing: tuple[NoTrace, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text, ...] = ()
 
     def of(self, strategy: str) -> StrategyTrace | None:
         """The trace of a strategy; None where there is none."""

@@ -6,22 +6,22 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Record, Seconds
+from advisor.profiles.base import Name, Record, Seconds, Text, Word
 
 
 class Again(Record):
     """What a library's routine reads again of a buffer, past its first pass, where no cache serves it."""
 
-    call: str
-    where: str | None = Field(default=None, description="File and line of the call")
+    call: Text
+    where: Text | None = Field(default=None, description="File and line of the call")
     bytes: float = Field(ge=0, description="As counted over a link (advisor/measure/routines.toml)")
 
 
 class Traffic(Record):
     """What one stage reads and writes of one buffer in one frame. Bytes count every pass over the data."""
 
-    stage: str
-    buffer: str
+    stage: Name
+    buffer: Word
     bytes_read: float = Field(ge=0)
     bytes_written: float = Field(ge=0)
     source: Literal["traced", "declared", "assumed"] = Field(
@@ -33,7 +33,7 @@ class Traffic(Record):
 class StageWork(Record):
     """What a stage did in the traced CPU run, beside its buffers. `seconds` was measured on this CPU."""
 
-    stage: str
+    stage: Name
     flops: float | None = None
     temporary_bytes: float = Field(default=0, ge=0, description="Read and written in temporary arrays")
     calls: int | None = Field(
@@ -45,8 +45,8 @@ class StageWork(Record):
 class Wait(Record):
     """A call in a device stage that waits for the GPU."""
 
-    stage: str
-    line: str = Field(description="File and line: pipeline.py:23")
-    call: str
-    write: str = Field(description="What to write in its place")
+    stage: Name
+    line: Text = Field(description="File and line: pipeline.py:23")
+    call: Text
+    write: Text = Field(description="What to write in its place")
     count: float = Field(gt=0, description="Times in a frame")

@@ -145,7 +145,7 @@ def mixes_of(profile: Profile) -> dict[str, Row]:
 def named_by_placements(profile: Profile) -> Profile:
     """The profile with each mix called by its placements in place of its short name."""
     names = {name: identity(row) for name, row in mixes_of(profile).items()}
-    return cleaned(profile, lambda text: names.get(text, text)) if names else profile
+    return cleaned(profile, lambda text, _: names.get(text, text)) if names else profile
 
 
 def numbered_alike(profiles: Sequence[Profile]) -> list[Profile]:
@@ -162,7 +162,7 @@ def numbered_alike(profiles: Sequence[Profile]) -> list[Profile]:
     return made
 
 
-def _renamed(names: Mapping[str, str], text: str) -> str:
+def _renamed(names: Mapping[str, str], text: str, _: object) -> str:
     return _SHORT_NAME.sub(lambda found: names.get(found[0], found[0]), text)
 
 
