@@ -27,8 +27,8 @@ from advisor.measure.progress import Progress, make_progress
 from advisor.measure.settings import Settings
 from advisor.measure.version_run import Versions
 from advisor.profiles import reading, schema
+from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
-from advisor.profiles.secrets import mask
 from advisor.report import html, pages
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
@@ -167,7 +167,7 @@ def _sides(
             )
         earlier = replace(made, file=file.absolute(), workload=name)
         now = replace(made, file=made.file.absolute())
-        yield earlier, now, (str(base), str(head)), ""
+        yield earlier, now, (here().hide(str(base)), here().hide(str(head))), ""
         return
     repository = revisions.repository(file)
     chosen = revisions.base_of(repository, against)
@@ -179,7 +179,7 @@ def _sides(
         )
         earlier = replace(made, file=folder / chosen.file, workload=name, tree=tree)
         now = replace(made, file=file.absolute())
-        told = (mask(f"{chosen.file} at {chosen.told}"), f"{repository.file} in the working tree")
+        told = (here().hide(f"{chosen.file} at {chosen.told}"), f"{repository.file} in the working tree")
         yield earlier, now, told, " ".join(filter(None, (revisions.dirty(repository), stored)))
 
 

@@ -40,7 +40,7 @@ from advisor.nsys.traced import traced
 from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences
-from advisor.profiles.redaction import anonymous, without_environment
+from advisor.profiles.redaction import anonymous, here, without_environment
 from advisor.profiles.schema import Commit, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
@@ -173,6 +173,7 @@ def _targets(settings: Settings, made: Profile) -> tuple[CatalogueEntry, ...]:
 def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:
     """What the final of two versions said."""
     final, judged = both.final, both.final.judged()
+    hide = here(include_host=asked.head.include_host).hide
     steps = final.steps()
     return VersionRun(
         judged=judged,
@@ -181,8 +182,8 @@ def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tupl
         changes={name: changes(steps, final.entry, name) for name in judged.ratios},
         versions=told,
         apart=final.why_apart,
-        left={name: problem.message for name, problem in final.held.left.items()},
-        notes=(*notes, *both.notes),
+        left={name: hide(problem.message) for name, problem in final.held.left.items()},
+        notes=tuple(map(hide, (*notes, *both.notes))),
         preparing_seconds=final.began - (asked.head.began or final.began),
     )
 

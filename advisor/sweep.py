@@ -19,6 +19,7 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.profiles import outputs
+from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import is_secret
@@ -55,12 +56,21 @@ class Sweep:
                 f"--sweep {self.parameter} and --set {self.parameter} contradict each other",
                 next_step="Omit one of them.",
             )
-        hidden = is_secret(self.parameter)
-        for number, text in enumerate(self.values, 1):
-            value = f"value {number}" if hidden else _plain(text)
+        for text, value in self.shown.items():
             label = f"{self.parameter}={value}"
             at_value = replace(base, assignments={**base.assignments, self.parameter: text})
             yield Step(label, _folder(label), self.parameter, value, at_value)
+
+    @property
+    def shown(self) -> dict[str, Value]:
+        """The values as pages and folders may name them, each by another name; by number under a secret's."""
+        made: dict[str, Value] = {}
+        redactor, secret = here(), is_secret(self.parameter)
+        for number, text in enumerate(self.values, 1):
+            plain = _plain(text)
+            value = redactor.hide(plain) if isinstance(plain, str) else plain
+            made[text] = f"value {number}" if secret or value in made.values() else value
+        return made
 
 
 def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingProxyType({})) -> Sweep | None:
@@ -211,7 +221,8 @@ def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
     if not left:
         return []
     shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
-    return [f"{directory} also contains files of an earlier run that are not part of this sweep: {shown}."]
+    note = f"{directory} also contains files of an earlier run that are not part of this sweep: {shown}."
+    return [here().hide(note)]
 
 
 class SweepProgress:
@@ -305,7 +316,9 @@ class _Runner:
                 outputs.remove(folder, pipeline.PARTIAL)
         except AdvisorError as error:
             problems.append(error)
-            return Point(step.value, status="failed", reason=error.message, detail=error.detail)
+            hide = here(include_host=step.settings.include_host).hide
+            reason, detail = hide(error.message), hide(error.detail)
+            return Point(step.value, status="failed", reason=reason, detail=detail)
         page = folder / "report.html"
         href = link(f"{step.directory}/{page.name}") if page in written else ""
         return Point(made.workload.parameters[step.parameter], made, href=href)

@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 from builders import failed, host_state, profile, skipped
@@ -17,14 +20,23 @@ from rendering import shown
 from running import python_path
 
 from advisor.devices.environment import command_line
+from advisor.errors import FileProblem
 from advisor.nsys.capturing import read_report
-from advisor.profiles.reading import load
+from advisor.nsys.exports import FileTrace
+from advisor.profiles.base import Record, TextKind
+from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.masking import Masking
+from advisor.profiles.reading import load, parse, require_readable
 from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
-from advisor.profiles.secrets import MASK, is_secret, mask, masked, of_process
+from advisor.profiles.secrets import MASK, is_secret, mask, masked, masked_and_bounded, of_process
 from advisor.profiles.system_state import Environment
 from tests.faults.secret_cases import FORMS
 
+MORE_PARTS = (
+    *("sk-", "password: |\n ", "-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----", "mysql -p"),
+    *("name: token value=", "://a:b@", "a", "abcdef1", "aaaaaaab-", "SG.a", "eyJaaaaaaaa", "QUJD\n", " \n"),
+)
 ROOT = Path(__file__).parents[1]
 PLACE = Redactor(
     home="/home/alice", directory="/home/alice/project", user="alice", host="workstation7.lab.org"
@@ -118,6 +130,13 @@ def test_forms_of_secrets(form: str) -> None:
         "a skewed_distribution and sk-learn",
         "keyframes=8",
         "matrix_multiply n=4096: 12.9 ms",
+        "http://localhost:8888/@scope/x",
+        "mysql -h host --port 3306 db",
+        "docker run -p 80:80 image",
+        "sk-learn-something-long-name in gsk_kernel_loops",
+        "data: |\n  two\n  lines\nmore: 1",
+        "name: n, value: 4096",
+        "the task-key-frames of 1.2.3.4 at 0x7f8a3c",
     ],
 )
 def test_ordinary_texts_stay(text: str) -> None:
@@ -145,10 +164,144 @@ def test_values_of_secret_names_in_texts(text: str) -> None:
     assert "horse" not in mask(text.replace("{}", "correct-horse-7").format())
 
 
-@pytest.mark.parametrize("part", ["x", "x-", "-x ", "://a:", "-eyJ", "token=(", "a='", 'token="', "token: "])
+@pytest.mark.parametrize(
+    "part", ["x", "x-", "-x ", "://a:", "-eyJ", "token=(", "a='", 'token="', "token: ", *MORE_PARTS]
+)
 def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
     """The square of it would be minutes here."""
-    assert len(mask(part * (64_000 // len(part)))) > 2
+    assert len(mask(part * (64_000 // len(part)), ("abcdef1234567890", "aaaaaaab-aaaaaaac"))) > 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:p@{}#1@host/x",
+        "postgres://me@corp.com:{}@host/db",
+        "{{'name': 'DB_PASSWORD', 'value': '{}'}}",
+        r"{{\"name\": \"DB_PASSWORD\", \"value\": \"{}\"}}",
+        "- name: DB_PASSWORD\n  value: {}\n",
+        "mysqldump --host h -p{} db",
+        "['mysql', '-u', 'me', '-p{}']",
+        "docker login -u me -p {} host",
+        "password: |\n  first\n  {}\nuser: me",
+        "KeyError: 'password: >-\\n  first\\n  {}\\nuser: me'",
+        'password: "first\n  {}"\nuser: me',
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nQUJD\n{}\n-----END PGP PRIVATE KEY BLOCK-----",
+        "QUJDREVG\n{}\n-----END EC PRIVATE KEY-----",
+        "['QUJD', '{}', '-----END EC PRIVATE KEY-----']",
+        "-----BEGIN RSA PRIVATE KEY-----\n{}",
+    ],
+)
+def test_secrets_in_more_shapes(text: str) -> None:
+    shown = mask(text.format("correcthorse7"))
+    assert "horse" not in shown
+    assert mask(shown) == shown
+
+
+def test_parts_of_a_secret_whose_whole_is_known() -> None:
+    values = of_process(
+        [],
+        {
+            "MY_TOKEN": "abcdef123456ghijkl7890",
+            "CREDENTIALS": '{"type": "service_account", "key_password": "hunterhunter", "id": "a1b2c3d4e5"}',
+            "PASSWORDS": "alpha-token-1,beta-token-2",
+            "QUOTED_TOKEN": '"quotedvalue9"',
+            "AUTH": "name:secondhalf99",
+            "DATABASE_URL": "postgres://me:p%40ss@word1@h/x",
+            "SSH_AUTH_SOCK": "/home/alice/.ssh/agent",
+        },
+    )
+    secret = (
+        "cdef123456ghij",
+        "123456ghijkl7890",
+        "hunterhunter",
+        "a1b2c3d4e5",
+        "beta-token-2",
+        "quotedvalue9",
+    )
+    for part in (*secret, "secondhalf99", "p@ss@word1", "p%40ss@word1"):
+        assert mask(f"x{part}y", values) == f"x{MASK}y"
+    for text in (
+        "service_account",
+        "ghijkl",
+        "/home/alice/.ssh/known_hosts",
+        "name",
+        "alpha-",
+        "words 1234567",
+    ):
+        assert mask(text, values) == text
+
+
+def test_a_secret_is_masked_before_a_text_is_cut() -> None:
+    """However long the text is, and wherever the secret lies in it."""
+    secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+    for length in (90, 5_000, 100_000):
+        for before in (*range(0, 130, 7), length - 60):
+            text = "-" * before + secret + " word" * ((length - before) // 5)
+            shown = masked_and_bounded(text, 90)
+            assert len(shown) < 150
+            assert "abc" not in shown
+            assert "789" not in shown
+
+
+def records(of: type[Record]) -> Iterator[type[Record]]:
+    """That one and those in it."""
+    yield of
+    waiting = [field.annotation for field in of.model_fields.values()]
+    while waiting:
+        form = waiting.pop()
+        if isinstance(form, type) and issubclass(form, Record):
+            yield from records(form)
+        waiting += get_args(form)
+
+
+@pytest.mark.parametrize("saved", [Profile, FleetRecord, Row, FileTrace])
+def test_every_text_that_is_saved_says_what_it_is(saved: type[Record]) -> None:
+    """A new one has to choose between `Word`, `Name` and `Text`, by which it is masked."""
+
+    def bare(form: Any) -> bool:
+        if get_origin(form) is Annotated and any(isinstance(each, TextKind) for each in get_args(form)):
+            return False
+        return form is str or any(map(bare, get_args(form)))
+
+    for record in set(records(saved)):
+        for name, field in record.model_fields.items():
+            told = any(isinstance(each, TextKind) for each in field.metadata)
+            assert told or get_origin(field.annotation) is Literal or not bare(field.annotation), (
+                record,
+                name,
+            )
+
+
+def test_a_secret_that_is_a_word_of_ours_leaves_a_profile_that_can_be_read() -> None:
+    made = profile(notes=("Interrupted: pageable it was", "pageable"))
+    for word in (
+        "pageable",
+        "pinned",
+        "Interrupted",
+        "synchronize",
+        "cuda",
+        *(s.name for s in made.workload.stages),
+    ):
+        shown = without_names(made, replace(PLACE, secrets=(word,)))
+        again = parse(shown.to_json(), "p.json")
+        assert [row.strategy for row in again.results] == [row.strategy for row in made.results]
+        assert again.notes[0].startswith("Interrupted")
+        assert again.device == made.device
+    assert without_names(made, replace(PLACE, secrets=("pageable",))).notes[1] == MASK
+
+
+def test_labels_that_are_masked_stay_as_many() -> None:
+    clean = Masking(lambda text: mask(text, ("secret-1", "secret-2")))
+    labels = ["host:secret-1", "host:secret-2", "secret-1", "synchronize", "host:other", "to-device"]
+    shown = [clean(label, TextKind.NAME) for label in labels]
+    assert shown == [f"host:{MASK}", f"host:{MASK}2", MASK, "synchronize", "host:other", "to-device"]
+
+
+def test_a_profile_that_cannot_be_read_again_is_told() -> None:
+    require_readable(profile().to_json(), "p.json")
+    with pytest.raises(FileProblem, match="p.json was saved, but cannot be read again"):
+        require_readable(profile().to_json().replace('"pageable"', '"***"', 1), "p.json")
 
 
 def test_secrets_in_the_names_of_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

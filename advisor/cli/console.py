@@ -77,11 +77,15 @@ def began() -> float:
         return now
 
 
-def say(text: str) -> None:
-    """A message, which is no result: to stderr, without secrets and what a terminal would obey."""
-    from advisor.profiles.secrets import mask, of_process
+def say(text: str, *, written: bool = False) -> None:
+    """A message, which is no result: to stderr, without secrets, names and what a terminal would obey.
 
-    print(for_log(printable(mask(text, of_process()))), file=sys.stderr)
+    Where it tells the path of a file that was `written`, the path stays one that can be opened.
+    """
+    from advisor.profiles.redaction import here
+
+    redactor = here(include_host=written)
+    print(for_log(printable((redactor.mask if written else redactor.hide)(text))), file=sys.stderr)
 
 
 def draws_bars() -> bool:
@@ -107,7 +111,7 @@ def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
     if quiet or not paths:
         return
     names = [path.name for path in sorted(paths, key=lambda path: path.suffix != ".html")]
-    say(f"wrote {paths[0].parent / names[0]}" + "".join(f", {name}" for name in names[1:]))
+    say(f"wrote {paths[0].parent / names[0]}" + "".join(f", {name}" for name in names[1:]), written=True)
 
 
 def summarize(page: Page) -> None:
@@ -126,7 +130,7 @@ def make_room(directory: Path, quiet: bool) -> None:
 
     previous = set_aside(directory)
     if previous and not quiet:
-        say(f"the previous report is in {previous}")
+        say(f"the previous report is in {previous}", written=True)
 
 
 def require_figures(result: Profile) -> None:

@@ -194,7 +194,7 @@ def _run(
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
     if emit is not None and not asked.quiet:
-        say(f"wrote {emit}")
+        say(f"wrote {emit}", written=True)
     summarize(page)
     _end(outcome, out)
 
@@ -204,7 +204,7 @@ def _end(outcome: Outcome, out: Path) -> None:
     from advisor.errors import AdvisorError, NothingMeasured
 
     if isinstance(outcome.stopped, KeyboardInterrupt):
-        say(f"interrupted: results so far are in {out}; continue with --resume")
+        say(f"interrupted: results so far are in {out}; continue with --resume", written=True)
         sys.exit(INTERRUPTED)
     if isinstance(outcome.stopped, AdvisorError):
         raise outcome.stopped

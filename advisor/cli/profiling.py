@@ -102,11 +102,11 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         yield
     except OSError:
         if is_kept():
-            say(where)
+            say(where, written=True)
         raise
     except KeyboardInterrupt:
         if is_kept():
-            say(f"interrupted: {where}")
+            say(f"interrupted: {where}", written=True)
         else:
             say("interrupted: nothing was measured")
         raise typer.Exit(INTERRUPTED) from None
@@ -129,22 +129,35 @@ def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> No
         page = pages.page_of(result)
         make_room(directory, asked.quiet)
         paths = pages.write(page, directory, wanted)
+        print(text(page, quiet=asked.quiet, details=asked.details))
+        say_written(paths, quiet=asked.quiet)
+        _read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
-    print(text(page, quiet=asked.quiet, details=asked.details))
-    say_written(paths, quiet=asked.quiet)
     _end(result, page)
+
+
+def _read_back(paths: Sequence[Path]) -> None:
+    """Raises `FileProblem` where the profile among them cannot be read again."""
+    from advisor.profiles import reading
+
+    for path in paths:
+        if path.name == "profile.json":
+            reading.require_readable(path.read_bytes(), str(path))
 
 
 def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
     from advisor import pipeline
     from advisor.measure.progress import make_progress
+    from advisor.profiles import reading
     from advisor.report import pages
 
     with scratch() as folder, make_progress(quiet=quiet) as progress:
         result = pipeline.profile(made, progress, keep_in=folder, launcher=launcher(made))
     page = pages.page_of(result)
-    put(pages.render(page, form))
+    put(written := pages.render(page, form))
+    if form == "json":
+        reading.require_readable(written, "the profile")
     _end(result, page)
 
 
@@ -188,6 +201,7 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
         make_room(folder, quiet=True)
         paths = pages.write(pages.page_of(one), folder, wanted)
         kept.extend(paths)
+        _read_back(paths)
         return paths
 
     try:
@@ -201,7 +215,7 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
         done = f"finished values are in {asked.out}" if kept else "no value was finished"
-        say(f"interrupted: {done}")
+        say(f"interrupted: {done}", written=True)
         raise typer.Exit(INTERRUPTED) from None
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)

@@ -17,7 +17,7 @@ from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
 from advisor.devices.tegra import tegra_state
-from advisor.profiles.homes import without_home
+from advisor.profiles.redaction import here
 from advisor.profiles.secrets import masked
 from advisor.profiles.system_state import Environment, GpuState
 
@@ -99,8 +99,8 @@ def finished(
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as typed, the home directory shortened, values of options that look secret masked."""
-    typed = shlex.join(["advisor", *map(without_home, masked(arguments))])
+    """The command as typed, without secrets and the names of people, hosts and their folders."""
+    typed = here().hide(shlex.join(["advisor", *masked(arguments)]))
     return typed.encode("utf-8", "replace").decode("utf-8")
 
 

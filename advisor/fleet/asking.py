@@ -63,7 +63,12 @@ def request(
         command_line(arguments),
         include_host=asked.include_host,
         no_environment=asked.no_environment,
+        shown=_labels(sweep) if sweep else {},
     )
+
+
+def _labels(sweep: Sweep) -> dict[str, str]:
+    return {f"{sweep.parameter}={value}": f"{sweep.parameter}={told}" for value, told in sweep.shown.items()}
 
 
 def _swept(asked: Options) -> tuple[Sweep | None, tuple[str, ...]]:

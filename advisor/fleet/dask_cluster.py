@@ -29,6 +29,7 @@ from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
+from advisor.profiles.redaction import here
 from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import printable, shortened
 
@@ -171,7 +172,7 @@ def _lost(problem: object) -> SchedulerLost:
 def _told(problem: object) -> str:
     """What a worker's exception says, in a line fit to print: a worker can have written anything."""
     kind = f"{type(problem).__name__}: " if isinstance(problem, BaseException) else ""
-    return printable(shortened(f"{kind}{problem}".strip().partition("\n")[0], 300))
+    return printable(shortened(here().hide(f"{kind}{problem}".strip().partition("\n")[0]), 300))
 
 
 @contextmanager

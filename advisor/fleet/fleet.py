@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from advisor.fleet.records import Answer, Task
 from advisor.fleet.running import Dispatcher, Item, Limits, Wanted
 from advisor.measure.progress import Progress
 from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.redaction import here, hidden
 from advisor.profiles.schema import Profile
 from advisor.version import __version__
 
@@ -45,6 +46,8 @@ class Request:
     command: str = ""
     include_host: bool = False
     no_environment: bool = False
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """What pages call a value, where that differs."""
 
     @property
     def digest(self) -> str:
@@ -119,7 +122,8 @@ def run(
 ) -> Outcome:
     """Profiles every device, each result saved as it comes. Raises `AdvisorError` before anything runs."""
     sha256 = hashlib.sha256(request.parcel.files[request.parcel.file]).hexdigest()
-    folder = Folder(directory, request.record(), sha256, write)
+    redactor = here(include_host=request.include_host)
+    folder = Folder(directory, request.record(), sha256, write, redactor)
     if taken := folder.begin(resume=resume):
         tell(f"resumed: {taken} profiled before")
     events = _Events(request, folder, progress, tell)
@@ -133,6 +137,7 @@ def run(
     rows += [events.row(item.device, item.value, "not run", _why(stopped)) for item in dispatcher.left]
     notes = tuple(differing(dispatcher.machines))
     record = folder.record.model_copy(update={"rows": keeping.rows_in_order(rows), "notes": notes})
+    record = hidden(record, redactor)
     if not rows and stopped is None:
         raise _no_device(request, dispatcher)
     return Outcome(record, stopped, tuple(folder.codes))
@@ -173,7 +178,8 @@ class _Events:
     def values(self, device: Device) -> Sequence[str]:
         """The values that no earlier run has profiled."""
         each = self._request.wanted.each
-        found = [v for v in self._request.values if task_of(device, v, each=each) not in self._folder.rows]
+        there = self._folder.rows
+        found = [v for v in self._request.values if task_of(device, self._value(v), each=each) not in there]
         self._label(device)
         self._total += len(found)
         self._progress.start(self._total)
@@ -190,7 +196,7 @@ class _Events:
     def begun(self, item: Item[str]) -> None:
         """See `advisor.fleet.running.Events`."""
         again = "again: " if item.tried else ""
-        self._progress.begin(f"{again}{self._label(item.device)} {item.value}".strip())
+        self._progress.begin(f"{again}{self._label(item.device)} {self._value(item.value)}".strip())
 
     def ended(self, item: Item[str], answer: Answer, seconds: float) -> None:
         """See `advisor.fleet.running.Events`."""
@@ -202,7 +208,7 @@ class _Events:
 
     def row(self, device: Device, value: str, status: Any, reason: str = "", seconds: float = 0.0) -> Row:
         """The row of a task that has not been profiled, or not yet."""
-        label = self._label(device)
+        label, value = self._label(device), self._value(value)
         return Row(
             task=task_of(device, value, each=self._request.wanted.each),
             device=label,
@@ -214,6 +220,9 @@ class _Events:
             folder="/".join(filter(None, (slug(label), slug(value) if value else ""))),
             seconds=seconds,
         )
+
+    def _value(self, value: str) -> str:
+        return self._request.shown.get(value, value)
 
     def _label(self, device: Device) -> str:
         key = device.key(each=self._request.wanted.each)

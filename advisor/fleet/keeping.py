@@ -21,6 +21,7 @@ from advisor.fleet.planning import Device
 from advisor.fleet.records import Answer, wrong
 from advisor.profiles import outputs, reading
 from advisor.profiles.fleets import FleetRecord, Foreseen, Row
+from advisor.profiles.redaction import Redactor, here
 from advisor.profiles.schema import Profile
 from advisor.profiles.text_files import read_bytes
 from advisor.texts import printable
@@ -41,6 +42,7 @@ class Folder:
     sha256: str
     """Hash of the workload's file; every profile must have the same."""
     write: Write
+    redactor: Redactor = field(default_factory=here)
     rows: dict[str, Row] = field(default_factory=dict)
     """By task."""
     codes: list[AdvisorError] = field(default_factory=list)
@@ -89,6 +91,7 @@ class Folder:
     def end(self, row: Row, answer: Answer) -> Row:
         """Saves what came of a task; `row` is it without its end. Returns the whole row."""
         row = row.model_copy(update={"folder": outputs.free_folder(self.path, row.folder, _FILES)})
+        answer = _shown(answer, self.redactor)
         folder = self.path / row.folder
         if answer.status == "profiled":
             try:
@@ -182,6 +185,12 @@ def _record(path: Path) -> FleetRecord | None:
         raise FileProblem(
             f"{path} is damaged: {wrong(problem)}", next_step="Remove it and run again."
         ) from None
+
+
+def _shown(answer: Answer, redactor: Redactor) -> Answer:
+    """What a page may tell of it: a worker may have sent anything."""
+    told = {name: redactor.hide(getattr(answer, name)) for name in ("reason", "next_step", "detail")}
+    return answer.model_copy(update=told)
 
 
 def _short(text: str) -> str:

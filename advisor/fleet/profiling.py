@@ -14,6 +14,7 @@ from advisor.fleet.remote import ANSWER, environment
 from advisor.measure.backends.choosing import choose_backend
 from advisor.measure.process import die_with_parent
 from advisor.measure.progress import Silent
+from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import write_atomically
@@ -33,19 +34,21 @@ def main(arguments: list[str]) -> None:
 
 
 def _answer(task: Task) -> Answer:
+    hide = here(include_host=task.include_host).hide  # of this machine, which the command's does not know
     try:
         return Answer(status="profiled", profile=_profile(task).to_json())
     except AdvisorError as error:
         return Answer(
             status="failed",
-            reason=error.message[:_LONGEST],
-            next_step=error.next_step[:_LONGEST],
-            detail=error.detail[:_LONGEST],
+            reason=hide(error.message)[:_LONGEST],
+            next_step=hide(error.next_step)[:_LONGEST],
+            detail=hide(error.detail)[:_LONGEST],
             exit_code=error.exit_code,
         )
     except Exception as bug:
-        told = f"internal error: {type(bug).__name__}: {bug}"[:_LONGEST]
-        return Answer(status="failed", reason=told, detail=traceback.format_exc()[-_LONGEST:], exit_code=70)
+        told = hide(f"internal error: {type(bug).__name__}: {bug}")[:_LONGEST]
+        detail = hide(traceback.format_exc())[-_LONGEST:]
+        return Answer(status="failed", reason=told, detail=detail, exit_code=70)
 
 
 def _profile(task: Task) -> Profile:

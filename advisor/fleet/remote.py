@@ -16,6 +16,7 @@ from advisor.errors import AdvisorError
 from advisor.fleet.parcels import unpack
 from advisor.fleet.records import Answer, Task, wrong
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
+from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import read_unpacked
 
@@ -77,8 +78,9 @@ def _run(task: Task, message: Path, wanted: Callable[[], bool]) -> str:
         end(process, message)
     if answer.exists() and not stopped:
         return read_unpacked(answer).decode("utf-8", "replace")
-    why = stopped or cause_of_death(process.returncode, log_tail(log))
-    return Answer(status="lost", reason=why, detail=log_tail(log)).model_dump_json()
+    hide, said = here(include_host=task.include_host).hide, log_tail(log)
+    why = stopped or cause_of_death(process.returncode, said)
+    return Answer(status="lost", reason=hide(why), detail=hide(said)).model_dump_json()
 
 
 def _still_wanted() -> bool:

@@ -16,8 +16,9 @@ import psutil
 
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
+from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
-from advisor.profiles.secrets import mask, of_process
+from advisor.profiles.secrets import mask, of_process, without_first_word, without_last_word
 from advisor.strategies.backend import BackendName
 from advisor.texts import for_log, printable
 
@@ -161,7 +162,7 @@ def log_tail(path: Path) -> str:
         log.seek(begin)
         text = log.read(_LONGEST_HEAD).decode(errors="replace")
     # Masked before it is cut, which could leave half a secret; the first word may be cut already.
-    whole = text.lstrip(text.split(None, 1)[0]) if begin and len(text.split(None, 1)) > 1 else text
+    whole = without_first_word(text) if begin else text
     return printable(mask(whole, of_process()))[-_LOG_TAIL:]
 
 
@@ -172,9 +173,10 @@ def first_lines(*files: Path) -> str:
     for file in files:
         if file.is_file():
             with file.open("rb") as log:
-                text += log.read(_LONGEST_HEAD).decode(errors="replace")
-                rest |= bool(log.read(1))
-    shown = printable(mask(text, of_process()))  # masked before it is cut, which could leave half a secret
+                head = log.read(_LONGEST_HEAD).decode(errors="replace")
+                cut = bool(log.read(1))
+            text, rest = text + (without_last_word(head) if cut else head), rest or cut
+    shown = printable(here().hide(text))  # before it is cut, which could leave half a secret
     lines = list(dict.fromkeys(line.rstrip() for line in shown.splitlines() if line.strip()))
     more = len(lines) - _FIRST_LINES
     left = ["…"] if rest else [f"… and {more} more"] if more > 0 else []

@@ -79,6 +79,18 @@ def parse(text: str | bytes, name: str) -> Profile:
     return _shown(read)
 
 
+def require_readable(saved: str | bytes, name: str) -> None:
+    """Raises `FileProblem` where a profile that was just saved cannot be read again, which is our mistake."""
+    try:
+        parse(saved, name)
+    except FileProblem as problem:
+        raise FileProblem(
+            f"{name} was saved, but cannot be read again: {problem.message}",
+            next_step="Nothing is lost: the other files of the report are complete. Please report this as a "
+            "bug in advisor.",
+        ) from None
+
+
 def _shown(read: Profile) -> Profile:
     """The profile without secrets and what a terminal obeys: anybody can have written the file.
 

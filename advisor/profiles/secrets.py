@@ -220,10 +220,20 @@ def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
     """
     if len(text) <= 8 * most:
         return bounded(mask(text, values), most)
-    head, tail = text[: 4 * most], text[-4 * most :]
-    head, tail = re.sub(r"\s\S{0,999}\Z", "", head), re.sub(r"\A\S{0,999}\s", "", tail)
+    head, tail = without_last_word(text[: 4 * most]), without_first_word(text[-4 * most :])
     between = f" [… {len(text) - len(head) - len(tail)} characters left out …] "
     return bounded(mask(head, values) + between + mask(tail, values), most)
+
+
+def without_first_word(text: str) -> str:
+    """For a text whose beginning was cut, maybe within a secret."""
+    return re.sub(r"\A\S{0,999}\s", "", text)
+
+
+def without_last_word(text: str) -> str:
+    """For a text whose end was cut."""
+    within = max(map(text[-1000:].rfind, " \n\t"))
+    return text if within < 0 else text[: max(len(text) - 1000, 0) + within]
 
 
 def _blocks(text: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from urllib.parse import quote
 
 from advisor.errors import UsageError
+from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile, WorkloadRecord
 
 Value = int | float | bool | str
@@ -132,10 +133,8 @@ def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
     path, first = loaded[0]
     for other, profile in loaded:
         if profile.command != first.command:
-            return [
-                f"These profiles are from different runs: {path} is of `{first.command}`, {other} of "
-                f"`{profile.command}`."
-            ]
+            runs = f"{path} is of `{first.command}`, {other} of `{profile.command}`"
+            return [f"These profiles are from different runs: {here().hide(runs)}."]
     times = []
     for _, profile in loaded:
         # Not where the text is no time, or gives no zone.

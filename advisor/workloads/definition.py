@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
 from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
-from advisor.texts import bounded, in_a_line, is_name
+from advisor.profiles.secrets import masked_and_bounded, of_process
+from advisor.texts import in_a_line, is_name
 from advisor.workloads.access import Access as Access
 from advisor.workloads.access import In as In
 from advisor.workloads.access import InOut as InOut
@@ -243,7 +244,8 @@ class Definition:
     @property
     def summary(self) -> str:
         """The first line of its docstring."""
-        return bounded((self.function.__doc__ or "").strip().partition("\n")[0], _MOST_SUMMARY)
+        line = (self.function.__doc__ or "").strip().partition("\n")[0]
+        return masked_and_bounded(line, _MOST_SUMMARY, of_process(()))
 
     def __call__(self, *arguments: Any, **keywords: Any) -> object:
         return self.function(*arguments, **keywords)

@@ -16,6 +16,7 @@ from types import ModuleType
 
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.schema import WorkloadRecord
+from advisor.profiles.secrets import is_secret, masked_and_bounded, of_process
 from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import bounded
 from advisor.workloads.binding import BoundWorkload, bind
@@ -65,7 +66,7 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
         file=relative(path),
         sha256=hashlib.sha256(source).hexdigest(),
         summary=definition.summary,
-        parameters={k: bounded(v, _LONGEST) if isinstance(v, str) else v for k, v in parameters.items()},
+        parameters={k: _shown(k, v) if isinstance(v, str) else v for k, v in parameters.items()},
         buffers=bound.buffer_records(),
         stages=tuple(stage.record() for stage in bound.stages),
         ignore=tuple(bound.workload.ignore),
@@ -73,6 +74,13 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
     unused = unused_parameters(definition.function, list(parameters))
     told = (f"Workload {definition.name!r} does not use its parameter {name!r}." for name in unused)
     return Loaded(bound, record, (*cautions(bound), *told))
+
+
+def _shown(name: str, value: str) -> str:
+    """A text's value: that of a secret stays, so that the parent knows what to mask."""
+    if is_secret(name):
+        return bounded(value, _LONGEST)
+    return masked_and_bounded(value, _LONGEST, of_process(()))
 
 
 def check_sweep(

@@ -18,6 +18,12 @@ FORMS = {
     "a header": ("Bearer ", "abc123def456ghi789"),
     "credentials in a URL": ("https://me:pa55word@", "host"),
     "a token in a URL": ("https://host/x?token=", "abc123def456"),
+    "a token of NVIDIA": ("nvapi-", "abcDEF0123456789abcdef-xyz"),
+    "a token of Vault": ("hvs.", "CAESIabcdefghijklmnop0123"),
+    "a key of SendGrid": ("SG.", "abcdefghijklmnopqrstuv.ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefg"),
+    "a key of OpenAI": ("sk-", "proj-abcdefghijkl0123456789"),
+    "a token of npm": ("npm_", "abcdefghijklmnopqrstuvwxyz0123456789"),
+    "a token of PyPI": ("pypi-", "AgEIcHlwaS5vcmcCJDAwMDAwMDAw"),
     "an assignment": ("password=", "s3cr3t-value"),
     "JSON": ('"api_key": "', "s3cr3t-value"),
 }
@@ -81,6 +87,41 @@ def secrets() -> Iterator[Case]:
     failing = workload(parameters=', token: str = ""', produce="raise ValueError(token)")
     yield Case("sweep: over a secret that fails", swept, 3, {"w.py": failing}, never=(SECRET,))
 
+    again = f"{{advisor}} {COMMAND} --set token={{word}} && {{advisor}} report out/profile.json --out again"
+    for word in ("pageable", "synchronize", "produce", "measured"):
+        yield Case(
+            f"a secret that is the word {word}",
+            (),
+            0,
+            {"w.py": workload(parameters=', token: str = ""')},
+            variables={"SERVICE_TOKEN": word},
+            shell=again.replace("{word}", word),
+        )
+    yield from _names()
+    parts = {
+        "LOGIN_SECRET": f'{{"user": "me-or-you", "key": "{SECRET}"}}',
+        "PAIR_TOKEN": "a-name:9-second-half",
+    }
+    half = "raise ValueError(os.environ['LOGIN_SECRET'][-20:-2] + ' ' + os.environ['PAIR_TOKEN'][-13:])"
+    yield profiled(
+        "tells parts of variables", 3, variables=parts, produce=half, never=(SECRET[-18:], "9-second-half")
+    )
+
+
+def _names() -> Iterator[Case]:
+    """User, home and working directory, in the pages of several runs and on the terminal."""
+    named = {"LOGNAME": "mallory-77", "USER": "mallory-77", "HOME": "/srv/mallory-77/home"}
+    tell = "if n == 65: raise ValueError(f\"{os.environ['USER']} {os.environ['HOME']}/x {os.getcwd()}/y z\")"
+    never = ("mallory-77", "/srv/", "fault-")
+    for name, more, code in (
+        ("a sweep with a value that fails", ("profile", "w.py", *SHORT, "--sweep", "n=64,65"), 0),
+        ("the terminal", ("profile", "w.py", *SHORT, "--set", "n=65"), 3),
+        ("a fleet", ("fleet", "w.py", "--local", "1", *SHORT, "--sweep", "n=64,65"), 0),
+    ):
+        yield Case(
+            f"names: {name}", more, code, {"w.py": workload(produce=tell)}, variables=named, never=never
+        )
+
 
 def more_secrets() -> Iterator[Case]:
     """Where secrets stand in other shapes, and where they are echoed."""
@@ -111,9 +152,19 @@ def more_secrets() -> Iterator[Case]:
         "an ADO string": f"raise ValueError('Server=h;User Id=x;Pwd={value};')",
         "a signed URL": f"raise ValueError('https://host/x?X-Amz-Signature={value}&z=1')",
         "a remote of git": f"raise ValueError('fatal: https://{value}@host/r.git not found')",
+        "a variable of a container": f"raise ValueError({{'name': 'DB_PASSWORD', 'value': '{value}'}})",
+        "a password of mysql": f"raise ValueError('mysql -u me -p{value} db')",
+        "lines of YAML": f"raise ValueError('a: 1\\npassword: |\\n  {value}\\n  x-{value}\\nb: 2')",
+        "a URL whose password has an @": f"raise ValueError('https://me:p@{value}@host/x')",
+        "a key whose beginning was cut": f"raise ValueError('{'QUJD' * 16}\\n{value.replace('-', '+')}\\n"
+        "-----END RSA PRIVATE KEY-----')",
+        "a block of PGP": "raise ValueError('-----BEGIN PGP PRIVATE KEY BLOCK-----\\n\\n"
+        f"{value.replace('-', '+')}\\n-----END PGP PRIVATE KEY BLOCK-----')",
         "setenv": f"raise ValueError(\"os.environ.setdefault('API_TOKEN', '{value}')\")",
     }.items():
-        yield profiled(f"tells {name}", 3, produce=line, never=(value, "dXNlcjpwYXNzd29yZA"))
+        yield profiled(
+            f"tells {name}", 3, produce=line, never=(value, value.replace("-", "+"), "dXNlcjpwYXNzd29yZA")
+        )
     url = {"DATABASE_URL": f"postgres://me:{value}@host/db"}
     yield profiled(
         "the password of a variable's URL",
