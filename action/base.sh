@@ -6,7 +6,7 @@ set -euo pipefail
 
 # A field of the event's file, if it is the name of a commit.
 of_event() {
-    python3 - "$1" <<'PYTHON'
+    python3 -I - "$1" <<'PYTHON'
 import json, os, re, sys
 
 try:

@@ -3,7 +3,7 @@
 # and this checkout's, side by side. Writes code and outcome to $GITHUB_OUTPUT and always ends well; gate.sh gives
 # the exit code to the job.
 set -euo pipefail
-# shellcheck source=action/running.sh
+# shellcheck source=action/running.sh disable=SC1091
 . "$(dirname "${BASH_SOURCE[0]}")/running.sh"
 
 # Of the options of `advisor profile`, those that `advisor compare --run` has too.
@@ -14,6 +14,7 @@ give() {
     exit 0
 }
 
+options=()
 gates=()
 while IFS= read -r line; do
     line="${line//[[:space:]]/}"
@@ -35,9 +36,20 @@ if [ -z "${ADVISOR_BASELINE:-}" ] && [ -z "${ADVISOR_BASE:-}" ]; then
     if [ -n "${ADVISOR_BASE_PROBLEM:-}" ]; then echo "::warning::Nothing was compared: $problem." >&2; fi
     give 0 ungated
 fi
-if [ "$ADVISOR_PROFILE_CODE" != 0 ] || [ ! -f "$ADVISOR_OUT/profile.json" ]; then
+if [ "$ADVISOR_PROFILE_CODE" != 0 ]; then
     echo "::error::advisor profile exited with $ADVISOR_PROFILE_CODE, so nothing was compared." >&2
-    give 0 failed
+    give 4 failed
+fi
+refuse_links
+rm -f -- "$ADVISOR_OUT"/compare.*
+if ! [ -f "$ADVISOR_OUT/profile.json" ]; then
+    missing="the options left no profile.json in $ADVISOR_OUT (--format, --out, --help and --sweep do that)"
+    if [ "${#gates[@]}" -gt 0 ]; then
+        echo "::error::Nothing was compared: $missing." >&2
+        give 4 failed
+    fi
+    echo "::warning::Nothing was compared: $missing." >&2
+    give 0 ungated
 fi
 
 strict=()
@@ -46,16 +58,20 @@ code=0
 messages="$(mktemp)"
 trap 'rm -f "$messages"' EXIT
 if [ -n "${ADVISOR_BASELINE:-}" ]; then
-    compared=(advisor compare "$ADVISOR_BASELINE" "$ADVISOR_OUT/profile.json")
+    compared=("$(path_of "$ADVISOR_BASELINE")" "$ADVISOR_OUT/profile.json")
 else
     read_options "${ADVISOR_OPTIONS:-}" "$shared"
-    compared=(without_tokens advisor compare --run "$ADVISOR_WORKLOAD" --against "$ADVISOR_BASE" ${options[@]+"${options[@]}"})
+    compared=(--run "$(path_of "$ADVISOR_WORKLOAD")" --against "$ADVISOR_BASE" ${options[@]+"${options[@]}"})
 fi
-"${compared[@]}" --out "$ADVISOR_OUT" \
+contained advisor compare "${compared[@]}" --out "$ADVISOR_OUT" \
     ${strategies[@]+"${strategies[@]}"} ${gates[@]+"${gates[@]}"} ${strict[@]+"${strict[@]}"} 2>"$messages" || code=$?
 cat "$messages" >&2
+refuse_links
 if [ "$code" != 0 ]; then
     give "$code" failed
+elif [ "${#gates[@]}" -gt 0 ] && ! [ -s "$ADVISOR_OUT/compare.md" ]; then
+    echo "::error::advisor compare ended without a comparison, so no gate was judged." >&2
+    give 4 failed
 elif [ "${#gates[@]}" -eq 0 ]; then
     give 0 ungated
 elif grep -q '^gate .*: inconclusive' "$messages"; then

@@ -1,28 +1,39 @@
 #!/usr/bin/env bash
 # What profile.sh and compare.sh share: how code of the pull request is run, and how lines become options.
 #
-# That code gets no token and none of the files by which a step sets variables, paths and outputs of the steps
-# after it, and what it writes into them all the same is taken back.
+# That code gets no token. The scripts give up their own first: what a process was started with stays readable in
+# /proc/PID/environ.
 set -euo pipefail
 
-without_tokens() {
-    local withheld=() files=() sizes=() name file index code=0
-    while IFS= read -r name; do
-        case "$name" in
-        GITHUB_TOKEN | GH_TOKEN | ACTIONS_* | INPUT_* | GITHUB_ENV | GITHUB_PATH | GITHUB_OUTPUT | GITHUB_STATE)
-            withheld+=(-u "$name")
-            ;;
-        esac
-    done < <(compgen -e)
-    files=("${GITHUB_ENV:-}" "${GITHUB_PATH:-}" "${GITHUB_OUTPUT:-}" "${GITHUB_STATE:-}")
-    for file in "${files[@]}"; do
-        if [ -f "$file" ]; then sizes+=("$(stat -c %s "$file")"); else sizes+=(""); fi
-    done
-    env ${withheld[@]+"${withheld[@]}"} "$@" || code=$?
-    for index in "${!files[@]}"; do
-        if [ -n "${sizes[index]}" ]; then truncate -s "${sizes[index]}" "${files[index]}"; fi
-    done
-    return "$code"
+withheld=()
+while IFS= read -r name; do
+    case "$name" in
+    GITHUB_TOKEN | GH_TOKEN | GH_ENTERPRISE_TOKEN | GITHUB_ENTERPRISE_TOKEN | ACTIONS_* | INPUT_*)
+        withheld+=(-u "$name")
+        ;;
+    esac
+done < <(compgen -e)
+if [ "${#withheld[@]}" -gt 0 ]; then exec env "${withheld[@]}" bash "$0" "$@"; fi
+
+# Runs a command that may run the pull request's code; see contained.py.
+contained() {
+    python3 -I "$(dirname "${BASH_SOURCE[0]}")/contained.py" "$@"
+}
+
+# Removes what is neither a file nor a folder from the report: it would be followed by whoever reads it next.
+refuse_links() {
+    local found
+    if [ -L "$ADVISOR_OUT" ] || ! [ -d "$ADVISOR_OUT" ]; then
+        if [ -e "$ADVISOR_OUT" ] || [ -L "$ADVISOR_OUT" ]; then
+            echo "::warning::The folder of the report was replaced by something else, which is not used." >&2
+        fi
+        rm -rf -- "$ADVISOR_OUT"
+        mkdir -p -- "$ADVISOR_OUT"
+    fi
+    found="$(find "$ADVISOR_OUT" -mindepth 1 ! -type f ! -type d -print0 -delete | tr -dc '\0' | wc -c)"
+    if [ "$found" -gt 0 ]; then
+        echo "::warning::The folder of the report held $found links or other things that are no files, which are not used." >&2
+    fi
 }
 
 # Sets `options` to those of $1, one a line: an option with its value, split at the first blank, never read by a
@@ -39,4 +50,9 @@ read_options() {
         options+=("$name")
         case "$line" in *[[:space:]]*) options+=("${line#*[[:space:]]}") ;; esac
     done <<<"$1"
+}
+
+# A path that no program takes for an option.
+path_of() {
+    case "$1" in -*) printf './%s' "$1" ;; *) printf '%s' "$1" ;; esac
 }

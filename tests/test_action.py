@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ if [ -f "$ADVISOR_TEST/made.json" ]; then
     cp "$ADVISOR_TEST/made.json" "$ADVISOR_OUT/profile.json"
 fi
 env >"$ADVISOR_TEST/environment"
+if [ "$1" = compare ]; then echo compared >"$ADVISOR_OUT/compare.md"; fi
 exit "${ADVISOR_TEST_CODE:-0}"
 """
 GH = """#!/usr/bin/env bash
@@ -41,7 +43,11 @@ printf '%s\\n' "$@" >>"$ADVISOR_TEST/gh"
 for argument in "$@"; do
     case "$argument" in body=@*) cp "${argument#body=@}" "$ADVISOR_TEST/body" ;; esac
 done
-case " $* " in *" --jq "*) cat "$ADVISOR_TEST/found" 2>/dev/null ;; esac
+case " $* " in
+*" user "*) cat "$ADVISOR_TEST/login" 2>/dev/null || exit 1 ;;
+*" --jq "*"/pulls "* | *"/pulls "*" --jq "*) cat "$ADVISOR_TEST/pulls" 2>/dev/null ;;
+*" --jq "*) cat "$ADVISOR_TEST/found" 2>/dev/null ;;
+esac
 exit "${GH_TEST_CODE:-0}"
 """
 
@@ -467,10 +473,156 @@ def test_the_workload_gets_no_token_and_plants_nothing_for_later_steps(job: Job)
     assert job.outputs == {"code": "0"}
 
 
+def as_a_step(job: Job, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a step runs, as a runner starts it."""
+    script = job.root / "step.sh"
+    script.write_text(STEPS[name]["run"], encoding="utf-8")
+    given = {
+        "GITHUB_ACTION_PATH": str(REPOSITORY),
+        "GITHUB_OUTPUT": str(job.root / "output"),
+        "ADVISOR_OUT": "out",
+        "ADVISOR_WORKLOAD": "w.py",
+        "ADVISOR_TEST": str(job.root),
+        "PATH": f"{job.root / 'bin'}:{os.environ['PATH']}",
+        **variables,
+    }
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+        cwd=job.root,
+        env=environment(**given),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_what_lies_in_the_workspace_is_not_imported(job: Job, upstream: Upstream) -> None:
+    """By the installer, by what finds the base, and by what comments."""
+    folder = cloned(upstream, job, "refs/pull/7/merge")
+    for place in (folder, job.root):
+        for name in ("json", "re", "os", "pip", "site", "sitecustomize"):
+            (place / f"{name}.py").write_text(f"open({str(job.root / 'taken')!r}, 'w')\n", encoding="utf-8")
+    as_a_step(job, "Install", GITHUB_ACTION_PATH=str(job.root / "nothing"))
+    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
+    assert job.outputs == {"commit": upstream.names["later"]}
+    (job.root / "out").mkdir()
+    (job.root / "out/report.md").write_text("x", encoding="utf-8")
+    comment(job)
+    assert (job.root / "body").exists()
+    assert not (job.root / "taken").exists()
+
+
+READING = """#!/usr/bin/env bash
+pid=$$
+while [ "$pid" != "$ADVISOR_TEST_PID" ] && [ "$pid" -gt 1 ]; do
+    tr '\\0' '\\n' <"/proc/$pid/environ" >>"$ADVISOR_TEST/environments"
+    pid="$(sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f2)"
+done
+"""
+
+
+@pytest.mark.parametrize("step", ["Profile", "Compare"])
+def test_no_parent_of_the_workload_holds_a_token(job: Job, step: str) -> None:
+    job.program("advisor", READING)
+    job.save(profile(), "out/profile.json")
+    given = {"ADVISOR_TEST_PID": str(os.getpid()), "ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE": "0" * 40}
+    tokens = {"GITHUB_TOKEN": "s3cret-1", "GH_TOKEN": "s3cret-2", "ACTIONS_RUNTIME_TOKEN": "s3cret-3"}
+    ended = as_a_step(job, step, **given, **tokens)
+    assert ended.returncode == 0, ended.stderr
+    read = (job.root / "environments").read_text(encoding="utf-8")
+    assert "ADVISOR_WORKLOAD=w.py" in read
+    assert "s3cret" not in read
+
+
+LATE = """#!/usr/bin/env bash
+env -i setsid bash -c '(sleep 1; for file in "$0"/command-*; do echo X=1 >>"$file"; done) &' "$ADVISOR_TEST" &
+"""
+LINKING = """#!/usr/bin/env bash
+for file in "$ADVISOR_TEST"/command-*; do rm "$file"; ln -s "$ADVISOR_TEST/victim" "$file"; done
+"""
+OVERWRITING = """#!/usr/bin/env bash
+for file in "$ADVISOR_TEST"/command-*; do
+    printf 'PATH=/x' >"$file"
+    mv "$file" "$file.moved"
+    mkdir "$file"
+done
+"""
+
+
+@pytest.mark.parametrize("program", [LATE, LINKING, OVERWRITING], ids=["late", "a link", "a folder"])
+def test_files_of_later_steps_are_restored_and_nobody_writes_to_them_later(job: Job, program: str) -> None:
+    job.program("advisor", program)
+    (job.root / "victim").write_text("precious\n", encoding="utf-8")
+    files = {name: job.root / f"command-{name}" for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")}
+    for file in files.values():
+        file.write_text("BEFORE=1\n", encoding="utf-8")
+    given = {name: str(file) for name, file in files.items()}
+    assert job("profile", ADVISOR_WORKLOAD="w.py", **given).returncode == 0
+    time.sleep(1.5 if program == LATE else 0)
+    assert {file.read_text(encoding="utf-8") for file in files.values()} == {"BEFORE=1\n"}
+    assert not any(file.is_symlink() for file in files.values())
+    assert (job.root / "victim").read_text(encoding="utf-8") == "precious\n"
+    assert job.outputs == {"code": "0"}
+
+
+PLANTING_LINKS = """#!/usr/bin/env bash
+if [ -n "${ADVISOR_TEST_WHOLE:-}" ]; then ln -s "$ADVISOR_TEST/elsewhere" "$ADVISOR_OUT"; exit; fi
+mkdir -p "$ADVISOR_OUT/deep"
+ln -s "$ADVISOR_TEST/secret" "$ADVISOR_OUT/report.md"
+ln -s "$ADVISOR_TEST/elsewhere" "$ADVISOR_OUT/deep/folder"
+mkfifo "$ADVISOR_OUT/profile.json"
+"""
+
+
+@pytest.mark.parametrize("whole", ["", "1"])
+def test_links_in_place_of_a_report_are_refused_with_one_warning(job: Job, whole: str) -> None:
+    job.program("advisor", PLANTING_LINKS)
+    (job.root / "elsewhere").mkdir()
+    (job.root / "elsewhere/report.md").write_text("hunter2", encoding="utf-8")
+    (job.root / "secret").write_text("hunter2", encoding="utf-8")
+    ended = job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_TEST_WHOLE=whole)
+    assert job.outputs == {"code": "0"}
+    assert ended.stderr.count("::warning::") == 1
+    left = [path for path in (job.root / "out").rglob("*") if not path.is_dir()]
+    assert left == []
+    assert (job.root / "elsewhere/report.md").exists()
+
+
+NOTHING_COMPARED = ("--help", "--format html", "--sweep n=1,2", "--out elsewhere")
+
+
+@pytest.mark.parametrize("options", NOTHING_COMPARED)
+def test_gates_with_nothing_compared_fail_the_job(job: Job, options: str) -> None:
+    """All but the first take long, so that a stand-in does what they do: it leaves no profile."""
+    job.save(profile(), "base.json")
+    if options != "--help":
+        job.program("advisor", STAND_IN)
+    job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_OPTIONS=options)
+    assert job.outputs == {"code": "0"}
+    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASELINE": "base.json"}
+    ended = job("compare", ADVISOR_FAIL_IF="slower=5%", **given)
+    assert job.outputs == {"code": "4", "outcome": "failed"}
+    assert ended.stderr.count("::error::Nothing was compared: ") == 1
+    assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE="4").returncode == 4
+    ended = job("compare", **given)
+    assert job.outputs == {"code": "0", "outcome": "ungated"}
+    assert ended.stderr.count("::warning::Nothing was compared: ") == 1
+
+
+def test_a_baseline_is_no_option(job: Job) -> None:
+    job.save(later(), "out/profile.json")
+    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASELINE": "--help", "ADVISOR_FAIL_IF": "slower=5%"}
+    job("compare", **given)
+    assert job.outputs == {"code": "5", "outcome": "failed"}
+    job.program("advisor", "#!/usr/bin/env bash\nexit 0\n")
+    job("compare", **given)
+    assert job.outputs == {"code": "4", "outcome": "failed"}
+
+
 def comment(job: Job, mark: str = "advisor-report", **variables: str) -> subprocess.CompletedProcess[str]:
     given = {"GITHUB_REPOSITORY": "o/r", "ADVISOR_PULL_REQUEST": "7", "ADVISOR_MARK": mark}
     given["ADVISOR_RUN_URL"] = "https://github.com/o/r/actions/runs/1"
-    return job("comment", **given, **variables)
+    return job("comment", **{**given, **variables})
 
 
 def asked(job: Job) -> str:
@@ -485,13 +637,107 @@ def test_the_first_run_writes_a_comment_and_the_next_one_updates_it(job: Job) ->
     assert "--method POST repos/o/r/issues/7/comments" in asked(job)
     body = (job.root / "body").read_text(encoding="utf-8")
     assert body.startswith(
-        "<!-- gpu-memory-advisor: advisor-report -->\nthe comparison\nthe report @nobody\n"
+        "<!-- gpu-memory-advisor: advisor-report -->\nthe comparison\n\nthe report @&#8203;nobody\n"
     )
     (job.root / "gh").unlink()
     (job.root / "found").write_text("123\n456\n", encoding="utf-8")
     assert comment(job).returncode == 0
     assert "--method PATCH repos/o/r/issues/comments/123 --field" in asked(job)
     assert "POST" not in asked(job)
+
+
+FORGED = r"""<!-- gpu-memory-advisor: advisor-report -->
+# @everyone see #12, o/r#13 and GH-14
+![a](https://evil.example/a.png) [b](https://evil.example) [c] <img src=https://evil.example/x onerror=y>
+&#64;mallory &commat;mallory \@mallory \\[d](https://evil.example) \[e](//evil.example)
+www.evil.example me@evil.example
+[c]: https://evil.example
+<details onclick=x><summary>@mallory</summary>
+$\href{https://evil.example}{x}$ https:\//evil.example <https://evil.example> mailto:a@b.example
+/merge
+   ```
+@indented ![f](https://evil.example/f.png)
+```python extra
+@not-a-fence
+```
+~~~
+![g](https://evil.example/g.png)
+~~~
+- ```
+  @list
+<details>
+"""
+
+
+def test_a_forged_report_can_do_nothing_as_a_comment(job: Job) -> None:
+    (job.root / "out").mkdir()
+    (job.root / "out/report.md").write_text(FORGED, encoding="utf-8")
+    assert comment(job).returncode == 0
+    body = (job.root / "body").read_text(encoding="utf-8")
+    assert body.count("<!--") == 1
+    prose, own = body.partition("-->")[2].rsplit("The charts and", 1)
+    assert own.startswith(" the full report are in the artifact [")
+    live = re.sub(r"(?ms)^\n(`{3,})[a-z]*\n.*?\n\1$", "", prose)
+    assert not re.search(r"@(?!&#8203;)|#(?=[A-Za-z0-9])(?<!&#)|:\\*/|www\.|mailto:|\$|`{3}|~{3}", live)
+    assert not re.search(r"(?<!\\)(\\\\)*\[", live)
+    assert set(re.findall(r"<[^>]*>", live)) <= {"<details>", "</details>", "<summary>", "</summary>"}
+    assert not re.search(r"&(?!amp;|lt;|gt;|#8203;|#36;)", live)
+    assert not re.search(r"(?m)^\s*/", live)
+
+
+def test_a_report_of_ours_is_posted_as_it_is(job: Job) -> None:
+    """But for blank lines around its code."""
+    (job.root / "out").mkdir()
+    shutil.copy(REPOSITORY / "reports/no-gpu/vector_add/report.md", job.root / "out/report.md")
+    text = (job.root / "out/report.md").read_text(encoding="utf-8")
+    comment(job)
+    body = (job.root / "body").read_text(encoding="utf-8")
+    lines = [line for line in body.splitlines()[1:-1] if line]
+    assert lines == [line for line in text.splitlines() if line]
+
+
+@pytest.mark.parametrize("what", ["a FIFO", "a link", "a folder", "a folder that is a link"])
+def test_what_is_no_file_is_not_posted_and_warned_of_once(job: Job, what: str) -> None:
+    out = job.root / "out"
+    (job.root / "elsewhere").mkdir()
+    (job.root / "elsewhere/report.md").write_text("hunter2", encoding="utf-8")
+    if what == "a folder that is a link":
+        out.symlink_to(job.root / "elsewhere")
+    else:
+        out.mkdir()
+        made = {"a FIFO": os.mkfifo, "a folder": os.mkdir}
+        made.get(what, lambda path: path.symlink_to("../elsewhere/report.md"))(out / "report.md")
+    ended = comment(job)
+    assert ended.returncode == 0
+    assert ended.stderr.count("::warning::") == 1
+    assert not (job.root / "gh").exists()
+
+
+def test_only_comments_of_its_own_are_updated(job: Job) -> None:
+    """Anybody can write the mark."""
+    (job.root / "out").mkdir()
+    (job.root / "out/report.md").write_text("x", encoding="utf-8")
+    comment(job)
+    assert 'select(.user.login == "github-actions[bot]" and (.body | startswith(' in asked(job)
+    (job.root / "login").write_text("a-bot\n", encoding="utf-8")
+    comment(job)
+    assert 'select(.user.login == "a-bot" and' in asked(job)
+
+
+@pytest.mark.parametrize(("found", "posted"), [("12\n", True), ("", False), ("12; x", False)])
+def test_after_a_workflow_the_pull_request_is_the_one_with_its_head(
+    job: Job, found: str, posted: bool
+) -> None:
+    (job.root / "out").mkdir()
+    (job.root / "out/report.md").write_text("x", encoding="utf-8")
+    (job.root / "pulls").write_text(found, encoding="utf-8")
+    head = {"ADVISOR_HEAD": "stranger:topic", "ADVISOR_HEAD_COMMIT": "ab" * 20}
+    ended = comment(job, ADVISOR_PULL_REQUEST="", **head)
+    assert ended.returncode == 0
+    assert "head=stranger:topic" in asked(job)
+    assert f'select(.head.sha == "{"ab" * 20}")' in asked(job)
+    assert ("--method POST repos/o/r/issues/12/comments" in asked(job)) == posted
+    assert ended.stderr.count("::warning::") == (not posted)
 
 
 def test_the_mark_is_safe_whatever_the_artefact_is_called(job: Job) -> None:

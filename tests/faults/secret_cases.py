@@ -112,7 +112,7 @@ def _names() -> Iterator[Case]:
     """User, home and working directory, in the pages of several runs and on the terminal."""
     named = {"LOGNAME": "mallory-77", "USER": "mallory-77", "HOME": "/srv/mallory-77/home"}
     tell = "if n == 65: raise ValueError(f\"{os.environ['USER']} {os.environ['HOME']}/x {os.getcwd()}/y z\")"
-    never = ("mallory-77", "/srv/", "fault-")
+    never = ("mallory-77", "/srv/", "/tmp/fault-")
     for name, more, code in (
         ("a sweep with a value that fails", ("profile", "w.py", *SHORT, "--sweep", "n=64,65"), 0),
         ("the terminal", ("profile", "w.py", *SHORT, "--set", "n=65"), 3),

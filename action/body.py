@@ -1,0 +1,108 @@
+"""Prints the body of a comment from the reports in a folder that a pull request's code could write.
+
+`python3 -I body.py MARK FOLDER LAST_LINE`. What is posted can do nothing: no mention, reference, link or
+image, and no HTML but the few tags of advisor's own reports. What is no regular file is not opened, and links
+are not followed. Exits with 1 where there is no report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+_MOST = 30_000
+"""Characters of each report; a comment holds 65,536."""
+_LARGEST = 1_000_000
+_TAG = re.compile(r"(</?(?:details|summary|code)>)")
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|#8203|#36);)")
+_FENCE = re.compile(r"(`{3,})(python|toml|sh|text)?")
+_APART = "&#8203;"
+"""A character of no width, which no mention, reference or address has."""
+_INERT = (
+    (re.compile(r"@(?!&#8203;)"), f"@{_APART}"),
+    (re.compile(r"#(?=\d|[A-Za-z])(?<!&#)"), f"#{_APART}"),
+    (re.compile(r"\b(GH)-(?=\d)"), rf"\1{_APART}-"),
+    (re.compile(r":(?=\\*/)"), f":{_APART}"),
+    (re.compile(r"\b(www|mailto|xmpp)(?=\\*[.:])", re.IGNORECASE), rf"\1{_APART}"),
+    (re.compile(r"\$"), "&#36;"),
+    (re.compile(r"(?<!\\)((?:\\\\)*)\["), r"\1\["),
+    (re.compile(r"`{3,}|~{3,}"), lambda found: "".join(f"\\{mark}" for mark in found[0])),
+    (re.compile(r"^\s*/"), lambda found: found[0][:-1] + "\\/"),
+)
+
+
+def inert(text: str) -> str:
+    """Markdown of a report that does nothing; code blocks stay as they are, each between blank lines."""
+    text = "".join(c if c in "\n\t" or c.isprintable() else " " for c in text)
+    written, opened = [], 0
+    for part in _parts(text.split("\n")):
+        if sum(map(len, written)) + len(part) > _MOST:
+            written.append("\n\n…")
+            break
+        written.append(part)
+        opened += 0 if part.startswith("\n```") else part.count("<details>") - part.count("</details>")
+    return "\n".join(written) + "\n" + "\n</details>" * max(opened, 0)
+
+
+def _parts(lines: list[str]) -> Iterator[str]:
+    """Lines of prose, and whole code blocks."""
+    number = 0
+    while number < len(lines):
+        fence = _FENCE.fullmatch(lines[number])
+        number += 1
+        if fence is None:
+            yield _line(lines[number - 1])
+            continue
+        code = []
+        while number < len(lines) and lines[number].strip() != fence[1]:
+            code.append(lines[number])
+            number += 1
+        number += 1
+        longest = max((len(run) for line in code for run in re.findall("`+", line)), default=0)
+        marks = "`" * max(3, longest + 1)
+        yield "\n".join(["", f"{marks}{fence[2] or ''}", *code, marks, ""])
+
+
+def _line(line: str) -> str:
+    """One line of prose."""
+    pieces = [
+        piece if _TAG.fullmatch(piece) else _ENTITY.sub("&amp;", piece).replace("<", "&lt;")
+        for piece in _TAG.split(line)
+    ]
+    made = "".join(pieces)
+    for pattern, instead in _INERT:
+        made = pattern.sub(instead, made)
+    return made
+
+
+def read(folder: int, name: str) -> str | None:
+    """A file's text; None where there is none, or something other than a file."""
+    with suppress(OSError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        with os.fdopen(descriptor, "rb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return file.read(_LARGEST).decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
+    return None
+
+
+def main(mark: str, folder: str, last: str) -> int:
+    """Prints the comment; 1 where there is no report."""
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return 1
+    report = read(opened, "report.md")
+    if report is None:
+        return 1
+    compared = read(opened, "compare.md")
+    body = "\n".join([mark, *(inert(text) for text in (compared, report) if text is not None), last])
+    sys.stdout.buffer.write(f"{body}\n".encode("utf-8", "ignore"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
