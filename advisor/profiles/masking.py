@@ -16,7 +16,7 @@ _STEPS = frozenset((
 ))  # fmt: skip
 """Words of advisor's in labels: alone, or before a colon and the user's name."""
 _BEGINNINGS = (RAISED, WRONG_RESULTS, "Interrupted")
-"""Of texts that are told apart by how they begin."""
+"""Beginnings by which other parts recognize a text."""
 
 
 class Masking:
