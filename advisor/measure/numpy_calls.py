@@ -22,7 +22,9 @@ class Call:
     passes: int = 1
     """Passes over each argument."""
     gathers: bool = False
-    """Reads of its first argument only as much as it returns."""
+    """Reads of its table only as much as it returns."""
+    table: int = 0
+    """Which argument that is."""
     fills: bool = True
     """Writes all of its result."""
     changed: Callable[[Any, Any], float] | None = None
@@ -46,6 +48,22 @@ def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Se
     if ufunc.__name__ in _NO_ARITHMETIC or all(getattr(x, "dtype", None) == np.bool_ for x in outputs):
         return 0.0
     return float(np.size(inputs[0])) if method in ("reduce", "reduceat") else size
+
+
+def gathered(name: str, call: Call, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The table of a call that gathers, and the key that selects the same of it; None of any other call."""
+    if not call.gathers or len(args) < 2 or not isinstance(args[call.table], np.ndarray):
+        return None
+    table, index = args[call.table], np.asarray(args[1 - call.table])
+    along = name == "take_along_axis"
+    axis = _argument(args, kwargs, 2, "axis", -1 if along else None)
+    if axis is None or name == "extract":
+        return table.reshape(-1), index.ravel()
+    axis %= table.ndim
+    if not along:
+        return table, (*(slice(None),) * axis, index)
+    others = np.ogrid[tuple(map(slice, index.shape))]
+    return table, tuple(index if k == axis else others[k] for k in range(table.ndim))
 
 
 def _contraction(args: Any, result: Any) -> float:
@@ -126,7 +144,8 @@ _FUNCTIONS: dict[Callable[..., Any], Call] = {
     **dict.fromkeys((np.iscomplexobj, np.isrealobj, np.common_type, np.min_scalar_type), _NOTHING),
     np.empty_like: _NOTHING,
     **dict.fromkeys((np.zeros_like, np.ones_like, np.full_like), Call(reads=False)),
-    **dict.fromkeys((np.take, np.take_along_axis, np.compress, np.extract), _GATHER),
+    **dict.fromkeys((np.take, np.take_along_axis), _GATHER),
+    **dict.fromkeys((np.compress, np.extract), Call(gathers=True, table=1)),
     **dict.fromkeys((np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.nansum, np.nanmean), _SUM),
     **dict.fromkeys((np.var, np.std, np.nanvar, np.nanstd), _DEVIATION),
     **dict.fromkeys((np.dot, np.vdot, np.inner, np.outer, np.tensordot), _PRODUCT),

@@ -67,17 +67,15 @@ def beyond(call: str, operand: Array, counted: float, multiplications: float = 0
     if call in _COPIES:
         call = TRANSPOSE if is_transposed(operand) else call
     uses = multiplications / operand.size if operand.size else 1.0
-    past_the_l1 = min(max(operand.nbytes / L1_BYTES - 1, 0.0), 1.0)
-    return max(passes(call, operand.dtype, uses) - counted, 0.0) * operand.nbytes * past_the_l1
+    return max(passes(call, operand.dtype, uses) - counted, 0.0) * operand.nbytes * past_the_l1(operand)
+
+
+def past_the_l1(operand: Array) -> float:
+    """How much of an operand an L1 does not hold until it is read again."""
+    return min(max(operand.nbytes / L1_BYTES - 1, 0.0), 1.0)
 
 
 def is_transposed(array: Array) -> bool:
     """Whether neighbours along the last axis are further apart in memory than along another one."""
     axes = [(abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
     return len(axes) > 1 and axes[-1][0] > min(stride for stride, _ in axes)
-
-
-def gathers_apart(index: Any) -> bool:
-    """Whether an index goes back and forth: then each value comes in a sector of its own."""
-    at = np.asarray(index).ravel()
-    return at.dtype.kind in "iu" and at.size > 1 and bool(np.any(np.diff(at.astype(np.int64)) < 0))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.measure import numpy_calls, routines
+from advisor.measure.sectors import gathered_beyond
 
 Array = npt.NDArray[Any]
 
@@ -108,7 +109,7 @@ class TracedArray(np.ndarray[Any, Any]):
             gathered = int(np.size(result)) * self.itemsize
             recorder.called()
             recorder.read(array, gathered, _plain(key))
-            _count_gather(recorder, array, _plain(key), gathered)
+            recorder.again(array, routines.TAKE, gathered_beyond(array, _plain(key)))
             _count_index(recorder, key)
             if isinstance(result, np.ndarray):
                 recorder.wrote(result, gathered)
@@ -219,9 +220,9 @@ def _count_call(
         _count_reads(recorder, call, sources, result)
         for array in () if call.gathers else sources:
             recorder.again(array, name, routines.beyond(name, array, call.passes, flops / 2))
-    if call.gathers and len(args) > 1 and sources:
-        gathered = int(np.size(result)) * sources[0].itemsize
-        _count_gather(recorder, sources[0], np.asarray(args[1]), gathered)
+    place = numpy_calls.gathered(name, call, args, kwargs)
+    if place is not None:
+        recorder.again(args[call.table], routines.TAKE, gathered_beyond(*place))
     if call.fills:
         for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
             recorder.wrote(array, unique_bytes(array))
@@ -236,7 +237,7 @@ def _count_change(recorder: Recorder, call: numpy_calls.Call, target: Array, cou
 
 def _count_reads(recorder: Recorder, call: numpy_calls.Call, sources: list[Array], result: Any) -> None:
     for position, array in enumerate(sources):
-        if call.gathers and position == 0:
+        if call.gathers and position == call.table:
             recorder.read(array, int(np.size(result)) * array.itemsize)
         else:
             recorder.read(array, call.passes * unique_bytes(array))
@@ -245,13 +246,6 @@ def _count_reads(recorder: Recorder, call: numpy_calls.Call, sources: list[Array
 def _given(args: Any, plain: Any, result: Any, traced: Any) -> Any:
     """The very argument that NumPy returned (a positional `out`, or itself), else the traced result."""
     return next((a for a, p in zip(args, plain, strict=True) if p is result), traced)
-
-
-def _count_gather(recorder: Recorder, array: Array, key: Any, count: float) -> None:
-    """An index that goes back and forth fetches more than it gathers."""
-    if any(routines.gathers_apart(index) for index in _arrays(key)):
-        passes = routines.passes(routines.TAKE, array.dtype)
-        recorder.again(array, routines.TAKE, (passes - 1) * count)
 
 
 def _count_index(recorder: Recorder, key: Any) -> None:

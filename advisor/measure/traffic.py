@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from advisor.measure import routines
+from advisor.measure.sectors import gathered_beyond, strided_beyond
 from advisor.measure.strays import Regions, Stray, Strayed, Watched
 from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
 from advisor.profiles.schema import Trace
@@ -90,6 +91,9 @@ class TrafficRecorder:
     def read(self, array: Array, count: float, key: Any = None) -> None:
         """Counts `count` bytes read from the memory of `array`, or from where the key selects."""
         self._count(array, count, written=False)
+        own = unique_bytes(array)
+        if key is None and own and count >= own:
+            self.again(array, "strided read", strided_beyond(array) * count / own)
         self._judge(array, count, key, "reads")
 
     def wrote(self, array: Array, count: float, key: Any = None) -> None:
@@ -136,6 +140,8 @@ class TrafficRecorder:
         for position, array in enumerate(operation.read):
             gathered = gathers and position == 0
             self.read(array, operation.written[0].nbytes if gathered else unique_bytes(array))
+            if gathered and operation.key is not None:
+                self.again(array, routines.TAKE, gathered_beyond(array, operation.key))
             if operation.name in _PRODUCTS:
                 self.again(array, "matmul", routines.beyond("matmul", array, 1, operation.flops / 2))
         for array in operation.written:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +34,8 @@ class Operation:
     read: Sequence[Array]
     written: Sequence[Array]
     flops: float
+    key: tuple[Any, ...] | None = None
+    """What it selects of the first tensor, where it gathers along axes."""
 
 
 @contextmanager
@@ -71,7 +73,7 @@ def _called(mode: Any, func: Any, args: Any, kwargs: Any, hear: Callable[[Operat
         alike = getattr(packet, "__name__", "").removesuffix("_for_cpu")
         count = flop_registry.get(packet) or flop_registry.get(getattr(torch.ops.aten, alike, None))
         flops = operation.flops if count is None else float(count(*args, **kwargs, out_val=result))
-        hear(Operation(operation.name, operation.read, operation.written, flops))
+        hear(replace(operation, flops=flops, key=_key(operation.name, args)))
     return result
 
 
@@ -96,6 +98,16 @@ def _operation(func: Any, args: Any, kwargs: Any, result: Any) -> Operation | No
     pointwise = torch.Tag.pointwise in func.tags and name not in _FILLS
     flops = float(max((t.numel() for t in written), default=0)) if pointwise else 0.0
     return Operation(name, [_memory(t) for t in read], [_memory(t) for t in written], flops)
+
+
+def _key(name: str, args: Sequence[Any]) -> tuple[Any, ...] | None:
+    if name == "embedding":
+        return (_memory(args[1]),)
+    if name == "index_select":
+        return (*(slice(None),) * (args[1] % args[0].dim()), _memory(args[2]))
+    if name == "index":
+        return tuple(slice(None) if part is None else _memory(part) for part in args[1])
+    return None
 
 
 def _tensors(value: Any) -> Iterable[Any]:
