@@ -50,7 +50,7 @@ from advisor.strategies.backend import BackendName
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
 MISBEHAVING = FILES / "misbehaving.py"
-SHORT = ("--max-seconds", "30", "--rounds", "1")
+SHORT = ("--max-seconds", "300", "--rounds", "1")
 QUICK = (*SHORT, "--target", "h200")
 """Of a run without a GPU, predictions for three devices would take most of the time."""
 
@@ -77,7 +77,7 @@ def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.C
         env=environment(**variables),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -89,7 +89,7 @@ def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = ""
 
 def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
     """A small run on the CPU device under the two strategies it has."""
-    given = {"rounds": 1, "max_seconds": 30.0, "strategies": ("pageable", "zero-copy"), **options}
+    given = {"rounds": 1, "max_seconds": 300.0, "strategies": ("pageable", "zero-copy"), **options}
     return asked(target, parameters=assignments, **given)
 
 
@@ -101,7 +101,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> bool:
     """Whether it comes to hold within that time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -87,7 +87,7 @@ class Job:
             env=environment(**given),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         lines = output.read_text(encoding="utf-8").splitlines()
         self.outputs = dict(line.split("=", 1) for line in lines)

@@ -46,7 +46,7 @@ def total(array):
     return float(array.sum()) * np.pi
 """
 DOCUMENT = (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
-FEW = {"strategies": ("pageable",), "targets": ("h200",), "rounds": 1, "max_seconds": 30.0}
+FEW = {"strategies": ("pageable",), "targets": ("h200",), "rounds": 1, "max_seconds": 300.0}
 
 
 def notebook(*cells: str, **given: Any) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def test_profiling_while_the_file_is_imported_does_not_start_processes_without_e
     script = f"{HEAD}OFFSET = 1\n{HELPER}\n{BODY}\n{call}"
     (tmp_path / "w.py").write_text(script, encoding="utf-8")
     said = subprocess.run(
-        [sys.executable, "w.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+        [sys.executable, "w.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
     assert said.returncode == 1
     assert "calls advisor.profile at import time" in said.stderr

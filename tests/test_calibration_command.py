@@ -205,7 +205,7 @@ def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "[1/1] CPU memory\n"
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted: nothing was written"
     assert eventually(lambda: list(tmp_path.iterdir()) == [])

@@ -306,7 +306,7 @@ def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert ended.returncode == code, ended.stderr
         assert "Traceback" not in ended.stderr

@@ -289,7 +289,7 @@ def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_pat
 
 def test_predict_and_profile_take_them_too(command: Command, tmp_path: Path) -> None:
     options = ("--objective", "footprint", "--memory-budget", "1TiB", "--ignore", "pageable-transfer")
-    quick = ("--set", "n=500", "--max-seconds", "30", "--rounds", "1", "--target", "h200", "--no-gpu")
+    quick = ("--set", "n=500", "--max-seconds", "300", "--rounds", "1", "--target", "h200", "--no-gpu")
     file = REPOSITORY / "workloads/vector_add.py"
     assert command("profile", str(file), *quick, *options, "--out", "a").code == 0
     made = reading.load(tmp_path / "a/profile.json")
@@ -327,7 +327,7 @@ def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measur
     assert "mean 'pageable-transfer'" in said.err
     assert "[3]" not in said.err, "only the workload was checked and traced"
     write(tmp_path / "w.py", marked.replace("pagable", "pageable"))
-    quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "30", "--target", "h200")
+    quick = ("--set", "n=500", "--no-gpu", "--rounds", "1", "--max-seconds", "300", "--target", "h200")
     assert command("profile", "w.py", *quick).code == 0
     made = reading.load(tmp_path / "advisor-report/profile.json")
     assert made.workload.ignore == ("pageable-transfer",)

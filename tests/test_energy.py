@@ -72,7 +72,7 @@ def test_a_counter_is_required_only_where_there_is_none(tmp_path: Path) -> None:
 def test_without_a_gpu_the_choice_is_by_time_and_says_so(
     tmp_path: Path, objective: Objective, noun: str
 ) -> None:
-    asked = cpu_settings(targets=["rtx-4090"], max_seconds=1.0)
+    asked = cpu_settings(targets=["rtx-4090"], max_seconds=30.0)
     asked = replace(asked, preferences=Preferences(objective=objective))
     profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
     assert "the choice is by time" in profile.notes[0]

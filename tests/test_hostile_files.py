@@ -197,7 +197,7 @@ def test_an_export_without_an_end_is_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
     time.sleep(3)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=300)
     assert (process.returncode, said) == (130, "")
 
 
@@ -235,7 +235,7 @@ def test_closed_and_full_streams(line: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
     line = line.format(base=DATA / "h200-vector_add.json", head=DATA / "h200-vector_add-again.json")
     said = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m advisor {line}"], cwd=tmp_path, env=environment(), timeout=60
+        ["bash", "-c", f"{sys.executable} -m advisor {line}"], cwd=tmp_path, env=environment(), timeout=300
     )
     assert said.returncode == code
 
@@ -244,7 +244,7 @@ def test_a_closed_stderr_puts_no_message_into_a_file(tmp_path: Path) -> None:
     """The next file that is opened would have its number."""
     (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
     line = f"{sys.executable} -m advisor report p.json --out o 2>&- >/dev/null"
-    subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), timeout=60, check=True)
+    subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), timeout=300, check=True)
     assert "wrote o/" not in (tmp_path / "o/report.md").read_text(encoding="utf-8")
 
 
@@ -264,7 +264,7 @@ def test_a_user_without_a_home(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
     variables = {k: v for k, v in environment().items() if k not in ("HOME", "USER", "LOGNAME")}
-    said = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300)
     assert said.returncode == 0, said.stderr
 
 
@@ -273,7 +273,7 @@ def test_a_module_of_the_workload_shadows_none_of_the_workers(tmp_path: Path) ->
     program = "import sys; sys.path.remove(''); from advisor.__main__ import main; main()"  # as a command is
     command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
     said = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
     assert said.returncode == 0, said.stderr
 
@@ -294,6 +294,6 @@ def test_ctrl_c_while_the_program_is_loaded(delay: float, tmp_path: Path) -> Non
     assert process.stdout.readline() == "up\n"
     time.sleep(delay - 0.06)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=300)
     assert process.returncode in (130, 5), said  # 5 where the machine was faster
     assert "Traceback" not in said

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     not FOLDER, reason="no nsys to test with: run .ci/nsys DIR and set ADVISOR_TEST_NSYS=DIR"
 )
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
-QUICK = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "30", "--strategy", "pageable")
+QUICK = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "300", "--strategy", "pageable")
 
 
 @contextmanager

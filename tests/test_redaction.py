@@ -407,7 +407,7 @@ def test_profile_command_keeps_home_host_and_secrets_out(
     home = tmp_path / "home" / "somebody"
     (home / "work").mkdir(parents=True)
     (home / "elsewhere.py").write_text(WORKLOAD, encoding="utf-8")
-    command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "30"]
+    command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "300"]
     command += ["--set", "api_key=hunter2", "--strategy", "pageable", "--target", "h100-sxm", "--out", "out"]
     told = {
         "HOME": str(home),

@@ -518,6 +518,6 @@ def test_a_loop_that_only_its_limit_ends_is_noted(flag: str, notes: int, tmp_pat
         "    loop = repeat([device(step), host(check)], until='done', at_most=7)\n"
         "    return Workload({'x': Buffer(64, 'f4'), 'done': Buffer(1, '?')}, frame=[host(produce), loop])\n"
     )
-    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=1.0)
+    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=30.0)
     found = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
     assert sum("Only at_most=7 ended the loop with until='done'" in note for note in found.notes) == notes
