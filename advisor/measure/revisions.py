@@ -38,8 +38,8 @@ _SUBMODULE = re.compile(r"160000 (?:commit )?([0-9a-f]{40,64})(?: 0)?\t(.+)", re
 
 @dataclass(frozen=True)
 class Differences:
-    """Files of a working tree that are not as committed, and new Python files. `unknown`: it cannot be told
-    of these, since git's filters are not run. `problem`: why git told nothing."""
+    """Files of a working tree that are not as committed, and new Python files. `unknown`: cannot be compared,
+    since git's filters are not run. `problem`: why git told nothing."""
 
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Differences:
 
     @property
     def any(self) -> bool | None:
-        """Whether there are any; None where that cannot be told."""
+        """Whether there are any; None where that is unknown."""
         return True if self.files else None if self.unknown or self.problem else False
 
 
@@ -104,7 +104,7 @@ def differences(git: Git, *, untracked: bool) -> Differences:
 
 
 def _different(git: Git, untracked: str) -> Iterator[tuple[str, bool]]:
-    """Each file, and whether it surely differs."""
+    """Each file, and whether it is known to differ."""
     git = git.without_filters()
     form = ("--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty")
     told = git.ask("status", *form, f"--untracked-files={untracked}").split("\0")
