@@ -178,8 +178,11 @@ def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tupl
     return VersionRun(
         judged=judged,
         question=asked.question,
-        rows={name: (final.row(BASE, name), final.row(HEAD, name)) for name in final.entry.strategies},
-        changes={name: changes(steps, final.entry, name) for name in judged.ratios},
+        rows={
+            name: (final.row(BASE, name, judged), final.row(HEAD, name, judged))
+            for name in final.entry.strategies
+        },
+        changes={name: changes(steps, final.entry, name, judged.seconds.get(name)) for name in judged.ratios},
         versions=told,
         apart=final.why_apart,
         left={name: hide(problem.message) for name, problem in final.held.left.items()},

@@ -7,16 +7,17 @@ the user's (by PYTHONPATH, an editable install, the working directory) is found 
 
 from __future__ import annotations
 
+import csv
 import importlib.machinery
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.util import spec_from_file_location
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
@@ -89,10 +90,28 @@ def _fact(module: object, name: str) -> Any:
 
 @cache
 def is_library(place: str) -> bool:
-    """Whether it lies in the standard library or among installed packages, be they another prefix's."""
+    """Whether it is in the standard library or of an installed package, be it another prefix's or in a folder
+    of its own (`pip install --target`)."""
     path = Path(place)
-    installed = not _PACKAGES.isdisjoint(path.parts)
-    return installed or any(path.is_relative_to(folder) for folder in _LIBRARIES)
+    if not _PACKAGES.isdisjoint(path.parts) or any(path.is_relative_to(folder) for folder in _LIBRARIES):
+        return True
+    return any(path.relative_to(folder).as_posix() in _recorded(folder) for folder in path.parents)
+
+
+@cache
+def _recorded(folder: Path) -> frozenset[str]:
+    """Files of the distributions that were installed into this folder, and the folders that these are in.
+
+    By their RECORD, which an installer alone writes: a checkout of one's own has none, and that of an editable
+    install lists none of the checkout's files.
+    """
+    files: set[PurePosixPath] = set()
+    with suppress(OSError):
+        for record in folder.glob("*.dist-info/RECORD"):
+            rows = csv.reader(record.read_text(encoding="utf-8", errors="replace").splitlines())
+            files.update(PurePosixPath(row[0]) for row in rows if row and not row[0].startswith(("/", "..")))
+    folders = {parent for file in files for parent in file.parents}
+    return frozenset(str(each) for each in (files | folders) - {PurePosixPath(".")})
 
 
 _STANDARD = {Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")}

@@ -109,18 +109,36 @@ class VersionFinal:
     def steps(self) -> list[Steps]:
         """What the steps of frames took."""
         return [
-            Steps(b.process, b.round, b.contestant, b.place, b.period_seconds, b.host_seconds)
+            Steps(
+                b.process,
+                b.round,
+                b.contestant,
+                b.place,
+                b.period_seconds,
+                b.host_seconds,
+                overlap=b.latency_seconds is not None,
+            )
             for b in self.held.steps
         ]
 
-    def row(self, version: str, strategy: str) -> Measured:
-        """The screened row with the times of the final."""
+    def row(self, version: str, strategy: str, judged: Judged) -> Measured:
+        """The screened row with the times of the final: those whose ratio was judged, where one was."""
         row, name = self.rows[version][strategy], named(version, strategy)
         blocks = [block for block in self.held.blocks if block.contestant == name]
         if not blocks:
             return row
         off = margins(scores(blocks, "throughput"), (name,), CONFIDENCE)
-        return with_blocks(row, blocks, off[name])
+        timed, both = with_blocks(row, blocks, off[name]), judged.seconds.get(strategy)
+        if both is None:
+            return timed
+        factor = both[(BASE, HEAD).index(version)] / timed.median_seconds
+        low, high = timed.interval_seconds
+        return timed.model_copy(
+            update={
+                "median_seconds": timed.median_seconds * factor,
+                "interval_seconds": (low * factor, high * factor),
+            }
+        )
 
     def _hold(self, deadline: float, progress: Progress) -> None:
         if deadline - self.clock() < LEAST_SECONDS / 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -184,19 +185,28 @@ def _apart(found: VersionComparison) -> str:
 
 def _parts(found: VersionComparison) -> Section:
     """What changed, where: the parts of a frame with their differences."""
-    tables = tuple(_table(name, told) for name, told in found.run.changes.items() if told)
+    tables = tuple(
+        _table(name, told, found.run.judged.seconds.get(name))
+        for name, told in found.run.changes.items()
+        if told
+    )
     return Section("parts", "What changed", tables, nav="What changed", brief=True)
 
 
-def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
+def _table(strategy: str, told: Sequence[Change], frame: tuple[float, float] | None) -> blocks.Table:
+    sides = ([c.base_seconds for c in told], [c.head_seconds for c in told])
+    sums = [math.fsum(each or 0.0 for each in side) for side in sides]
+    overlap = frame is not None and any(whole > 1.01 * one for whole, one in zip(sums, frame, strict=True))
     rows = tuple(
         blocks.Row(
             _name(each.part),
             (
                 blocks.TableCell(_seconds(each.base_seconds)),
                 blocks.TableCell(_seconds(each.head_seconds)),
-                blocks.TableCell(_signed(each.seconds), f"{_signed(each.low)} to {_signed(each.high)}"),
-                blocks.TableCell("changed" if each.sure else "within noise"),
+                blocks.TableCell(_signed(each.seconds), _interval(each)),
+                blocks.TableCell(
+                    "changed" if each.sure else "too few rounds" if each.low is None else "within noise"
+                ),
             ),
             rank=0 if each.sure else 1,
         )
@@ -212,10 +222,21 @@ def _table(strategy: str, told: Sequence[Change]) -> blocks.Table:
             blocks.Column("verdict", figures=False),
         ),
         rows,
-        caption=f"Under {words.name(strategy)}. {REST.capitalize()} is the rest of a frame.",
+        caption=f"Under {words.name(strategy)}. "
+        + (
+            "Frames overlap, so their parts take longer together than from one frame to the next."
+            if overlap
+            else f"{REST.capitalize()} is the rest of a frame."
+        ),
         title=f"Parts of a frame under {strategy}:",
         codes=False,
     )
+
+
+def _interval(change: Change) -> str:
+    if change.low is None or change.high is None:
+        return "no interval"
+    return f"{_signed(change.low)} to {_signed(change.high)}"
 
 
 def _seconds(value: float | None) -> str:

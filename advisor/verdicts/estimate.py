@@ -26,8 +26,15 @@ from advisor.stats import Floats
 SUPPOSED_LUCK = 0.015
 """Standard deviation of a contestant's own luck until the processes tell: on an H200 ratios of processes had
 1.3 to 2.8 % more spread than their blocks explain, which is 0.9 to 2 % for each of the two contestants."""
-SUPPOSED_ALONE = 0.08
-"""The same of one that has separate processes: on an H200 processes differed by 6 to 13 %."""
+SUPPOSED_ALONE = 0.15
+"""The same of one that has separate processes: on an H200 processes differed by 6 to 15 %. Supposed is the
+largest of these: processes that follow one another are alike, so that few of them show less than there is."""
+LEAST_ALONE = 0.06
+"""What no number of processes that agree makes it less than."""
+SUPPOSED_NOISE = 0.15
+"""Standard deviation of a block, the largest of an H200's: it counts where rounds are too few to have one."""
+FEWEST_FOR_NOISE = 6
+"""Rounds from which the noise of blocks is their own alone: a quantile of 5 degrees of freedom has an end."""
 SUPPOSED_WEIGHT = 4
 """Degrees of freedom that the supposition counts as. Of three contestants or more, 5 processes outvote it."""
 SUPPOSED_SPREAD = 1.5
@@ -103,7 +110,9 @@ class Pairs:
         return half
 
 
-def paired(blocks: Iterable[Block], names: Sequence[str], alone: Collection[str] = ()) -> Pairs:
+def paired(
+    blocks: Iterable[Block], names: Sequence[str], alone: Collection[str] = (), supposed_noise: float = 0.0
+) -> Pairs:
     """The mean of all differences inside rounds, so processes with equal rounds weigh alike.
 
     Only rounds in which both contestants of a pair have a block count for the pair: one that joins, leaves or
@@ -114,6 +123,7 @@ def paired(blocks: Iterable[Block], names: Sequence[str], alone: Collection[str]
 
     alone: those with separate processes beside that of the others, numbered as that one is. All that
     such a process draws is their luck, so their pairs neither lend nor borrow any.
+    supposed_noise: of a block, where a pair has few rounds; without one, a pair of one round has no error.
     Raises `ValueError` on a time that is not positive and finite, and on a contestant twice in a round.
     """
     gaps = _gaps(_logs(blocks, names))
@@ -125,23 +135,26 @@ def paired(blocks: Iterable[Block], names: Sequence[str], alone: Collection[str]
         difference = np.nansum(gaps, axis=(0, 1)) / total
         spread = np.nansum((gaps - difference) ** 2, axis=(0, 1))
         typical, from_others = _typical(_upper(spread / (total - 1)), _upper(total - 1))
-        pooled = (spread + from_others * typical) / (total - 1 + from_others) / total
+        few = np.where(total < FEWEST_FOR_NOISE, SUPPOSED_WEIGHT, 0) * bool(supposed_noise)
+        own, worth = spread + from_others * typical, total - 1 + from_others
+        pooled = (own + few * 2 * supposed_noise**2) / (worth + few) / total
         between, weight = _between(np.nansum(gaps, axis=1) / counts - difference, counts / total)
         shared = np.maximum(weight - 1 / total, 0)
         squares, each = (between - pooled) / shared / 2, pooled * total / 2
         among_all = _luck(squares, each, np.where(apart, 0, used), lenders + 1, SUPPOSED_LUCK)
-        own_luck = _luck(squares, each, np.where(apart, used, 0), 1, SUPPOSED_ALONE)
+        own_luck = max(LEAST_ALONE, _luck(squares, each, np.where(apart, used, 0), 1, SUPPOSED_ALONE))
         luck = np.where(apart, own_luck, among_all)
-        variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * shared)
-        freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), total - 1 + from_others)
-        noise = np.sqrt(_middle(each))
-    error = np.where(total > 1, np.sqrt(variance), np.inf)
+        variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * np.where(apart, weight, shared))
+        freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), worth + few)
+        noise = math.sqrt(_middle(own / worth / 2))
+    known = total + few > 1
+    error = np.where(known & (total > 0), np.sqrt(variance), np.inf)
     np.fill_diagonal(error, 0.0)
     return Pairs(
         tuple(names),
         np.where(total > 0, difference, 0.0),
         error,
-        np.where(total > 1, freedom, 1.0),
+        np.where(known, freedom, 1.0),
         float(luck.max(initial=0.0)),
         noise,
         len(counts),

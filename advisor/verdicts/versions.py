@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from advisor import stats
-from advisor.verdicts.estimate import Block, Pairs, paired
+from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, Pairs, paired
 from advisor.verdicts.final import FACTORS, TRUSTED, ratio
-from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step, next_step, seconds_for
+from advisor.verdicts.planning import FEWEST_PROCESSES, FEWEST_ROUNDS, Pace, Step, next_step, seconds_for
 
 BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
@@ -78,6 +78,7 @@ def named(version: str, strategy: str) -> str:
 class Judged:
     """What the blocks say. `ratios` are HEAD's time over BASE's, by strategy, where both have blocks.
 
+    `seconds` are the times of BASE and of HEAD with that ratio: geometric means of the rounds of both.
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered.
     `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
@@ -94,6 +95,7 @@ class Judged:
     step: Step | None = None
     growth: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
+    seconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
         """Open strategies that must not be measured on for those before them to be answered in so many
@@ -130,10 +132,12 @@ def judged(
     kept = tuple(blocks)
     seen = {block.contestant for block in kept} - set(left)
     names = [name for name in entry.names if name in seen]
-    pairs = _paired(_merged(kept, entry), [n for n in names if n != entry.control], entry)
+    merged = _merged(kept, entry)
+    pairs = _paired(merged, [n for n in names if n != entry.control], entry)
     both = _paired(kept, names, entry)
     here = [s for s in entry.strategies if {named(BASE, s), named(HEAD, s)} <= seen]
     certainty = 1 - (1 - CONFIDENCE) * share / max(1, len(here))
+    here = [s for s in here if math.isfinite(pairs.among([named(HEAD, s), named(BASE, s)]).error[0, 1])]
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
     second, first = entry.control, named(HEAD, entry.strategies[0])
     noise = ratio(both.among([second, first]), certainty) if {second, first} <= seen else None
@@ -145,6 +149,7 @@ def judged(
         pairs.rounds,
         _wider(both, entry),
         spread=both.noise,
+        seconds={strategy: _seconds(merged, strategy) for strategy in here},
     )
     if pace is None or told.settled or not here:
         return told
@@ -166,9 +171,26 @@ def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
     ]
 
 
-def _paired(blocks: Sequence[Block], names: Sequence[str], entry: Entry) -> Pairs:
+def _seconds(blocks: Sequence[Block], strategy: str) -> tuple[float, float]:
+    """Of BASE and HEAD in the rounds of both, so that their ratio is the mean of the logarithms of theirs."""
+    logs = [
+        {
+            (b.process, b.round): math.log(b.seconds)
+            for b in blocks
+            if b.contestant == named(version, strategy)
+        }
+        for version in (BASE, HEAD)
+    ]
+    common = logs[0].keys() & logs[1].keys()
+    base, head = (math.exp(math.fsum(each[at] for at in common) / len(common)) for each in logs)
+    return base, head
+
+
+def _paired(
+    blocks: Sequence[Block], names: Sequence[str], entry: Entry, noise: float = SUPPOSED_NOISE
+) -> Pairs:
     alone = [name for name in names if entry.apart and name.startswith(BASE)]
-    return paired(blocks, names, alone)
+    return paired(blocks, names, alone, noise)
 
 
 def _ratio(pairs: Pairs, strategy: str, certainty: float) -> stats.Ratio:
@@ -196,14 +218,14 @@ def _growth(pairs: Pairs, strategy: str, question: Question, certainty: float) -
 class Change:
     """What a part of a frame takes under one strategy: HEAD's seconds less BASE's, with its interval.
 
-    None for a side that has no such part.
+    None for a side that has no such part, and for the ends of an interval of too few rounds.
     """
 
     part: str
     base_seconds: float | None
     head_seconds: float | None
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
     @property
     def seconds(self) -> float:
@@ -213,12 +235,15 @@ class Change:
     @property
     def sure(self) -> bool:
         """Whether it is more than noise."""
-        return self.low > 0 or self.high < 0
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What the steps of a frame took after one block, by label; with that block's frame they are a whole."""
+    """What the steps of a frame took after one block, by label; with that block's frame they are a whole.
+
+    `overlap`: frames overlap, so that their steps take longer together than from one frame to the next.
+    """
 
     process: int
     round: int
@@ -226,47 +251,77 @@ class Steps:
     place: int
     frame_seconds: float
     seconds: Mapping[str, float] = field(default_factory=dict)
+    overlap: bool = False
 
     def parts(self) -> dict[str, float]:
-        """With what is left for waiting and launching, where frames do not overlap."""
+        """Shares of the block's frame, with what is left for waiting and launching.
+
+        Steps are timed in frames of their own. Where those took longer than the block's, a step has its share
+        of the block's frame.
+        """
         told = {label: spent for label, spent in self.seconds.items() if label not in WAITING}
-        return told | {REST: self.frame_seconds - math.fsum(told.values())}
+        if self.overlap:
+            return told
+        whole = max(math.fsum(told.values()), self.frame_seconds)
+        shares = {label: spent * self.frame_seconds / whole for label, spent in told.items()}
+        return shares | {REST: max(0.0, self.frame_seconds - math.fsum(shares.values()))}
 
 
 WAITING = ("synchronize", "length")
 REST = "waiting and launching"
 
 
-def changes(steps: Sequence[Steps], entry: Entry, strategy: str) -> tuple[Change, ...]:
+def changes(
+    steps: Sequence[Steps], entry: Entry, strategy: str, seconds: tuple[float, float] | None = None
+) -> tuple[Change, ...]:
     """By part of a frame, the largest difference first. Parts go by their labels in both versions.
 
-    Differences are taken inside rounds, as those of frames. The estimate works on logarithms; a part's share
-    of BASE's mean frame takes the logarithm's place, so that differences are linear and a part may be 0.
+    seconds: of a frame of BASE and of HEAD (`Judged.seconds`), the sum of their parts where frames do not
+    overlap. Differences are taken inside rounds, as those of frames. The estimate works on logarithms; a
+    part's share of BASE's mean frame takes the logarithm's place, so that differences are linear and a part
+    may be 0.
     """
     names = [named(BASE, strategy), named(HEAD, strategy)]
     mine = [each for each in steps if each.contestant in names]
-    frame = [each.frame_seconds for each in mine if each.contestant == names[0]]
-    if not frame or len(frame) == len(mine):
+    frames = [[each.frame_seconds for each in mine if each.contestant == name] for name in names]
+    if not all(frames):
         return ()
-    whole = math.fsum(frame) / len(frame)
+    means = [math.fsum(of) / len(of) for of in frames]
+    overlap = any(each.overlap for each in mine)
+    scale = (
+        [told / mean for told, mean in zip(seconds, means, strict=True)]
+        if seconds and not overlap
+        else [1, 1]
+    )
     told = [(each, each.parts()) for each in mine]
-    parts = tuple(dict.fromkeys(chain.from_iterable(seconds for _, seconds in told)))
+    parts = tuple(dict.fromkeys(chain.from_iterable(each for _, each in told)))
     found = []
     for part in parts:
-        pairs = _paired(
-            [_share(each, seconds.get(part, 0.0) / whole) for each, seconds in told], names, entry
-        )
-        half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * whole
-        middle = float(pairs.difference[1, 0]) * whole
-        base, head = (_mean(told, name, part) for name in names)
-        found.append(Change(part, base, head, middle - half, middle + half))
+        shares = [_share(each, of.get(part, 0.0) / means[0]) for each, of in told]
+        half = _half(_paired(shares, names, entry, 0.0), len(parts)) * means[0]
+        base, head = (_mean(told, name, part, by) for name, by in zip(names, scale, strict=True))
+        change = Change(part, base, head, None, None)
+        if math.isfinite(half):
+            change = replace(change, low=change.seconds - half, high=change.seconds + half)
+        found.append(change)
     return tuple(sorted(found, key=lambda change: -abs(change.seconds)))
 
 
-def _mean(told: Sequence[tuple[Steps, Mapping[str, float]]], name: str, part: str) -> float | None:
+def _half(pairs: Pairs, parts: int) -> float:
+    """Half the interval of a part's difference; infinite where rounds are too few to have a spread."""
+    return (
+        float(pairs.half_widths(PARTS_CONFIDENCE, parts)[1, 0]) if pairs.rounds >= FEWEST_ROUNDS else math.inf
+    )
+
+
+def _mean(
+    told: Sequence[tuple[Steps, Mapping[str, float]]], name: str, part: str, scale: float
+) -> float | None:
     """Seconds of the part in that contestant's frames; None where it has none."""
-    seconds = [parts[part] for each, parts in told if each.contestant == name and part in parts]
-    return math.fsum(seconds) / len(seconds) if seconds else None
+    mine = [parts for each, parts in told if each.contestant == name]
+    if not any(part in parts for parts in mine):
+        return None
+    return scale * math.fsum(parts.get(part, 0.0) for parts in mine) / len(mine)
 
 
 def _share(each: Steps, share: float) -> Block:
