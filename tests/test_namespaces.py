@@ -137,6 +137,36 @@ def test_compiled_extensions_of_the_user_are_told(tmp_path: Path, monkeypatch: p
     assert compiled() == ("fast_blend",)
 
 
+def test_what_was_installed_into_a_folder_of_its_own_is_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As containers have it: pip install --target DIR, with DIR in PYTHONPATH. What lies beside it is not."""
+    suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
+    listed = (
+        "ranges/__init__.py",
+        f"ranges/_lib{suffix}",
+        "spread/part/one.py",
+        f"fast{suffix}",
+        "../bin/tool",
+    )
+    (tmp_path / "ranges-1.0.dist-info").mkdir()
+    (tmp_path / "ranges-1.0.dist-info" / "RECORD").write_text(
+        "".join(f"{name},sha256=x,1\n" for name in listed) + '"ranges-1.0.dist-info/RECORD",,\n'
+    )
+    (tmp_path / "mine.egg-info").mkdir()
+    (tmp_path / "mine.egg-info" / "SOURCES.txt").write_text("mine.py\n")
+    for name in (*listed[:-1], "ranges", "spread", "spread/part"):
+        assert is_library(str(tmp_path / name)), name
+    others = ("mine.py", "helpers.py", "spread/mine.py", f"own{suffix}", "bin/tool", ".", "../mine.py")
+    for name in others:
+        assert not is_library(str(tmp_path / name)), name
+    for name in ("fast", "own"):
+        module = type(sys)(name)
+        module.__file__ = str(tmp_path / f"{name}{suffix}")
+        monkeypatch.setitem(sys.modules, name, module)
+    assert compiled() == ("own",)
+
+
 def test_lazy_modules_are_not_asked_for_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries have such in sys.modules; asking one imports, while the others are gone through."""
 
