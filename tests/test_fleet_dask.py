@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from advisor.fleet.running import Limits, Wanted
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Profile
+from advisor.profiles.scratch import remove_abandoned
 
 WORKERS = Path(__file__).parent / "fleet_workers.py"
 SOURCE = """\
@@ -285,6 +287,33 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_pat
     assert "Traceback" not in text
     assert "continue with --resume" in text
     assert [r["status"] for r in map(read_row, out.glob("*/*/row.json"))] == ["profiled"]
+
+
+def test_what_a_killed_command_left_goes_with_the_next(
+    workload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its workers' files among it: all are in folders of ours, and none is where the command was run."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    before = set(tmp_path.iterdir())
+    command = [sys.executable, "-m", "advisor", "fleet", str(workload), "--local", "1", "--out", "out"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment(TMPDIR=str(temporary)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until(lambda: list(temporary.rglob("worker-*")) or process.poll() is not None, 120)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "out"}
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    remove_abandoned()
+    assert list(temporary.iterdir()) == []
 
 
 def read_row(path: Path) -> dict[str, str]:

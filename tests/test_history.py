@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -290,3 +291,25 @@ def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: P
     assert kept.commit == found, "a hash is no secret"
     assert Profile.model_validate_json(kept.to_json()) == kept
     assert not {"Developer", "secret-branch"} & set(re.findall(r"[\w-]+", kept.to_json()))
+
+
+def test_folders_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "locked"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "profile.json").write_text(profile(commit=commit(1)).to_json())
+    scandir = os.scandir
+
+    def denied(path: str) -> Any:
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    found = histories.gather(tmp_path, lambda made: made)
+    assert [(each.file, each.reason) for each in found.left_out] == [
+        ("locked", "cannot be read: Permission denied")
+    ]
+    assert "locked" in render(history_page(found, courses(found)), "md")
+    (tmp_path / "one" / "profile.json").unlink()
+    with pytest.raises(FileProblem, match="locked: cannot be read"):
+        histories.gather(tmp_path, lambda made: made)

@@ -30,6 +30,7 @@ from distributed.comm import connect
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
 from advisor.profiles.redaction import here
+from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import printable, shortened
 
@@ -224,23 +225,27 @@ def _address(file: Path) -> str:
 
 @contextmanager
 def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
-    """Workers on this machine, reached through 127.0.0.1 only, gone with the block."""
-    with dask.config.set(_LOCAL), _quiet(), _uninterrupted():
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host=_LOCALHOST,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            security=tls.security(),
-        )
-    try:
-        with _opened(lambda: Client(cluster, **_CLIENT)) as client:
-            yield DaskCluster(client)
-    finally:
-        with _quiet(), suppress(Exception):
-            cluster.close(timeout=5)
+    """Workers on this machine, reached through 127.0.0.1 only, gone with the block and with their files.
+
+    Files that a killed command left are removed by the next one.
+    """
+    with scratch() as folder, dask.config.set({"temporary-directory": str(folder)}):
+        with dask.config.set(_LOCAL), _quiet(), _uninterrupted():
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host=_LOCALHOST,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+                security=tls.security(),
+            )
+        try:
+            with _opened(lambda: Client(cluster, **_CLIENT)) as client:
+                yield DaskCluster(client)
+        finally:
+            with _quiet(), suppress(Exception):
+                cluster.close(timeout=5)
 
 
 _LOCAL = {

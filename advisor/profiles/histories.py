@@ -54,12 +54,13 @@ class History:
 def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
     """Every profile.json below the folder, links not followed, each as `conclude` makes it.
 
-    What is damaged or no profile of a workload is left out. Raises `FileProblem` where the folder or a
-    readable profile is missing, `NothingMeasured` where there are profiles of scripts alone.
+    What is damaged or no profile of a workload is left out, and so are folders that cannot be read. Raises
+    `FileProblem` where the folder or a readable profile is missing, `NothingMeasured` where there are
+    profiles of scripts alone.
     """
     found: list[Entry] = []
     without: list[LeftOut] = []
-    for path in _files(directory):
+    for path in _files(directory, without):
         name = str(path.relative_to(directory))
         try:
             found.append(_entry(path, name, conclude))
@@ -73,11 +74,18 @@ def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
     return History(tuple(ordered), tuple(without))
 
 
-def _files(directory: Path) -> list[Path]:
+def _files(directory: Path, without: list[LeftOut]) -> list[Path]:
+    """The profiles; folders that cannot be read go to `without`."""
+
+    def unreadable(problem: OSError) -> None:
+        name = os.path.relpath(problem.filename or directory, directory)
+        without.append(LeftOut(name, f"cannot be read: {problem.strerror}"))
+
     if not directory.is_dir():
         what = "is not a directory" if directory.exists() else "does not exist"
         raise FileProblem(f"{directory} {what}", next_step="Give the directory that holds the profiles.")
-    return sorted(Path(folder, NAME) for folder, _, names in os.walk(directory) if NAME in names)
+    walked = os.walk(directory, onerror=unreadable)
+    return sorted(Path(folder, NAME) for folder, _, names in walked if NAME in names)
 
 
 def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Entry:
