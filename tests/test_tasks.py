@@ -80,7 +80,9 @@ def did(
     loaded = load(file, None, asked.assignments)
     ranges = cast(Ranges, FakeRanges())
     if task == "reference":
-        return reference(asked, cast(Backend, backend), lambda: stand(asked, loaded, backend, ranges))
+        return reference(
+            asked, cast(Backend, backend), lambda again=False: stand(asked, loaded, backend, ranges)
+        )
     with stand(asked, loaded, backend, ranges, before=footprint.read(backend)) as run:
         return tasks.measure(asked, loaded, backend, run)
 

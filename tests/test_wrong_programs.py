@@ -144,6 +144,106 @@ def test_an_error_in_set_up_says_so(tmp_path: Path) -> None:
         pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
 
 
+@pytest.mark.parametrize(
+    ("body", "array"),
+    [
+        ("result[...] = image; own[3] = 1 + frame", "own"),
+        ("result[...] = image; own[0] = image.max() + 1", "own"),
+        ("result[...] = image; TABLE.sort(); TABLE[frame] += 2", "TABLE"),
+        ("result[...] = image; KEPT['sum'][-1][...] = frame + 1", "KEPT['sum'][0]"),
+        ("import ctypes; result[...] = image; ctypes.memset(own.ctypes.data, 1 + frame, 4)", "own"),
+        ("result[...] = image; helper(frame)", "own"),
+    ],
+)
+def test_a_device_stage_that_writes_a_host_array_is_named(body: str, array: str, tmp_path: Path) -> None:
+    text = PROGRAM.replace("BODY", body).replace("CACHE = {}", 'KEPT = {"sum": [np.zeros(2)]}')
+    text = text.replace("np.empty(n", "np.zeros(n").replace(
+        "    def produce", "    def helper(value): own.fill(value + 1)\n\n    def produce"
+    )
+    (tmp_path / "program.py").write_text(text, encoding="utf-8")
+    settings = cpu_settings(tmp_path / "program.py", targets=["rtx-4090"], max_seconds=1.0)
+    with pytest.raises(WorkloadError) as raised:
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+    assert raised.value.message.startswith("device stage 'compute' (program.py:")
+    assert f"writes the NumPy array {array}, float" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("torch.from_numpy(result).fill_(frame)", "PyTorch takes NumPy arrays"),
+        ("result[...] = 0; memoryview(image)", "it takes NumPy arrays"),
+        ("result[...] = 0; np.frombuffer(image, 'f4')", "it takes NumPy arrays"),
+        ("compiled(image, result)", "Numba compiles this function for the CPU"),
+    ],
+)
+def test_a_library_that_takes_numpy_arrays_alone_is_named(body: str, why: str, tmp_path: Path) -> None:
+    for library in ("torch", "numba"):
+        pytest.importorskip(library)
+    head = "import numba, torch\n\n\n@numba.njit\ndef compiled(a, b):\n    b[:] = a[:] + 1\n\n\n"
+    text = PROGRAM.replace("BODY", body).replace("@workload\n", f"{head}@workload\n", 1)
+    (tmp_path / "program.py").write_text(text, encoding="utf-8")
+    settings = cpu_settings(tmp_path / "program.py", targets=["rtx-4090"], max_seconds=1.0)
+    with pytest.raises(WorkloadError) as raised:
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+    line = LINE + head.count("\n")
+    buffer = "image" if "image" in body else "result"
+    assert f" at program.py:{line}, buffer {buffer!r}: {why}" in raised.value.message
+
+
+_STATE = {
+    "a number": ("global SEEN; SEEN += 1; image[...] = SEEN", "'SEEN'"),
+    "a generator": ("image[...] = RNG.random(n)", "'RNG'"),
+    "an array": ("TABLE[:] += 1; image[...] = TABLE[:1]", "'TABLE'"),
+    "a class": ("State.seen += 1; image[...] = State.seen", "'State.seen'"),
+    "a function": ("program.function.seen += 1; image[...] = program.function.seen", "'program.seen'"),
+    "a neighbour": ("image[...] = helper.step()", "'COUNT'"),
+}
+
+
+@pytest.mark.parametrize(("line", "name"), _STATE.values(), ids=_STATE)
+def test_a_global_that_frames_change_is_named_where_results_follow_it(
+    line: str, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "helper.py").write_text(
+        "COUNT = 0\ndef step():\n    global COUNT\n    COUNT += 1\n    return COUNT\n"
+    )
+    with pytest.raises(WorkloadError) as raised:
+        _with_state(line, tmp_path)
+    assert f"frames change the global {name}, and" in raised.value.message
+    assert "buffer 'result' differs from frame 0 on" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CACHE.setdefault('log', []).append(frame); image[...] = frame",
+        "image[...] = CACHE.setdefault('table', np.arange(n)) + frame",
+        "counts[0] += 1; image[...] = counts[0]",
+        "global SEEN; SEEN = 0 if frame == 0 else SEEN + 1; image[...] = SEEN",
+    ],
+)
+def test_state_that_no_result_follows_is_accepted(line: str, tmp_path: Path) -> None:
+    assert _with_state(line, tmp_path).notes == ()
+
+
+def _with_state(line: str, folder: Path) -> Profile:
+    text = PROGRAM.replace("BODY", "xp.multiply(image, 2, out=result)")
+    text = text.replace("image[...] = np.arange(n).astype(dtype) + np.ones(1).astype(dtype) * frame", line)
+    text = text.replace(
+        "CACHE = {}",
+        "import helper\nCACHE = {}\nSEEN = 0\nRNG = np.random.default_rng(0)\nclass State: seen = 0\n",
+    ).replace(
+        "    own =",
+        "    program.function.seen = getattr(program.function, 'seen', 0)\n    counts = [0]\n    own =",
+    )
+    (folder / "program.py").write_text(text, encoding="utf-8")
+    (folder / "helper.py").touch()
+    sys.modules.pop("helper", None)  # another test's
+    settings = cpu_settings(folder / "program.py", targets=["rtx-4090"], max_seconds=1.0)
+    return pipeline.profile(settings, Silent(), keep_in=folder, launcher=HERE)
+
+
 def test_datetimes_have_no_arithmetic(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="no arithmetic on arrays of timedelta64"):
         profiled(tmp_path, "result[...] = (image - image[0]) / np.timedelta64(1, 's')", "dtype=m8[s]")

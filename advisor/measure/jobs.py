@@ -127,6 +127,7 @@ class Imitated(Record):
 
     task: Literal["imitate"] = "imitate"
     refused: tuple[RefusedStage, ...] = ()
+    wrong: tuple[RefusedStage, ...] = Field(default=(), description="Wrong on a GPU too, whatever CuPy takes")
     waits: tuple[Wait, ...] = ()
 
 

@@ -9,14 +9,17 @@ start tell which.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from advisor.errors import WorkloadError
+from advisor.measure.captured import forget_neighbours, state_of
 from advisor.measure.first_frames import first_frames
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
@@ -30,8 +33,14 @@ from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
 from advisor.strategies.backend import Array, Backend
 from advisor.workloads.reads import line_reading
 
-Begin = Callable[[], AbstractContextManager[Stand]]
-"""The workload loaded afresh, on its buffers."""
+_LOADS = 2
+"""New imports in which results must repeat: the fewer, the more often what goes by chance does so too."""
+
+
+class Begin(Protocol):
+    """The workload loaded afresh, on its buffers; `again`: by a further call of its function."""
+
+    def __call__(self, again: bool = False) -> AbstractContextManager[Stand]: ...
 
 
 def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf_counter) -> ReferenceRun:
@@ -50,7 +59,16 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten
-    repeated, wrong = _as_it_is(begin, kept, Path(job.file), frames, counts, seconds)
+    path = Path(job.file)
+    folder = path.resolve().parent
+    before = state_of(folder)
+    repeated, wrong = _as_it_is(partial(begin, again=True), kept, path, frames, counts, seconds)
+    if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if repeated.unlike else []:
+        by_chance = set[str]()
+        for _ in range(_LOADS):
+            forget_neighbours(folder)
+            by_chance |= {*_as_it_is(begin, kept, path, frames, counts, seconds)[0].unlike}
+        _require_no_state(repeated.unlike, by_chance, changed)
     if repeated.unlike:
         _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
     if wrong:
@@ -97,6 +115,21 @@ def _as_it_is(
         iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
         repeated = Repeated(frames=ran, unlike=others | other_counts, iterations=iterations)
         return repeated, wrong_results(inspector, path, ran - 1)
+
+
+def _require_no_state(unlike: Mapping[str, int], by_chance: set[str], changed: Sequence[str]) -> None:
+    """Raises `WorkloadError` where results repeat in new imports of the file, but not in the same one."""
+    other = {name: frame for name, frame in unlike.items() if name not in by_chance}
+    if not other:
+        return
+    name, frame = next(iter(other.items()))
+    raise WorkloadError(
+        f"results depend on the frames that ran before: frames change the global "
+        f"{' and '.join(map(repr, changed))}, and when the workload starts again in the same process, "
+        f"buffer {name!r} differs from frame {frame} on",
+        next_step="Keep it in a buffer (InOut), or create it in the workload's function, which is called "
+        "for every strategy. Random numbers come from the parameter `rng`.",
+    )
 
 
 def _require_unread(begin: Begin, frames: int) -> None:

@@ -238,15 +238,17 @@ def _require(loaded: Loaded, backend: Backend) -> None:
 
 def _run_reference(job: Job, backend: Backend) -> Outcome:
     """What is described is what runs first; one load at a time is held, since they may hold much."""
-    waiting, ranges = [afresh(job)()], Ranges()
+    make, ranges = afresh(job), Ranges()
+    waiting = [make()]
     backend.open_gpus(waiting[0].record.gpus, job.gpus)
     described = tasks.described(backend, waiting[0].record)
     described = described.model_copy(update={"cautions": waiting[0].cautions, "compiled": compiled()})
     (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     _require(waiting[0], backend)
 
-    def begin() -> AbstractContextManager[Stand]:
-        return stand(job, waiting.pop() if waiting else afresh(job)(), backend, ranges)
+    def begin(again: bool = False) -> AbstractContextManager[Stand]:
+        loaded = waiting.pop() if waiting else (make if again else afresh(job))()
+        return stand(job, loaded, backend, ranges)
 
     with ranges.strategy(job.strategy):
         return reference(job, backend, begin)

@@ -10,7 +10,16 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from advisor.errors import NothingMeasured, WorkloadError
-from advisor.measure.jobs import DESCRIPTION, Description, Imitated, Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import (
+    DESCRIPTION,
+    Description,
+    Imitated,
+    Problem,
+    ReferenceRun,
+    RefusedStage,
+    Sample,
+    TraceRun,
+)
 from advisor.measure.launcher import Ended
 from advisor.measure.results import NEXT_STEPS, combine
 from advisor.measure.settings import AnyStrategy, Settings
@@ -85,8 +94,8 @@ class WorkloadSubject:
             Step("imitate", "zero-copy", "imitation", "checking device stages against CuPy")
         ).outcome
         found = imitated if isinstance(imitated, Imitated) else Imitated()
-        if found.refused and self.settings.backend == "cpu":
-            raise _refused(found)
+        if wrong := (*(found.refused if self.settings.backend == "cpu" else ()), *found.wrong):
+            raise _refused(wrong)
         ended = launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
         if isinstance(ended.outcome, TraceRun):
             trace = ended.outcome.trace.model_copy(update={"waits": found.waits})
@@ -131,9 +140,9 @@ def _limited(loop: str, most: int) -> str:
     )
 
 
-def _refused(found: Imitated) -> WorkloadError:
+def _refused(found: Sequence[RefusedStage]) -> WorkloadError:
     """The first stage's error; the others stand below it."""
-    first, *others = found.refused
+    first, *others = found
     more = (f"Also: {each.message}\n  next: {each.next_step}\n{each.detail}" for each in others)
     return WorkloadError(first.message, next_step=first.next_step, detail="\n\n".join((first.detail, *more)))
 

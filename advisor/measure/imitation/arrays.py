@@ -315,4 +315,4 @@ def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
 
 for _name, _function in _operators():
     setattr(DeviceArray, _name, _function)
-DeviceArray.__module__, DeviceArray.__name__ = "cupy", "ndarray"
+DeviceArray.__module__, DeviceArray.__name__, DeviceArray.__qualname__ = "cupy", "ndarray", "ndarray"

@@ -88,7 +88,7 @@ class Watch:
 
     def refuse(self, kind: type[Refusal], why: str, write: str, *arrays: Any) -> NoReturn:
         """Raises as CuPy does, naming the line and the buffer among the arrays."""
-        names = [name for name in map(self._owner, arrays) if name]
+        names = [name for name in map(self.owner, arrays) if name]
         raise kind(Refused(why, write, user_line(), names[0] if names else ""))
 
     def wait(self, call: str, write: str) -> None:
@@ -147,13 +147,19 @@ class Watch:
                     array,
                 )
 
-    def _owner(self, array: Any) -> str:
+    def owner(self, array: Any) -> str:
+        """The buffer that the array is, or is a view of; nothing where it is none."""
         plain = getattr(array, "plain", array)
         if not isinstance(plain, np.ndarray):
             return ""
         low, high = extent(plain)
         spans = ((name, extent(buffer)) for name, buffer in self.buffers.items())
         return next((name for name, (start, end) in spans if start <= low and high <= end), "")
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is outside of this room, NumPy and what is installed beside it."""
+    return not file.startswith((*_OWN, "<")) and not any(part in file for part in _INSTALLED)
 
 
 def user_line() -> Place:
@@ -164,7 +170,7 @@ def user_line() -> Place:
         file = frame.f_code.co_filename
         if not file.startswith(_OWN):
             first = first or frame
-            if not any(part in file for part in _INSTALLED):
+            if is_users(file):
                 break
         frame = frame.f_back
     chosen = frame or first
