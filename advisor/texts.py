@@ -7,6 +7,7 @@ from keyword import iskeyword
 
 _OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Control characters of C0 (but tab and newline) and C1, and the Unicode marks that turn or split lines."""
+_BLANK = re.compile(r"\s")
 _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
 """Workflow commands of GitHub, which trims a line before it looks for `::`, and finds `##[` anywhere."""
 
@@ -33,11 +34,32 @@ def for_log(text: str) -> str:
 
 
 def bounded(text: str, most: int) -> str:
-    """The text, or its beginning and its end where it has more than `most` characters."""
+    """The text, or its beginning and its end where it has more than `most` characters.
+
+    Words are left out whole where they are not too long: half a secret could not be recognized.
+    """
     if len(text) <= most:
         return text
-    head, tail = most * 2 // 3, most // 3
-    return f"{text[:head]} [… {len(text) - head - tail} characters left out …] {text[-tail:]}"
+    longest = min(_LONGEST_WORD, most // 4)
+    head = without_last_word(text[: most * 2 // 3], longest)
+    tail = without_first_word(text[-(most // 3) :], longest)
+    return f"{head} [… {len(text) - len(head) - len(tail)} characters left out …] {tail}"
+
+
+_LONGEST_WORD = 100
+
+
+def without_first_word(text: str, longest: int = _LONGEST_WORD) -> str:
+    """For a text whose beginning was cut, maybe within that word; a long word stays."""
+    found = _BLANK.search(text[:longest])
+    return text[found.end() :] if found else text
+
+
+def without_last_word(text: str, longest: int = _LONGEST_WORD) -> str:
+    """For a text whose end was cut."""
+    begin = max(len(text) - longest, 0)
+    blanks = [found.start() for found in _BLANK.finditer(text, begin)]
+    return text[: blanks[-1]] if blanks else text
 
 
 def shortened(value: object, most: int = 200) -> str:

@@ -48,5 +48,13 @@ def test_other_colons_stay() -> None:
 def test_a_long_text_keeps_its_beginning_and_its_end(text: str, most: int) -> None:
     shown = bounded(text * 20, most)
     assert len(shown) <= most + 50
-    assert shown.startswith((text * 20)[: most // 2])
-    assert shown.endswith((text * 20)[-(most // 4) :])
+    assert shown.startswith((text * 20)[: most * 5 // 12])
+    assert shown.endswith((text * 20)[-(most // 12) :])
+
+
+def test_no_word_is_cut_where_a_long_text_is() -> None:
+    """Half a secret could not be recognized."""
+    for length in range(60, 130):
+        shown = bounded("x" * length + " token-of-thirty-characters-0123 and then " * 9, 200)
+        words = shown.partition(" [… ")[0].split() + shown.rpartition("…] ")[2].split()
+        assert set(words) <= {"x" * length, "token-of-thirty-characters-0123", "and", "then"}

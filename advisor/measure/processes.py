@@ -18,9 +18,9 @@ from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
-from advisor.profiles.secrets import mask, of_process, without_first_word, without_last_word
+from advisor.profiles.secrets import mask, of_process
 from advisor.strategies.backend import BackendName
-from advisor.texts import for_log, printable
+from advisor.texts import for_log, printable, without_first_word, without_last_word
 
 _PROGRAM = """\
 import sys

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from advisor.profiles.secret_forms import FORMS, MASK, mask_forms, mask_private_keys
 from advisor.profiles.secret_parts import Parts, pieces
-from advisor.texts import bounded, printable
+from advisor.texts import bounded, printable, without_first_word, without_last_word
 
 __all__ = ["MASK", "mask_forms"]
 
@@ -223,17 +223,6 @@ def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
     head, tail = without_last_word(text[: 4 * most]), without_first_word(text[-4 * most :])
     between = f" [… {len(text) - len(head) - len(tail)} characters left out …] "
     return bounded(mask(head, values) + between + mask(tail, values), most)
-
-
-def without_first_word(text: str) -> str:
-    """For a text whose beginning was cut, maybe within a secret."""
-    return re.sub(r"\A\S{0,999}\s", "", text)
-
-
-def without_last_word(text: str) -> str:
-    """For a text whose end was cut."""
-    within = max(map(text[-1000:].rfind, " \n\t"))
-    return text if within < 0 else text[: max(len(text) - 1000, 0) + within]
 
 
 def _blocks(text: str) -> Iterator[str]:
