@@ -137,6 +137,7 @@ def test_forms_of_secrets(form: str) -> None:
         "sk-learn-something-long-name in gsk_kernel_loops",
         "data: |\n  two\n  lines\nmore: 1",
         "name: n, value: 4096",
+        'os.environ.get("API_TOKEN", "") or token=""',
         "the task-key-frames of 1.2.3.4 at 0x7f8a3c",
     ],
 )

@@ -262,7 +262,8 @@ def _hidden(value: str, *, prose: bool) -> str:
     """`name: word` is prose where the word has no digit; `name=word` and a quoted one are values."""
     quote = value[0] if value[0] in "\"'" else ""
     said = prose and not re.search(r"[\d\"']", value)
-    if value.strip("\"'").startswith(MASK) or said:
+    bare = value.strip("\"'")
+    if not bare or bare.startswith(MASK) or said:
         return value
     end = quote if len(value) > 1 and value.endswith(quote) else ""
     return f"{quote}{MASK}{end}"
