@@ -219,12 +219,15 @@ def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> Non
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
-    [("import os; os._exit(7)", "exited with code 7"), ("import time; time.sleep(60)", "did not answer")],
+    ("code", "seconds", "says"),
+    [
+        ("import os; os._exit(7)", 300.0, "exited with code 7"),
+        ("import time; time.sleep(600)", 1.0, "did not answer"),
+    ],
     ids=["dies", "hangs"],
 )
-def test_a_process_that_dies_or_hangs_is_a_problem(code: str, says: str) -> None:
-    assert says in probe(0, seconds=1.0, command=lambda *_: [sys.executable, "-c", code]).problem
+def test_a_process_that_dies_or_hangs_is_a_problem(code: str, seconds: float, says: str) -> None:
+    assert says in probe(0, seconds=seconds, command=lambda *_: [sys.executable, "-c", code]).problem
 
 
 def test_every_subject_is_documented() -> None:

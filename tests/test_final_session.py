@@ -51,7 +51,7 @@ def final_job(directory: Path, file: Path, *assignments: str) -> FinalJob:
 def check(directory: Path, file: Path, server: ForkServer, *assignments: str) -> None:
     """The reference run, whose results the final's are compared with."""
     asked = job_of(cpu_settings(file, *assignments), "reference", "pageable", directory, "reference")
-    assert isinstance(ProcessLauncher(30, server=server)(asked).outcome, ReferenceRun)
+    assert isinstance(ProcessLauncher(300, server=server)(asked).outcome, ReferenceRun)
 
 
 def two_rounds(session: ProcessSession) -> tuple[list[Block], Mapping[str, Left]]:
@@ -132,7 +132,7 @@ def whole_final(
 ) -> tuple[Contest, list[Measured]]:
     """Screened for real, then as many processes as the time allows."""
     asked = cpu_settings(file, *assignments, rounds=2, max_seconds=30.0)
-    launcher = ProcessLauncher(30, server=server)
+    launcher = ProcessLauncher(300, server=server)
     workload = load(file, None, asked.assignments).record
     rows = {}
     for name in BOTH:

@@ -65,7 +65,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def until(there: Callable[[], object], seconds: float = 30) -> None:
+def until(there: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < end, "it did not come"
@@ -190,13 +190,13 @@ def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[
 
 
 def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) -> None:
-    limits = Limits(task=1, slack=0, another=2)
+    limits = Limits(task=5, slack=0, another=2)
     with scheduler() as (address, _), workers(address, workload, tmp_path, "a:hangs", "a:plain", "b:hangs"):
         with connected(address, None, Tls()) as cluster:
             until(lambda: len(cluster.workers()) == 3)
         found = run(address, workload, tmp_path / "out", limits)
     assert sorted(row.status for row in found.rows) == ["failed", "profiled"]
-    assert {row.reason for row in found.rows} == {"", "no answer within 1 s; no other worker has this device"}
+    assert {row.reason for row in found.rows} == {"", "no answer within 5 s; no other worker has this device"}
 
 
 def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, tmp_path: Path) -> None:
@@ -280,9 +280,9 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_pat
         process = subprocess.Popen(
             command, env=environment(), stdout=said, stderr=subprocess.STDOUT, start_new_session=True
         )
-        until(lambda: list(out.glob("*/n=1/row.json")) or process.poll() is not None, 120)
+        until(lambda: list(out.glob("*/n=1/row.json")) or process.poll() is not None, 300)
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(300) == 130
     text = log.read_text()
     assert "Traceback" not in text
     assert "continue with --resume" in text

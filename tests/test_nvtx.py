@@ -53,7 +53,7 @@ def record(recorder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 def ran(directory: Path, file: Path, strategy: str, **options: object) -> Ended:
     given = {"task": "capture", "backend": "cpu", "file": str(file), "strategy": strategy, "frames": 2}
     places = {"directory": str(directory / "job"), "reference": str(directory / "results")}
-    return ProcessLauncher(60)(job(**{**given, **places, **options}))
+    return ProcessLauncher(300)(job(**{**given, **places, **options}))
 
 
 def pushed(directory: Path) -> list[Pushed]:
