@@ -75,7 +75,7 @@ def test_how_it_died_is_told(launcher: ProcessLauncher, how: str, reason: str, t
 def test_what_a_stage_raises_is_told(launcher: ProcessLauncher, tmp_path: Path) -> None:
     problem = launched(tmp_path, launcher, how="exit", at="2").outcome
     assert isinstance(problem, Problem)
-    assert problem.message == "the workload called exit(7)"
+    assert "frame 2: the workload called exit(7); buffers: " in problem.message
 
 
 def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path: Path) -> None:

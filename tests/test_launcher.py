@@ -66,7 +66,9 @@ def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outco
 def test_what_a_stage_raises_is_told_with_the_users_traceback(tmp_path: Path, how: str, message: str) -> None:
     problem = launched(tmp_path, how=how, at="2").outcome
     assert isinstance(problem, Problem)
-    assert (problem.cause, problem.message) == ("raised", message)
+    assert problem.cause == "raised"
+    assert problem.message.startswith("stage 'compute' (misbehaving.py:")
+    assert f", frame 2: {message}; buffers: " in problem.message
     assert problem.detail.startswith(f'Traceback (most recent call last):\n  File "{MISBEHAVING}"')
     assert "advisor/" not in problem.detail.replace(str(MISBEHAVING), "")
 
