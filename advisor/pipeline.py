@@ -59,6 +59,7 @@ from advisor.verdicts.comparing.versions import (
 from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import by_time
+from advisor.verdicts.timing import timed_again
 from advisor.verdicts.versions import BASE, HEAD, changes
 from advisor.version import __version__
 
@@ -315,8 +316,11 @@ def conclude(
     Of a script nothing can be predicted or advised: its verdict goes by the time of a run.
     """
     if profile.script is not None:
-        found = scripts.recommend(profile.script.measured, profile.method.confidence)
-        return profile.model_copy(update={"recommendation": found})
+        rows = scripts.timed(profile.script.measured)
+        found = scripts.recommend(rows, profile.method.confidence)
+        script = profile.script.model_copy(update={"measured": rows})
+        return profile.model_copy(update={"script": script, "recommendation": found})
+    profile = timed_again(profile)
     placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
     placing |= {name: made for name, made in strategies_of(profile).items() if isinstance(made, Mix)}
     predictions = tuple(_predicted(profile, target, placing) for target in targets)
@@ -350,10 +354,11 @@ def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Pr
 
 def concluded(profile: Profile) -> Profile:
     """With a verdict over what was measured, which a file of format 1 is read without."""
-    if profile.recommendation is not None:
-        return profile
     if profile.script is not None:
         return conclude(profile, ())
+    profile = timed_again(profile)
+    if profile.recommendation is not None:
+        return profile
     return advise(profile) if profile.device.kind == "cuda" and profile.measured() else profile
 
 
@@ -367,7 +372,7 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
         return conclude(profile, ())
     if preferences == profile.preferences:
         return concluded(profile)
-    other = profile.model_copy(update={"preferences": preferences})
+    other = timed_again(profile.model_copy(update={"preferences": preferences}))
     if preferences.choice == profile.preferences.choice:
         return advise(other)
     return advise(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))

@@ -48,6 +48,10 @@ class Ratio:
         """The ratio the other way round."""
         return Ratio(1 / self.value, 1 / self.high, 1 / self.low)
 
+    def around(self, value: float) -> Ratio:
+        """As wide, around another value: that of the figures that are shown."""
+        return Ratio(value, value * self.low / self.value, value * self.high / self.value)
+
 
 def median(rounds: Rounds) -> float:
     """The median of all frames of all processes. Raises `ValueError` on no, or not positive, times."""
@@ -121,6 +125,30 @@ def median_half_width(samples: Sequence[float] | Floats, confidence: float = 0.9
     ordered = np.partition(values, kth)
     low, left, right, high = (float(ordered[k]) for k in kth)
     return (high - low) / (left + right)
+
+
+def levels(logs: Floats) -> Floats:
+    """The level of each column where a row shifts all of its values alike: least squares, gaps left out.
+
+    logs: NaN where there is no value. Two columns with the same gaps differ by the mean of their differences;
+    a column without gaps has the mean of its values. Rows weigh alike. Columns that no rows connect have
+    nothing in common (Scheffé, "The Analysis of Variance", 1959, 4.4).
+    """
+    present = np.isfinite(logs)
+    values, ones = np.where(present, logs, 0.0), present.astype(np.float64)
+    count = np.maximum(ones.sum(axis=1), 1)
+    normal = np.diag(ones.sum(axis=0)) - ones.T @ (ones / count[:, None])
+    effects = np.linalg.pinv(normal, hermitian=True) @ (
+        values.sum(axis=0) - ones.T @ (values.sum(axis=1) / count)
+    )
+    shifts = (values - ones * effects).sum(axis=1) / count
+    together = ones.T @ ones > 0
+    for _ in range(int(together.shape[0]).bit_length()):
+        together = together @ together
+    related = ones @ together > 0
+    with np.errstate(invalid="ignore"):
+        found: Floats = effects + (related * shifts[:, None]).sum(axis=0) / related.sum(axis=0)
+    return np.where(present.any(axis=0), found, np.nan)
 
 
 @lru_cache(maxsize=4096)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
-from advisor import stats, units
+from advisor import units
 from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
 from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.iterations import named
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
-from advisor.measure.results import accounted
 from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
@@ -25,10 +24,10 @@ from advisor.profiles.blocks import Block, FinalRecord, rounds
 from advisor.profiles.preferences import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.estimate import margins
+from advisor.verdicts.choice import Contestant, leanest
 from advisor.verdicts.measured import SCREENED, decided
 from advisor.verdicts.planning import Pace
-from advisor.verdicts.scores import scores
+from advisor.verdicts.timing import Timing, timed, timings
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -71,8 +70,11 @@ class Contest:
     def __post_init__(self) -> None:
         times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
         best = min(times.values(), default=math.inf)
+        lean = set(self._lean())
+        quickest = min((times[name] for name in lean), default=math.inf)
         uniform = [name for name, row in self.rows.items() if not row.placements]
         within = {min(uniform, key=times.__getitem__, default=""): math.inf, BASELINE: BASELINE_IN}
+        within |= dict.fromkeys(lean, SCREENED_OUT * quickest / best)
         self.over_best = {name: seconds / best for name, seconds in times.items()}
         self.entered = [
             row for name, row in self.rows.items() if self.over_best[name] <= within.get(name, SCREENED_OUT)
@@ -90,6 +92,13 @@ class Contest:
     @property
     def _preferences(self) -> Preferences:
         return self.settings.preferences
+
+    def _lean(self) -> list[str]:
+        """Those that the objective footprint chooses from: time is compared among them alone."""
+        if self._preferences.objective != "footprint":
+            return []
+        sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in self.rows.items()]
+        return [one.name for one in leanest(sizes, self._preferences.memory_budget_bytes)]
 
     @property
     def possible(self) -> bool:
@@ -173,10 +182,10 @@ class Contest:
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
         """The screened rows, those of the final's contestants with the figures of its blocks."""
-        off = margins(scores(self.held.blocks, "throughput"), tuple(self.names), CONFIDENCE)
-        return tuple(self._row(row, off) if isinstance(row, Measured) else row for row in rows)
+        found = timings(self.held.blocks, self._preferences.objective, CONFIDENCE)
+        return tuple(self._row(row, found) if isinstance(row, Measured) else row for row in rows)
 
-    def _row(self, row: Measured, off: Mapping[str, float]) -> Measured:
+    def _row(self, row: Measured, found: Mapping[str, Timing]) -> Measured:
         blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
         if row.strategy in self.held.left:
             problem = self.held.left[row.strategy]
@@ -187,41 +196,41 @@ class Contest:
             return _outside(row, f"{SCREENED}: {times} times the best time in screening")
         if not blocks:
             return _outside(row, self.unheld) if self.possible else row
-        timed = [block for block in blocks if block.energy is None]
+        steady = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
-        more = figures(timed, windows, self.windows.why(row.strategy))
-        return with_blocks(row, blocks, off[row.strategy], self.gpus).model_copy(update=more)
+        more = figures(steady, windows, self.windows.why(row.strategy))
+        made, objective = with_blocks(row.model_copy(update=more), blocks), self._preferences.objective
+        return timed(made, found[row.strategy], objective, _hosts(blocks), self.gpus)
 
 
-def with_blocks(row: Measured, blocks: Sequence[Block], margin: float, gpus: int = 1) -> Measured:
-    """The row with the blocks' times: the mean frame of each block, by process; `margin` as of `margins`."""
+def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
+    """The row with what was seen of its frames in the blocks, by process; `timed` adds what that comes to."""
     periods = rounds(blocks)
     stages = {
         name: mean(block.host_seconds[name] for block in blocks if name in block.host_seconds)
-        for name in {name for block in blocks for name in block.host_seconds}
+        for name in _hosts(blocks)
     }
-    middle = stats.median(periods)
     iterations = tuple(
         each.model_copy(update={"mean": mean(found)})
         if (found := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
         else each
         for each in row.iterations
     )
-    latencies = [block.latency_seconds for block in blocks if block.latency_seconds is not None]
-    timed = row.model_copy(
+    return row.model_copy(
         update={
             "frame_seconds": tuple(seconds for taken in periods for seconds in taken),
             "frames_per_round": tuple(map(len, periods)),
             "samples": "blocks",
-            "median_seconds": middle,
-            "interval_seconds": (middle * math.exp(-margin), middle * math.exp(margin)),
             "stage_seconds": {**row.stage_seconds, **stages},
             "iterations": iterations,
-            "latency_seconds": mean(latencies) if latencies else row.latency_seconds,
             "stopped": (),
         }
     )
-    return accounted(timed, stages, gpus)
+
+
+def _hosts(blocks: Sequence[Block]) -> set[str]:
+    """The host stages that have times."""
+    return {name for block in blocks for name in block.host_seconds}
 
 
 def _outside(row: Measured, reason: str) -> Measured:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean, median
 
 from advisor import stats
@@ -10,6 +10,7 @@ from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
+from advisor.verdicts.timing import accounted
 
 _SAYS: dict[str, str] = {
     "differs": WRONG_RESULTS,
@@ -69,21 +70,6 @@ def combine(
         timeline=samples[-1].timeline,
     )
     return accounted(row, samples[0].host_seconds, workload.gpus)
-
-
-def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:
-    """With what its time leaves for launching, synchronising and waiting, and for all but host stages.
-
-    hosts: the names of the host stages. Where frames overlap, their parts do, and nothing is left. The parts
-    of several GPUs overlap too: all that is not the host's is their path.
-    """
-    host = sum(row.stage_seconds[name] for name in hosts)
-    device = sum(seconds for name, seconds in row.stage_seconds.items() if name not in hosts)
-    path = device + row.transfer_seconds + (row.host_copy_seconds or 0.0)
-    rest = 0.0 if row.latency_seconds else max(row.median_seconds - host - path, 0.0)
-    if gpus > 1:
-        path = max(row.median_seconds - host - rest, 0.0)
-    return row.model_copy(update={"synchronize_seconds": rest, "device_path_seconds": path + rest})
 
 
 def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:

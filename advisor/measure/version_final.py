@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.measure.alternating import Alternating
@@ -18,9 +18,9 @@ from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Objective
 from advisor.profiles.schema import Measured
-from advisor.verdicts.estimate import margins
 from advisor.verdicts.planning import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores
+from advisor.verdicts.timing import timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
 
 BLOCK_SECONDS = 0.05
@@ -127,18 +127,11 @@ class VersionFinal:
         blocks = [block for block in self.held.blocks if block.contestant == name]
         if not blocks:
             return row
-        off = margins(scores(blocks, "throughput"), (name,), CONFIDENCE)
-        timed, both = with_blocks(row, blocks, off[name]), judged.seconds.get(strategy)
-        if both is None:
-            return timed
-        factor = both[(BASE, HEAD).index(version)] / timed.median_seconds
-        low, high = timed.interval_seconds
-        return timed.model_copy(
-            update={
-                "median_seconds": timed.median_seconds * factor,
-                "interval_seconds": (low * factor, high * factor),
-            }
-        )
+        found = timings(self.held.blocks, self.objective, CONFIDENCE)[name]
+        if both := judged.seconds.get(strategy):
+            found = replace(found, seconds=both[(BASE, HEAD).index(version)])
+        hosts = {stage for block in blocks for stage in block.host_seconds}
+        return timed(with_blocks(row, blocks), found, self.objective, hosts, 1)
 
     def _hold(self, deadline: float, progress: Progress) -> None:
         if deadline - self.clock() < LEAST_SECONDS / 2:

@@ -110,7 +110,7 @@ def script_bars(script: ScriptRun, chosen: str | None, confidence: float) -> Ite
             (row.strategy,),
             (row.median_seconds, *row.interval_seconds),
             row.memory.reserved_bytes if row.memory else None,
-            script_ratio(base, row, confidence) if base else None,
+            script_ratio(base, row, script.measured, confidence) if base else None,
             chosen=row.strategy == chosen,
             baseline=row is base,
         )
@@ -150,8 +150,8 @@ def _bar(
 
 
 def drawn(made: Answer) -> Answer:
-    """Fastest first, with the axis, and the few bars that a phone shows."""
-    bars = sorted(made.bars, key=lambda bar: bar.amount)
+    """Fastest first, those outside the final last; with the axis, and the few bars that a phone shows."""
+    bars = sorted(made.bars, key=lambda bar: (bool(bar.note), bar.amount))
     if not bars:
         return made
     ranked = sorted(bars, key=lambda bar: not (bar.chosen or bar.baseline))[:BRIEF]

@@ -132,14 +132,14 @@ def prediction_chart(prediction: Prediction, index: int) -> Chart:
 
 
 def footprint_chart(profile: Profile) -> Chart:
-    """Reserved memory by kind; the value beside each name is the physical total."""
+    """Reserved memory by kind, managed memory on a card on both sides, which add up to the value."""
     chosen = recommended(profile)
     stacks = [
         Stack(
             label=row.strategy,
             value=f"{units.size(row.footprint.physical_bytes)} physical",
             note=_asked(row.footprint),
-            parts=tuple(Part(kind, kind, row.footprint.reserved.get(kind, 0)) for kind in _KINDS),
+            parts=tuple(Part(kind, kind, amount) for kind, amount in _booked(row.footprint).items()),
             emphasised=row.strategy == chosen,
         )
         for row in profile.measured().values()
@@ -147,10 +147,17 @@ def footprint_chart(profile: Profile) -> Chart:
     return chart("footprint", "Memory reserved by kind", stacks, write=units.size, step=binary_step)
 
 
+def _booked(taken: Footprint) -> dict[MemoryKind, int]:
+    """By kind; the second side of managed memory is what the physical total has beyond what was reserved."""
+    twice = max(0, taken.physical_bytes - sum(taken.reserved.values()))
+    found = {kind: taken.reserved.get(kind, 0) for kind in _KINDS}
+    return {**found, "managed": found["managed"] + twice}
+
+
 def _asked(taken: Footprint) -> str:
     """What the buffers need, where more was taken for them."""
-    requested, reserved = sum(taken.requested.values()), sum(taken.reserved.values())
-    return f"{units.size(requested)} requested" if reserved > requested else ""
+    requested = sum(taken.requested.values())
+    return f"{units.size(requested)} requested" if taken.physical_bytes > requested else ""
 
 
 def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:

@@ -166,14 +166,18 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
     # A prediction whose ranges overlap still names its best; it must not read as a verdict.
     open_one = predicted and chosen.verdict == "open"
-    told = f"Likely {words.code(chosen.strategy)}" if open_one else decided(chosen)
-    return f"{told}, {gain}" if gain else told
+    if open_one:
+        return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
+    return decided(chosen, gain)
 
 
-def decided(chosen: Recommendation) -> str:
+def decided(chosen: Recommendation, gain: str = "") -> str:
     """The verdict's own words; a name from a file may hold anything."""
-    name = chosen.strategy and words.name(chosen.strategy)
-    return verdict_headline(chosen.model_copy(update={"strategy": name}))
+    name, mix = chosen.strategy and words.name(chosen.strategy), chosen.faster_mix
+    if mix is not None:
+        shown = {"strategy": words.name(mix.strategy), "buffers": tuple(map(words.name, mix.buffers))}
+        mix = mix.model_copy(update=shown)
+    return verdict_headline(chosen.model_copy(update={"strategy": name, "faster_mix": mix}), gain)
 
 
 def uncapitalised(sentence: str) -> str:

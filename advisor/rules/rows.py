@@ -153,7 +153,7 @@ class Row:
     def over(self, other: Row) -> stats.Ratio:
         """This time over the other's. Predicted: as drawn, else from the two ranges, the widest it can be."""
         if self.rounds and other.rounds:
-            return _ratio(self.rounds, other.rounds)
+            return _ratio(self.rounds, other.rounds).around(self.seconds / other.seconds)
         widest = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
         low, high = self._drawn(other) or widest
         return stats.Ratio(self.seconds / other.seconds, low, high)

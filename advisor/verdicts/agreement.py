@@ -61,7 +61,7 @@ def one_for_all(devices: Sequence[Rows], confidence: float) -> OneForAll | None:
 
 
 def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None:
-    """The strategy whose largest cost over all devices is the least, by the ratio of medians to the fastest.
+    """The strategy whose largest cost over all devices is the least, by its time over that of the fastest.
 
     None where fewer than two devices, or no strategy on all of them, were measured.
     """
@@ -79,4 +79,5 @@ def _cost(strategy: str, rows: Rows, confidence: float) -> stats.Ratio:
     best = min(rows.values(), key=lambda row: row.median_seconds)
     if best.strategy == strategy:
         return stats.Ratio(1.0, 1.0, 1.0)
-    return stats.ratio_interval(rows[strategy].rounds, best.rounds, confidence=confidence)
+    found = stats.ratio_interval(rows[strategy].rounds, best.rounds, confidence=confidence)
+    return found.around(rows[strategy].median_seconds / best.median_seconds)

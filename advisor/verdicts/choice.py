@@ -28,13 +28,15 @@ LOOKS = len(SPENDING)
 
 Exclusion = Literal["left", "unmeasured", "budget", "footprint"]
 """Why a contestant does not compete: it died or gave wrong results in the final, it has no block, it is over
-the memory budget, or the footprint is the objective and another needs less."""
+the memory budget, or the footprint is the objective and another needs less, be it measured in the final or
+screened out before."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A strategy, a mix of placements or a version of code. `physical_bytes` as booked, `code_change` a rank.
+    """A strategy or a version of code. `physical_bytes` as booked, `code_change` a rank.
 
+    `mixed`: it has a placement of its own for each buffer, so a uniform strategy near enough is preferred.
     `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it clearly slower by
     more than the indifference, and later rounds went without it. `alone`: it has separate processes.
     """
@@ -42,6 +44,7 @@ class Contestant:
     name: str
     physical_bytes: int
     code_change: int
+    mixed: bool = False
     left: bool = False
     dropped: bool = False
     alone: bool = False
@@ -108,7 +111,8 @@ def competing(
             excluded[one.name] = "budget"
     fitting = [one for one in contestants if one.name not in excluded]
     if aim.objective == "footprint":
-        lean = _leanest(fitting)
+        allowed = [one for one in contestants if not one.left]
+        lean = [one for one in leanest(allowed, budget) if one in fitting]
         excluded |= {one.name: "footprint" for one in fitting if one not in lean}
         fitting = lean
     return fitting, excluded
@@ -142,15 +146,18 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
 def choose(found: Sequence[Standing], aim: Aim) -> Choice:
     """Among all with U within the indifference the tie-breakers decide; without any, the least U.
 
-    No rival's noise vetoes a choice that is near enough itself, and none makes one that is clearly outside
-    the indifference the least.
+    U is over all contestants. A mix may be chosen only once every uniform strategy is clearly outside the
+    indifference, however near it is itself. No rival's noise vetoes a choice that is near enough itself, and
+    none makes one that is clearly outside the indifference the least.
     """
-    near = [one for one in found if one.bound <= aim.indifference]
     open_to = [one for one in found if not surely_outside(one, aim)]
-    chosen = preferred(near, aim.baseline) if near else _least(open_to or found)
+    simple = [one for one in open_to if not one.contestant.mixed]
+    allowed = simple or open_to or list(found)
+    near = [one for one in allowed if one.bound <= aim.indifference]
+    chosen = preferred(near, aim.baseline) if near else _least(allowed)
     undecided = [
         one
-        for one in open_to
+        for one in (allowed if near else open_to)
         if one not in near and one is not chosen
         if not near or preferred([*near, one], aim.baseline) is one
     ]
@@ -171,7 +178,7 @@ def preferred(near: Sequence[Standing], baseline: str) -> Standing:
     kept = next((one for one in near if one.contestant.name == baseline), None)
     if kept and not worth_a_change(kept.contestant.physical_bytes, least):
         return kept
-    lean = _leanest([one.contestant for one in near])
+    lean = leanest([one.contestant for one in near])
     return min(
         (one for one in near if one.contestant in lean),
         key=lambda one: (one.contestant.code_change, one.over_best.high, one.contestant.name),
@@ -182,10 +189,11 @@ def _least(found: Sequence[Standing]) -> Standing:
     return min(found, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
 
 
-def _leanest(rows: Sequence[Contestant]) -> list[Contestant]:
-    """Those that need the least memory, give or take what counts as the same."""
-    least = min((row.physical_bytes for row in rows), default=0)
-    return [row for row in rows if row.physical_bytes <= least * (1 + SAME_MEMORY)]
+def leanest(rows: Sequence[Contestant], budget: int | None = None) -> list[Contestant]:
+    """Those within the budget that need the least memory, give or take what counts as the same."""
+    fitting = [row for row in rows if budget is None or row.physical_bytes <= budget]
+    least = min((row.physical_bytes for row in fitting), default=0)
+    return [row for row in fitting if row.physical_bytes <= least * (1 + SAME_MEMORY)]
 
 
 def _most(values: Floats, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:

@@ -55,7 +55,8 @@ class Block:
     """Frames of one contestant timed without a pause: `seconds` is the mean of `count` frames.
 
     `round` counts inside its `process`; `place` is the contestant's turn in the round. Where a block is a
-    process (scripts), a process here is a round of adjacent ones.
+    process (scripts), a process here is a round of adjacent ones. Where frames overlap and `seconds` is their
+    latency, `stretch` is that over the time between finished ones.
     """
 
     process: int
@@ -64,6 +65,7 @@ class Block:
     place: int
     seconds: float
     count: int = 1
+    stretch: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +115,13 @@ class Pairs:
 def paired(
     blocks: Iterable[Block], names: Sequence[str], alone: Collection[str] = (), supposed_noise: float = 0.0
 ) -> Pairs:
-    """The mean of all differences inside rounds, so processes with equal rounds weigh alike.
+    """Differences of `times`, which are of all `blocks`, whatever `names` asks for; and their errors.
 
-    Only rounds in which both contestants of a pair have a block count for the pair: one that joins, leaves or
-    dies changes nothing for the others, nor does a round that was cut short. The variance is the largest of
-    three: pooled over all rounds, and to a part over all pairs (Smyth); between the means of processes; and
-    pooled plus the luck that all pairs have on average. Degrees of freedom are the pair's processes less one
+    Of two that stood in the same rounds it is the mean of all differences inside rounds, so processes with
+    equal rounds weigh alike, and one that joins, leaves or dies changes nothing for them. Errors are of the
+    rounds in which both have a block. The variance is the largest of three: pooled over all rounds, and to a
+    part over all pairs (Smyth); between the means of processes; and pooled plus the luck that all pairs have
+    on average. Degrees of freedom are the pair's processes less one
     (the weight of unequal ones by Kish) plus what it borrows, and never more than those of its noise.
 
     alone: those with separate processes beside that of the others, numbered as that one is. All that
@@ -126,13 +129,16 @@ def paired(
     supposed_noise: of a block, where a pair has few rounds; without one, a pair of one round has no error.
     Raises `ValueError` on a time that is not positive and finite, and on a contestant twice in a round.
     """
-    gaps = _gaps(_logs(blocks, names))
+    kept = tuple(blocks)
+    found = times(kept)
+    at = np.log([found.get(name, math.nan) for name in names])
+    gaps = _gaps(_logs(kept, names))
     counts = np.isfinite(gaps).sum(axis=1)
     total, used = counts.sum(axis=0), (counts > 0).sum(axis=0)
     single = np.isin(names, list(alone))
     apart, lenders = single[:, None] | single, len(names) - single.sum() - 2
+    difference = at[:, None] - at
     with np.errstate(invalid="ignore", divide="ignore"):
-        difference = np.nansum(gaps, axis=(0, 1)) / total
         spread = np.nansum((gaps - difference) ** 2, axis=(0, 1))
         typical, from_others = _typical(_upper(spread / (total - 1)), _upper(total - 1))
         few = np.where(total < FEWEST_FOR_NOISE, SUPPOSED_WEIGHT, 0) * bool(supposed_noise)
@@ -152,7 +158,7 @@ def paired(
     np.fill_diagonal(error, 0.0)
     return Pairs(
         tuple(names),
-        np.where(total > 0, difference, 0.0),
+        np.nan_to_num(difference),
         error,
         np.where(known, freedom, 1.0),
         float(luck.max(initial=0.0)),
@@ -160,6 +166,23 @@ def paired(
         len(counts),
         int(np.isfinite(gaps).any(axis=(2, 3)).sum()),
     )
+
+
+def times(blocks: Iterable[Block]) -> dict[str, float]:
+    """What counts of each contestant, in seconds (or joules): the figure that verdicts compare and pages show.
+
+    exp of its level (`stats.levels`) in the logarithms of all blocks, a row for each round. Frames that
+    overlap stand in their round with the time between finished frames; their own figure is stretched by the
+    geometric mean of what their latencies take over it.
+    """
+    kept = tuple(blocks)
+    names = list(dict.fromkeys(block.contestant for block in kept))
+    if not names:
+        return {}
+    periods = _logs([replace(block, seconds=block.seconds / block.stretch) for block in kept], names)
+    stretches = _logs([replace(block, seconds=block.stretch) for block in kept], names)
+    found = stats.levels(periods.reshape(-1, len(names))) + np.nanmean(stretches, axis=(0, 1))
+    return dict(zip(names, np.exp(found).tolist(), strict=True))
 
 
 def _freedom(own: Floats, lenders: Floats, most: Floats) -> Floats:
@@ -196,10 +219,11 @@ def margins(blocks: Iterable[Block], names: Sequence[str], confidence: float) ->
 def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     """From profiles of format 1: frame times of separate processes, which share nothing with one another.
 
-    Medians of processes stand in for blocks. What processes differ by stays in the differences, so intervals
-    are several times wider than `paired` ones. The variance is the larger of Welch's, from the pair's own
-    processes, and of that pooled over all contestants; degrees of freedom are those of the shorter side, the
-    conservative choice, plus what it borrows. Without any contestant of two processes nothing is known.
+    Differences are of the medians of all frames, which rows show; medians of processes stand in for blocks.
+    What processes differ by stays in the differences, so intervals are several times wider than `paired` ones.
+    The variance is the larger of Welch's, from the pair's own processes, and of that pooled over all
+    contestants; degrees of freedom are those of the shorter side, the conservative choice, plus what it
+    borrows. Without any contestant of two processes nothing is known.
     """
     logs = [np.log([stats.median([frames]) for frames in runs if len(frames)]) for runs in rounds.values()]
     counts = np.array([len(values) for values in logs])
@@ -207,14 +231,17 @@ def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     squares = np.array([float(((values - values.mean()) ** 2).sum()) for values in logs])
     pooled = squares.sum() / spare if spare else math.inf
     own = np.where(counts > 1, squares / np.maximum(counts - 1, 1), pooled) / counts
-    means, each = np.array([float(values.mean()) for values in logs]), pooled / counts
+    at, each = (
+        np.log([stats.median([r for r in runs if len(r)]) for runs in rounds.values()]),
+        pooled / counts,
+    )
     variance = np.maximum(own[:, None] + own, each[:, None] + each)
     shorter = np.minimum(counts[:, None], counts) - 1
     borrowed = np.minimum(MOST_BORROWED, spare - (counts[:, None] + counts - 2))
     np.fill_diagonal(variance, 0.0)
     return Pairs(
         tuple(rounds),
-        means[:, None] - means,
+        at[:, None] - at,
         np.sqrt(variance),
         np.clip(shorter + borrowed, 1, None).astype(np.float64),
         luck=math.sqrt(pooled),

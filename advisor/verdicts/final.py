@@ -67,9 +67,10 @@ class Verdict:
 
     `speedup` is the baseline's time over the chosen one's. `over_best` is each competitor's time over the
     best of the others'. `groups` are the competitors, fastest first, joined where they are clearly within the
-    indifference of one another. `undecided` may be near enough, and would then be chosen. `noise` is the
-    alias's time over its own under the other name. `seconds_more` is known for `open` alone, and only where
-    more of the same would settle it.
+    indifference of one another. `behind` is the chosen one's time over that of the one that looks fastest,
+    where that is another, with an interval at the level of the bound. `undecided` may be near enough, and
+    would then be chosen. `noise` is the alias's time over its own under the other name. `seconds_more` is
+    known for `open` alone, and only where more of the same would settle it.
     """
 
     kind: Kind
@@ -80,6 +81,7 @@ class Verdict:
     groups: tuple[tuple[str, ...], ...] = ()
     undecided: tuple[str, ...] = ()
     saved: Saving | None = None
+    behind: stats.Ratio | None = None
     noise: stats.Ratio | None = None
     excluded: Mapping[str, Exclusion] = field(default_factory=dict)
     seconds_more: float | None = None
@@ -175,15 +177,17 @@ class _Final:
             self._groups(),
             tuple(one.contestant.name for one in self.choice.undecided),
             self._saved(chosen),
+            self._behind(chosen.contestant.name),
         )
 
     def _kind(self) -> Kind:
-        chosen = self.choice.chosen
-        if not self.choice.near_enough or self.pairs.processes < FEWEST_PROCESSES:
+        chosen, least = self.choice.chosen, self.aim.objective == "footprint" and len(self.rows) == 1
+        if not self.choice.near_enough or (self.pairs.processes < FEWEST_PROCESSES and not least):
             return "open"
         if chosen.contestant.name == self.aim.baseline:
             return "keep"
-        return "near" if chosen.bound > 0 else "fastest"
+        first = _fastest_first(self.found)[0]
+        return "fastest" if chosen.bound == 0 and chosen is first else "near"
 
     def _speedup(self, chosen: str) -> stats.Ratio | None:
         """Over the baseline, be it a competitor or not."""
@@ -201,6 +205,13 @@ class _Final:
             first.physical_bytes - chosen.contestant.physical_bytes,
             first.code_change - chosen.contestant.code_change,
         )
+
+    def _behind(self, chosen: str) -> stats.Ratio | None:
+        first = _fastest_first(self.found)[0].contestant.name
+        if first == chosen:
+            return None
+        at = self.pairs.names.index(chosen), self.pairs.names.index(first)
+        return _ratio(float(self.pairs.difference[at]), float(self.half[at]))
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         """Each joins the first group whose members are all clearly within the indifference of it."""
@@ -231,8 +242,11 @@ def _noise(blocks: Sequence[Block], alias: Alias, aim: Aim) -> stats.Ratio:
 
 def ratio(both: Pairs, confidence: float) -> stats.Ratio:
     """The first one's time over the second one's."""
-    half = both.half_widths(confidence, 1)[0, -1]
-    ends = np.exp(np.clip(both.difference[0, -1] + np.array([0, -half, half]), -700, 700))
+    return _ratio(float(both.difference[0, -1]), float(both.half_widths(confidence, 1)[0, -1]))
+
+
+def _ratio(difference: float, half: float) -> stats.Ratio:
+    ends = np.exp(np.clip(difference + np.array([0, -half, half]), -700, 700))
     return stats.Ratio(*ends.tolist())
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from advisor import units
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.conclusions import Faster, Recommendation
 from advisor.profiles.preferences import Objective, Preferences, counts_latency
 from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.budgets import needs
-from advisor.verdicts.choice import Aim, Contestant
+from advisor.verdicts.choice import Aim, Contestant, leanest
 from advisor.verdicts.estimate import Pairs, paired, unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
-from advisor.verdicts.mixes import Worth, bound, worth
+from advisor.verdicts.mixes import bound, most_gained
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
-from advisor.verdicts.ties import code_change
+from advisor.verdicts.ties import SAME_MEMORY, code_change
 from advisor.verdicts.words import by_screening, recorded, told, with_mixes
 
 SCREENED = "screened out"
@@ -36,16 +37,38 @@ def recommend(profile: Profile) -> Recommendation | None:
         return None
     if profile.final is not None and profile.blocks:
         decision = decided(profile.blocks, rows, profile.preferences, profile.final)
+        if lean := _unmeasured_lean(profile, decision):
+            decision = _separate(lean, profile.preferences)
     else:
-        decision = _separate([row for row in rows if not row.placements] or rows, profile.preferences)
+        decision = _separate(rows, profile.preferences)
     made = recommendation(decision.verdict, rows, profile.preferences)
     ahead = _ahead(profile, made)
     if ahead is not None:
-        return with_mixes(by_screening(made, ahead), bound(Worth(), profile.search), profile.search)
-    if profile.final is None or not profile.blocks or made.strategy is None:
+        return with_mixes(by_screening(made, ahead), bound({}, profile.search), profile.search)
+    mixes = {row.strategy for row in rows if row.placements}
+    if profile.final is None or not profile.blocks or made.strategy is None or made.strategy in mixes:
         return made
-    found = worth_of(profile.blocks, rows, profile.preferences, profile.final)
-    return with_mixes(made, bound(found, profile.search), profile.search)
+    return with_mixes(made, bound(_gained(profile, mixes), profile.search), profile.search)
+
+
+def _unmeasured_lean(profile: Profile, found: Decision) -> list[Measured]:
+    """The rows with the least memory, where the footprint decides and none of them has a block: they were
+    screened out, for their time. Time decides among them as far as screening knows it."""
+    aim, rows = aim_of(profile), profile.measured()
+    if aim.objective != "footprint" or found.verdict.chosen is not None:
+        return []
+    here = [one for one in contestants_of(profile) if not one.left]
+    return [rows[one.name] for one in leanest(here, aim.memory_budget_bytes)]
+
+
+def _gained(profile: Profile, mixes: Collection[str]) -> dict[str, float]:
+    """At most, by each mix of the final."""
+    final, aim = profile.final, aim_of(profile)
+    assert final is not None
+    here = [name for name in profile.measured() if name in final.contestants and name not in final.left]
+    uniform = [name for name in here if name not in mixes]
+    told = [name for name in here if name in mixes]
+    return most_gained(scores(profile.blocks, aim.objective), uniform, told, aim, final.alone)
 
 
 def _ahead(profile: Profile, made: Recommendation) -> float | None:
@@ -76,7 +99,7 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
 
 
 def contestants_of(profile: Profile) -> list[Contestant]:
-    """What may be chosen, as `recommend` takes it."""
+    """What may be chosen by the footprint; by other objectives only what has blocks."""
     return _contestants(profile.measured().values(), _final_of(profile))
 
 
@@ -95,43 +118,8 @@ def decided(
     preferences: Preferences,
     final: FinalRecord,
 ) -> Decision:
-    """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted.
-
-    A mix competes where it is clearly better than every uniform strategy by more than the indifference; while
-    that is open of one, the final is not settled.
-    """
+    """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted."""
     kept = tuple(blocks)
-    found = worth_of(kept, rows, preferences, final)
-    every = _decided(kept, rows, preferences, final)
-    out = [row.strategy for row in rows if row.placements and row.strategy not in found.better]
-    if not out:
-        return every
-    left = _decided(kept, [row for row in rows if row.strategy not in out], preferences, final)
-    left = replace(left, dropped=left.dropped | (every.dropped & set(out)))
-    return replace(left, settled=False, step=left.step or every.step) if found.open else left
-
-
-def worth_of(
-    blocks: Sequence[saved.Block], rows: Sequence[Measured], preferences: Preferences, final: FinalRecord
-) -> Worth:
-    """Which mixes are worth it."""
-    names = [r.strategy for r in rows if r.strategy in final.contestants and r.strategy not in final.left]
-    mixes = {row.strategy for row in rows if row.placements}
-    return worth(
-        scores(blocks, preferences.objective),
-        [name for name in names if name not in mixes],
-        [name for name in names if name in mixes],
-        _aim(preferences, final),
-        final.alone,
-    )
-
-
-def _decided(
-    kept: Sequence[saved.Block],
-    rows: Sequence[Measured],
-    preferences: Preferences,
-    final: FinalRecord,
-) -> Decision:
     scored, objective = scores(kept, preferences.objective), preferences.objective
     each = rounds_of_a_score(kept, objective)
     contestants = _contestants(rows, final)
@@ -172,19 +160,19 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
 
 
 def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
-    """Those of the final, where there was one."""
+    """All rows: those without a block do not compete, but for the least memory."""
     left, dropped, alone = (final.left, final.dropped, final.alone) if final else ({}, (), ())
     return [
         Contestant(
             row.strategy,
             row.footprint.physical_bytes,
             code_change(row),
+            mixed=bool(row.placements),
             left=row.strategy in left,
             dropped=row.strategy in dropped,
             alone=row.strategy in alone,
         )
         for row in rows
-        if final is None or row.strategy in final.contestants
     ]
 
 
@@ -205,6 +193,7 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
         update={
             "saved_bytes": verdict.saved.physical_bytes if verdict.saved else None,
             "fastest": verdict.saved.over if verdict.saved else verdict.chosen,
+            "faster_mix": _faster_mix(verdict, rows),
             "noise": known(verdict.noise),
             "seconds_more": verdict.seconds_more,
             "objective": preferences.objective,
@@ -212,7 +201,33 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
         }
     )
     unchecked = [row.strategy for row in rows if not row.verified]
-    return told(made, figures_of(rows, preferences.objective), preferences, unchecked=unchecked)
+    figures = figures_of(rows, preferences.objective)
+    return told(made, figures, preferences, memory=_memory(made, rows), unchecked=unchecked)
+
+
+def _memory(made: Recommendation, rows: Sequence[Measured]) -> str:
+    """By the footprint: what the chosen one needs, and what needs less and cannot be chosen."""
+    needed = {row.strategy: row.footprint.physical_bytes for row in rows}
+    if made.objective != "footprint" or made.strategy is None:
+        return ""
+    least = needed[made.strategy] / (1 + SAME_MEMORY)
+    less = (row for row in rows if needed[row.strategy] < least and row.outside)
+    but = "".join(f"; {row.strategy} {needs(row.footprint)}, but it {row.outside}" for row in less)
+    return f"{made.strategy} needs {units.size(needed[made.strategy])}{but}."
+
+
+def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
+    """The mix that looks faster than the uniform strategy that was chosen."""
+    placed = {row.strategy: row.placements for row in rows}
+    first, behind = verdict.saved.over if verdict.saved else "", verdict.behind
+    if behind is None or known(behind) is None or not placed.get(first) or placed.get(verdict.chosen or ""):
+        return None
+    return Faster(
+        strategy=first,
+        buffers=tuple(buffer for buffer, how in placed[first].items() if how != verdict.chosen),
+        ratio=behind.value,
+        interval=(behind.low, behind.high),
+    )
 
 
 def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
@@ -227,4 +242,8 @@ def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float]
         return (row.energy.joules,) * 3 if row.energy else None
     if objective == "latency-p99":
         return (row.p99.seconds, row.p99.low_seconds, row.p99.high_seconds) if row.p99 else None
-    return (row.median_seconds, *row.interval_seconds)
+    longer = 1.0
+    if counts_latency(objective) and row.latency_seconds is not None:
+        longer = row.latency_seconds / row.median_seconds
+    low, high = row.interval_seconds
+    return row.median_seconds * longer, low * longer, high * longer

@@ -30,7 +30,10 @@ def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
         return _percentiles(kept)
     if objective == "energy":
         return [_score(block, block.joules) for block in kept if block.joules is not None]
-    return [_score(block, _mean(block, objective)) for block in kept]
+    return [
+        _score(block, block.period_seconds * _stretch(block, objective), _stretch(block, objective))
+        for block in kept
+    ]
 
 
 def rounds_of_a_score(blocks: Iterable[saved.Block], objective: Objective) -> int:
@@ -48,12 +51,15 @@ def percentile(frames: Sequence[float]) -> float | None:
     return float(np.sort(frames)[math.ceil(TAIL * len(frames)) - 1])
 
 
-def _mean(block: saved.Block, objective: Objective) -> float:
-    return (block.latency_seconds if counts_latency(objective) else None) or block.period_seconds
+def _stretch(block: saved.Block, objective: Objective) -> float:
+    """What the objective counts of a block's time, over the time between finished frames."""
+    if block.latency_seconds is None or not counts_latency(objective):
+        return 1.0
+    return block.latency_seconds / block.period_seconds
 
 
-def _score(block: saved.Block, value: float) -> Block:
-    return Block(block.process, block.round, block.contestant, block.place, value, block.frames)
+def _score(block: saved.Block, value: float, stretch: float = 1.0) -> Block:
+    return Block(block.process, block.round, block.contestant, block.place, value, block.frames, stretch)
 
 
 def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:

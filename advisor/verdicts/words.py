@@ -12,6 +12,8 @@ from advisor.profiles.preferences import Objective, Preferences
 from advisor.verdicts.final import Verdict, known
 from advisor.verdicts.ties import listing
 
+_NAMED = 3
+"""Buffers of a mix in a headline."""
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""
 
@@ -57,8 +59,29 @@ def counted(objective: Objective) -> Counted:
     return _COUNTED.get(objective, Counted())
 
 
-def headline(made: Recommendation) -> str:
-    """`use pinned: the fastest`, and so on, in backquotes where a strategy is named."""
+def headline(made: Recommendation, gain: str = "") -> str:
+    """`use pinned: the fastest`, what it gains, and the mix that it is preferred to; names in backquotes."""
+    return f"{', '.join(filter(None, (_decided(made), gain)))}{_simpler(made)}"
+
+
+def _simpler(made: Recommendation) -> str:
+    """That a uniform strategy is a preference where a mix is faster, or may be and that leaves it open."""
+    mix = made.faster_mix
+    if mix is None or made.verdict == "untrusted" or (made.verdict != "open" and mix.interval[0] <= 1):
+        return ""
+    low, high = (_points(end) for end in mix.interval)
+    looks = "is" if mix.interval[0] > 1 else "looks"
+    where = f" for {listing([f'`{name}`' for name in mix.buffers])}" if 0 < len(mix.buffers) <= _NAMED else ""
+    faster = f"{_points(mix.ratio)} % faster ({low} to {high})"
+    return f"; simplest: the mix `{mix.strategy}`, with a placement of its own{where}, {looks} {faster}"
+
+
+def _points(ratio: float) -> str:
+    """1.092 is 9, in percent."""
+    return f"{(ratio - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _decided(made: Recommendation) -> str:
     name, bound, among = f"`{made.strategy}`", _percent(made.bound), _among(made)
     best = counted(made.objective).best
     if made.strategy is None:
@@ -66,6 +89,8 @@ def headline(made: Recommendation) -> str:
         return fits if made.excluded else counted(made.objective).lacking
     if made.verdict == "untrusted":
         return "This run cannot be trusted: a strategy measured twice differs from itself"
+    if made.objective == "footprint" and made.groups == ((made.strategy,),):
+        return f"{'Keep' if made.verdict == 'keep' else 'Use'} {name}: it needs the least memory"
     if made.verdict == "fastest":
         return f"Use {name}: {best}{among}"
     if made.verdict == "keep":
@@ -107,14 +132,15 @@ def told(
     preferences: Preferences,
     *,
     unit: str = "frame",
+    memory: str = "",
     unchecked: Collection[str] = (),
 ) -> Recommendation:
     """With its reason, in steps, and what to do next. figures: what counts of a unit under each strategy.
 
-    unchecked: strategies whose results were compared with nothing.
+    memory: what the objective footprint goes by. unchecked: strategies whose results were not compared.
     """
     doubt = f"The results of {made.strategy} could not be compared." if made.strategy in unchecked else ""
-    parts = (_takes(made, figures, unit), _groups(made), _saves(made), _noise(made), doubt)
+    parts = (memory, _takes(made, figures, unit), _groups(made), _saves(made), _noise(made), doubt)
     steps = tuple(filter(None, (*parts, _memory(made, preferences))))
     return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made, unit)})
 

@@ -94,9 +94,10 @@ def ratio_of(
     nothing in common: wider than it need be, and only a row that is the same in both is 1 for sure.
     """
     if not isinstance(base, Predicted) and not isinstance(head, Predicted):
-        return stats.ratio_interval(
+        found = stats.ratio_interval(
             head.rounds, base.rounds, confidence=confidence, resamples=resamples, seed=seed
         )
+        return found.around(head.median_seconds / base.median_seconds)
     if not isinstance(base, Predicted) or not isinstance(head, Predicted):
         raise TypeError("measured and predicted times cannot be compared")
     if base == head:
