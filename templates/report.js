@@ -206,33 +206,45 @@
 
   function decide(all, objective, budget) {
     const data = all.objectives[objective];
-    let rows = data.names.map((name, index) => {
-      const [bytes, change, left, dropped] = all.contestants[name];
-      return { name, index, bytes, change, left, dropped };
-    }).filter((row) => !row.left);
-    const excluded = rows.some((row) => budget !== null && row.bytes > budget);
-    rows = rows.filter((row) => budget === null || row.bytes <= budget);
-    if (objective === "footprint" && rows.length) rows = leanest(rows);
+    const fits = (row) => budget === null || row.bytes <= budget;
+    const every = Object.entries(all.contestants).map(([name, [bytes, change, left, dropped, mixed, seconds]]) => (
+      { name, index: data.names.indexOf(name), bytes, change, left, dropped, mixed, seconds }
+    )).filter((row) => !row.left);
+    const compared = every.filter((row) => row.index >= 0);
+    const excluded = compared.some((row) => !fits(row));
+    let rows = compared.filter(fits);
+    if (objective === "footprint" && every.some(fits)) {
+      const lean = leanest(every.filter(fits));
+      rows = lean.filter((row) => row.index >= 0);
+      const kind = lean.length > 1 ? "open" : lean[0].name === data.baseline ? "keep" : "fastest";
+      const quickest = [...lean].sort(order((one) => one.seconds, (one) => one.name))[0];
+      const doubted = data.untrusted && rows.length === 1;
+      if (lean.length === 1) return { kind: doubted ? "untrusted" : kind, chosen: quickest.name, bound: 0, excluded, only: true };
+      if (!rows.length) return { kind, chosen: quickest.name, bound: null, excluded };
+    }
     if (!rows.length) return { kind: "open", chosen: null, bound: null, excluded };
     const found = standings(data, rows);
     const outside = (one) => one.dropped || one.low > 1 + data.indifference;
-    const near = found.filter((one) => one.high - 1 <= data.indifference);
-    const open = found.filter((one) => !outside(one));
+    const open = found.filter((one) => !outside(one)), simple = open.filter((one) => !one.mixed);
+    const allowed = simple.length ? simple : open.length ? open : found;
+    const near = allowed.filter((one) => one.high - 1 <= data.indifference);
     const least = (of) => [...of].sort(order((o) => o.high, (o) => o.value, (o) => o.name))[0];
-    const chosen = near.length ? preferred(near, data.baseline) : least(open.length ? open : found);
+    const chosen = near.length ? preferred(near, data.baseline) : least(allowed);
     const bound = Math.max(0, chosen.high - 1);
-    let kind = chosen.name === data.baseline ? "keep" : bound > 0 ? "near" : "fastest";
+    const first = [...found].sort(order((one) => one.value, (one) => one.name))[0];
+    let kind = chosen.name === data.baseline ? "keep" : bound > 0 || chosen !== first ? "near" : "fastest";
     if (!near.length || data.processes < FEWEST_PROCESSES) kind = "open";
     if (data.untrusted) kind = "untrusted";
     return { kind, chosen: chosen.name, bound: bound < NOTHING ? bound : null, excluded };
   }
 
-  function sentence(all, objective, { kind, chosen, bound, excluded }) {
+  function sentence(all, objective, { kind, chosen, bound, excluded, only }) {
     const { best } = all.objectives[objective];
     const most = `at most ${(Math.max(bound || 0, 0.001) * 100).toFixed(1)} %`;
     const among = objective === "footprint" ? " of those with the least memory" : excluded ? " that fits the memory budget" : "";
     if (chosen === null) return "No strategy fits the memory budget";
     if (kind === "untrusted") return "This run cannot be trusted: a strategy measured twice differs from itself";
+    if (only && kind !== "untrusted") return `${kind === "keep" ? "Keep" : "Use"} ${chosen}: it needs the least memory`;
     if (kind === "fastest") return `Use ${chosen}: ${best}${among}`;
     if (kind === "keep") return `Keep ${chosen}: no other${among} gains more than ${most.slice(8)}`;
     if (kind === "near") return `Use ${chosen}: ${most} from ${best}${among}`;

@@ -306,7 +306,7 @@ def test_markdown_keeps_what_is_recommended_for_any_device_in_eight_rows() -> No
 
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
     text = shown(PROFILES["h200"](), "md")
-    assert "**Open: `zero-copy` is at most 31.3 % from the fastest, 1.95× faster than `pageable`**" in text
+    assert "**Open: `zero-copy` is at most 28.5 % from the fastest, 1.91× faster than `pageable`**" in text
     assert "**Next:** Raise --max-seconds and run again." in text
 
 

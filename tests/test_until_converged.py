@@ -277,7 +277,7 @@ def test_unequal_work_over_the_same_frames_leaves_the_final() -> None:
 def test_a_row_of_the_final_has_the_mean_of_its_blocks() -> None:
     ran = Iterations(number=0, until="done", counts=(3, 4), mean=9.0)
     row = measured("pinned", 0.5).model_copy(update={"iterations": (ran,)})
-    made = with_blocks(row, [block("pinned", 4), block("pinned", 5, number=1)], 0.1)
+    made = with_blocks(row, [block("pinned", 4), block("pinned", 5, number=1)])
     assert made.iterations == (ran.model_copy(update={"mean": 4.5}),)
 
 

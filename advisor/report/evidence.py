@@ -100,8 +100,8 @@ def beside_model(found: ModelAgainstRun) -> tuple[blocks.Block, ...]:
 
 
 def fastest_first(profile: Profile) -> Profile:
-    """The profile with its measured rows by their time, those outside the final after those in it, since their
-    times cannot be compared; the other rows follow as they were."""
+    """The profile with its measured rows by their time, those outside the final after those in it, then the
+    other rows as they were."""
     measured = sorted(profile.measured().values(), key=lambda row: (bool(row.outside), row.median_seconds))
     others = (row for row in profile.results if not isinstance(row, Measured))
     return profile.model_copy(update={"results": (*measured, *others)})

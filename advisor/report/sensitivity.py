@@ -66,9 +66,13 @@ def _choice(profile: Profile) -> Choice:
     objectives = [o for o in get_args(Objective) if _counts(profile, o)]
     made = ((o, recommend(_with(profile, o))) for o in objectives)
     told = {o: found for o, found in made if found is not None}
+    seconds = figures_of(list(profile.measured().values()), "time")
     data = {
         "contestants": {
-            words.name(one.name): [one.physical_bytes, one.code_change, one.left, one.dropped]
+            words.name(one.name): [
+                *(one.physical_bytes, one.code_change, one.left, one.dropped),
+                *(one.mixed, seconds.get(one.name)),
+            ]
             for one in contestants_of(profile)
         },
         "objectives": {o: _data(profile, o, found) for o, found in told.items()},

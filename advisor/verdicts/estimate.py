@@ -137,7 +137,7 @@ def paired(
     total, used = counts.sum(axis=0), (counts > 0).sum(axis=0)
     single = np.isin(names, list(alone))
     apart, lenders = single[:, None] | single, len(names) - single.sum() - 2
-    difference = at[:, None] - at
+    difference = np.round(at[:, None] - at, 12)  # equal ones are equal, whatever the last bits say
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.nansum((gaps - difference) ** 2, axis=(0, 1))
         typical, from_others = _typical(_upper(spread / (total - 1)), _upper(total - 1))
@@ -169,7 +169,7 @@ def paired(
 
 
 def times(blocks: Iterable[Block]) -> dict[str, float]:
-    """What counts of each contestant, in seconds (or joules): the figure that verdicts compare and pages show.
+    """What counts of each contestant, in seconds or joules: the figure that verdicts compare and pages show.
 
     exp of its level (`stats.levels`) in the logarithms of all blocks, a row for each round. Frames that
     overlap stand in their round with the time between finished frames; their own figure is stretched by the
@@ -220,8 +220,8 @@ def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     """From profiles of format 1: frame times of separate processes, which share nothing with one another.
 
     Differences are of the medians of all frames, which rows show; medians of processes stand in for blocks.
-    What processes differ by stays in the differences, so intervals are several times wider than `paired` ones.
-    The variance is the larger of Welch's, from the pair's own processes, and of that pooled over all
+    What processes differ by stays in the differences, so intervals are several times wider than `paired`
+    ones. The variance is the larger of Welch's, from the pair's own processes, and of that pooled over all
     contestants; degrees of freedom are those of the shorter side, the conservative choice, plus what it
     borrows. Without any contestant of two processes nothing is known.
     """
