@@ -333,13 +333,13 @@ NAMES = (
 def all_strategies(**fields: Any) -> Profile:
     """Measured strategies on an RTX 4090 that throttled and was shared; some took external buffers."""
     seconds = {name: 0.012 + 0.002 * i for i, name in enumerate(NAMES)}
-    seconds["pinned-pipelined"] = 0.010
+    seconds["pinned-pipelined"] = 0.005
     extra: dict[str, dict[str, Any]] = {
         # Its stages overlap: together they take longer than the frame.
         "pinned-pipelined": {
-            "latency_seconds": 0.020,
-            "stage_seconds": {"produce": 0.006, "add": 0.002, "consume": 0.004},
-            "transfer_seconds": 0.005,
+            "latency_seconds": 0.010,
+            "stage_seconds": {"produce": 0.003, "add": 0.001, "consume": 0.002},
+            "transfer_seconds": 0.0025,
         },
         "pinned": {"host_copy_seconds": 0.001},
         "managed-advised": {"hints": {"a": ("preferred-device", "accessed-by-host"), "b": ("read-mostly",)}},

@@ -195,8 +195,11 @@ class Measured(Row):
     frames_per_round: tuple[Annotated[int, Field(gt=0)], ...] = Field(
         min_length=1, description="How many of frame_seconds each process gave; sums to its length"
     )
-    median_seconds: PositiveSeconds
-    interval_seconds: Interval = Field(description="Of the median: from the final's blocks, else bootstrap")
+    median_seconds: PositiveSeconds = Field(
+        description="Of a frame, as verdicts compare it: from the final's blocks by docs/verdict.md, "
+        "else the median of frame_seconds"
+    )
+    interval_seconds: Interval = Field(description="Of that time: from the final's blocks, else bootstrap")
     stage_seconds: dict[Name, Seconds] = Field(description="Median time of each stage of a frame")
     transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
     transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)

@@ -271,7 +271,7 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
     together, step = _together(device.drift), _PREDICTED_BOTH if predicted else _MORE_ROUNDS
-    interval = f"by {units.percent(confidence)} intervals of the ratio of medians"
+    interval = f"by {units.percent(confidence)} intervals of the ratio of times"
     return blocks.Verdict(
         basis=device.basis,
         tone="none" if not outcomes else "clear" if told else "inconclusive",

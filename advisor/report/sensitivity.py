@@ -71,7 +71,7 @@ def _choice(profile: Profile) -> Choice:
         "contestants": {
             words.name(one.name): [
                 *(one.physical_bytes, one.code_change, one.left, one.dropped),
-                *(one.mixed, seconds.get(one.name)),
+                *(one.mixed, float(f"{seconds.get(one.name, 0.0):.6g}")),
             ]
             for one in contestants_of(profile)
         },

@@ -11,7 +11,11 @@ from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Objective
 from advisor.profiles.schema import Measured, Profile, Result
 from advisor.verdicts.estimate import margins, times
+from advisor.verdicts.measured import figures_of
 from advisor.verdicts.scores import scores
+
+TOLERANCE = 1e-6
+"""What is less is rounding."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,21 @@ def timed(row: Measured, found: Timing, objective: Objective, hosts: Collection[
 
 
 def timed_again(profile: Profile) -> Profile:
-    """The rows with what this version makes of the blocks, and no verdict where that is something else."""
-    if profile.final is None or not profile.blocks:
-        return profile
+    """The rows with what this version makes of the blocks, and no verdict where it was of other times.
+
+    Verdicts of earlier versions compared means and showed medians.
+    """
+    made = _of_blocks(profile) if profile.final is not None and profile.blocks else profile.results
+    chosen, objective = profile.recommendation, profile.preferences.objective
+    same = all(_same(old, new) for old, new in zip(profile.results, made, strict=True))
+    shown = figures_of([row for row in made if isinstance(row, Measured)], objective)
+    if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= shown.keys():
+        ratio = shown[chosen.baseline or ""] / shown[chosen.strategy or ""]
+        same = math.isclose(chosen.speedup, ratio, rel_tol=TOLERANCE)
+    return profile if same else profile.model_copy(update={"results": made, "recommendation": None})
+
+
+def _of_blocks(profile: Profile) -> tuple[Result, ...]:
     objective, workload = profile.preferences.objective, profile.workload
     hosts = [stage.name for stage in workload.frame_stages("host")]
     found = timings(profile.blocks, objective, profile.method.confidence)
@@ -69,16 +85,13 @@ def timed_again(profile: Profile) -> Profile:
             return row
         return timed(row, found[row.strategy], objective, hosts, workload.gpus)
 
-    made = tuple(map(again, profile.results))
-    if all(_same(old, new) for old, new in zip(profile.results, made, strict=True)):
-        return profile
-    return profile.model_copy(update={"results": made, "recommendation": None})
+    return tuple(map(again, profile.results))
 
 
 def _same(old: Result, new: Result) -> bool:
     if not isinstance(old, Measured) or not isinstance(new, Measured):
         return True
-    return math.isclose(old.median_seconds, new.median_seconds, rel_tol=1e-6)
+    return math.isclose(old.median_seconds, new.median_seconds, rel_tol=TOLERANCE)
 
 
 def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:

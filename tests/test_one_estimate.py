@@ -1,0 +1,175 @@
+"""One estimate: what is printed side by side agrees, and the first of a table is what `fastest` names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from builders import measured, profile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import pipeline
+from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.reading import load
+from advisor.profiles.schema import Profile
+from advisor.report import pages
+from advisor.report.answering import measured_answer
+from advisor.verdicts.measured import figures_of
+from advisor.verdicts.speeds import speeds
+
+GOLDEN = Path(__file__).parent / "golden"
+REPORTS = Path(__file__).parents[1] / "reports"
+UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+TIME = r"(\d[\d.,]*)[ \u00a0\u202f](s|ms|µs|ns)"
+PATTERNS = {
+    "txt": re.compile(rf"^[→≈ ] (?P<name>\S.*?) {{2,}}{TIME} .*? (?P<ratio>\d[\d.]*)×"),
+    "details": re.compile(rf"^[→≈ ] (?P<name>\S.*?) {{2,}}{TIME} .*? (?P<ratio>\d[\d.]*)×"),
+    "md": re.compile(rf"^\| (?:→ )?`(?P<name>[^`]+)`[^|]*\| {TIME} \|[^×]*?\| (?P<ratio>\d[\d.]*)× \|"),
+    "html": re.compile(rf"<title>(?P<name>[^:<]+): {TIME} \([^)]*\),(?: gain)? (?P<ratio>\d[\d.]*)×"),
+}
+SIDES = re.compile(rf"^\|? *`?(?P<name>[\w-]+)`?[^|]*?[| ]+{TIME}[| ]+{TIME}[| ]+(?P<ratio>\d[\d.]*)×")
+"""BASE, HEAD and the ratio of a comparison."""
+
+
+class Printed(NamedTuple):
+    """A figure and half of its last digit."""
+
+    value: float
+    half: float
+
+    @classmethod
+    def of(cls, digits: str, unit: str = "s") -> Printed:
+        plain = digits.replace(",", "")
+        decimals = len(plain.partition(".")[2])
+        # Three digits are printed: of 384, or 23,900, the last one that counts is not the last one there.
+        return cls(float(plain) * UNITS[unit], 0.5 * 10.0**-decimals * UNITS[unit])
+
+
+def agree(above: Printed, below: Printed, ratio: Printed) -> bool:
+    least = (above.value - above.half) / (below.value + below.half)
+    most = (above.value + above.half) / (below.value - below.half)
+    return least - ratio.half <= ratio.value * (1 + 1e-9) and ratio.value * (1 - 1e-9) <= most + ratio.half
+
+
+def tables(text: str, form: str) -> Iterator[list[tuple[str, Printed, Printed]]]:
+    """Rows with a time and a gain, those of a table together."""
+    parts = re.split('<table|role="table"', text) if form == "html" else text.splitlines()
+    rows: list[tuple[str, Printed, Printed]] = []
+    for part in parts:
+        found = list(PATTERNS[form].finditer(part))
+        if rows and (form == "html" or not found):
+            yield rows
+            rows = []
+        rows += [(unescape(m["name"]), Printed.of(m[2], m[3]), Printed.of(m["ratio"])) for m in found]
+    if rows:
+        yield rows
+
+
+def require_agreement(text: str, form: str) -> int:
+    """Each gain is the baseline's time over the row's; how many were divided."""
+    divided = 0
+    for rows in tables(text, form):
+        base = next((time for name, time, ratio in rows if "pageable" in name and ratio.value == 1), None)
+        for name, time, ratio in rows if base else ():
+            assert base is not None
+            assert agree(base, time, ratio), (name, base, time, ratio)
+            divided += 1
+    return divided
+
+
+def require_sides(text: str) -> int:
+    """The same of HEAD's times over BASE's."""
+    found = [match for line in text.splitlines() if (match := SIDES.match(line))]
+    for each in found:
+        base, head = Printed.of(each[2], each[3]), Printed.of(each[4], each[5])
+        assert agree(head, base, Printed.of(each["ratio"])), each[0]
+    return len(found)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.name)
+def test_the_printed_times_of_a_page_give_its_printed_ratios(path: Path) -> None:
+    text, form, page = path.read_text(encoding="utf-8"), path.suffix[1:], path.stem.partition("-")[0]
+    if page == "compare":
+        assert form == "html" or require_sides(text)
+    else:
+        divided = require_agreement(text, form)
+        assert divided or page in ("cpu", "devices", "history", "nothing", "rules", "sweep", "versions")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((REPORTS / "h200").glob("*/profile.json")), ids=lambda p: p.parent.name
+)
+def test_pages_of_measured_profiles_agree_with_themselves(path: Path) -> None:
+    page = pages.page_of(pipeline.concluded(load(path)))
+    for form in ("txt", "details", "md", "html"):
+        text = pages.render(page, form)
+        assert require_agreement(text, form)
+    text = pages.render(page, "txt")
+    (first, *_), *_ = tables(text, "txt")
+    if named := re.search(r"Use `(\S+)`: the fastest,", text):
+        assert first[0].split(",")[0] == named[1]
+
+
+NAMES = ("pageable", "pinned", "zero-copy", "hybrid-1")
+
+
+@st.composite
+def finals(draw: st.DrawFn) -> Profile:
+    """Random times, luck, noise and gaps; a mix, and one whose frames overlap."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    processes, rounds = draw(st.integers(2, 4)), draw(st.integers(2, 4))
+    levels = random.normal(-4, draw(st.sampled_from([0.003, 0.05, 0.5])), len(NAMES))
+    noise = draw(st.sampled_from([0.001, 0.03]))
+    logs = levels + random.normal(0, noise, (processes, rounds, len(NAMES)))
+    logs += random.normal(0, 0.2, (processes, 1, 1))
+    longer = random.uniform(0.5, 0.8, logs.shape)
+    left_at = {name: draw(st.integers(1, 2 * processes)) for name in NAMES[1:]}
+    blocks = tuple(
+        Block(
+            process=p, round=r, place=k, contestant=NAMES[k], frames=1, frame_seconds=(),
+            seconds=math.exp(logs[p, r, k]),
+            latency_seconds=math.exp(logs[p, r, k] + longer[p, r, k]) if NAMES[k] == "pinned" else None,
+        )
+        for p, r, k in np.ndindex(logs.shape)
+        if p < left_at.get(NAMES[k], processes)
+    )  # fmt: skip
+    record = FinalRecord(
+        contestants={name: name for name in NAMES}, processes=processes, rounds=processes * rounds, looks=1,
+        settled=True, frames=1, kept_setup=False,
+    )  # fmt: skip
+    rows = [measured(name, 1.0, samples="blocks") for name in NAMES]
+    rows[-1] = rows[-1].model_copy(update={"placements": {"a": "pinned", "b": "zero-copy"}})
+    objective: Objective = draw(st.sampled_from(["time", "throughput"]))
+    made = profile(
+        results=tuple(rows), blocks=blocks, final=record, preferences=Preferences(objective=objective)
+    )
+    return pipeline.concluded(made)
+
+
+@settings(max_examples=80, deadline=None)
+@given(finals())
+def test_ratios_are_those_of_the_times_that_rows_show(run: Profile) -> None:
+    chosen, objective = run.recommendation, run.preferences.objective
+    assert chosen is not None
+    shown = figures_of(list(run.measured().values()), objective)
+    for name, ratio in speeds(run).items():
+        assert ratio.value == pytest.approx(shown["pageable"] / shown[name], rel=1e-6)
+    if chosen.speedup:
+        assert chosen.speedup == pytest.approx(shown["pageable"] / shown[chosen.strategy or ""], rel=1e-6)
+    order = sorted(shown, key=shown.__getitem__)
+    assert chosen.fastest == order[0]
+    assert next(iter(chosen.groups))[0] == order[0]
+    if chosen.verdict == "fastest":
+        assert chosen.strategy == order[0]
+    bars = measured_answer(run).bars
+    assert [bar.amount for bar in bars] == sorted(bar.amount for bar in bars)
+    if chosen.bound is not None:
+        assert shown[chosen.strategy or ""] <= shown[order[0]] * (1 + chosen.bound) * (1 + 1e-9)
