@@ -50,7 +50,7 @@ class Ratio:
 
     def around(self, value: float) -> Ratio:
         """As wide, around another value: that of the figures that are shown."""
-        return Ratio(value, value * self.low / self.value, value * self.high / self.value)
+        return Ratio(value, value * (self.low / self.value), value * (self.high / self.value))
 
 
 def median(rounds: Rounds) -> float:
