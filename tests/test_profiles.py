@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from advisor.errors import FileProblem
+from advisor.pipeline import concluded
 from advisor.profiles import schema
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import BufferRecord, Device, Footprint, Measured, Profile, StageRecord, Trace
 from advisor.profiles.text_files import write_atomically
 from advisor.profiles.traffic import Traffic
 from advisor.texts import printable
-from advisor.verdicts.measured import recommend
 
 DATA = Path(__file__).parent / "data"
 SAMPLE = DATA / "profile-format-1.json"
@@ -116,7 +116,11 @@ def test_the_sample_of_format_2_is_read() -> None:
     assert set(profile.final.contestants) == {block.contestant for block in profile.blocks}
     assert profile.recommendation is not None
     assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "fastest")
-    assert recommend(profile) == profile.recommendation, "the blocks alone say the same"
+    again = concluded(profile)
+    assert again.recommendation is not None
+    assert again.recommendation.speedup == pytest.approx(2.0), "the blocks alone say the same"
+    assert (again.recommendation.strategy, again.recommendation.verdict) == ("pinned", "fastest")
+    assert again.measured()["pinned"].median_seconds != profile.measured()["pinned"].median_seconds
     assert SECOND.read_text(encoding="utf-8") == profile.to_json()
 
 

@@ -99,7 +99,7 @@ def test_every_strategy_is_run_and_the_best_is_recommended(tmp_path: Path) -> No
     assert found.recommendation is not None
     assert found.recommendation.strategy == "stream-ordered-pool"
     assert found.device.name == "Fake GPU"
-    kept = reading.load(tmp_path / pipeline.PARTIAL)
+    kept = pipeline.concluded(reading.load(tmp_path / pipeline.PARTIAL))
     assert (kept.script, kept.results, kept.created) == (found.script, found.results, found.created)
     assert {state.moment for state in found.environment.gpu_readings} >= {"under-load"}
     found.save(tmp_path / "profile.json")
