@@ -17,8 +17,8 @@ Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 class Faster(Record):
     """A mix that looks faster than the recommended uniform strategy, which is simpler."""
 
-    strategy: str
-    buffers: tuple[str, ...] = Field(description="Those that it places otherwise")
+    strategy: Word
+    buffers: tuple[Word, ...] = Field(description="Those that it places otherwise")
     ratio: Annotated[float, Field(gt=0)] = Field(
         description="The recommended one's time over its own: 1.09 is 9 % faster"
     )

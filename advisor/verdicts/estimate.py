@@ -121,8 +121,8 @@ def paired(
     equal rounds weigh alike, and one that joins, leaves or dies changes nothing for them. Errors are of the
     rounds in which both have a block. The variance is the largest of three: pooled over all rounds, and to a
     part over all pairs (Smyth); between the means of processes; and pooled plus the luck that all pairs have
-    on average. Degrees of freedom are the pair's processes less one
-    (the weight of unequal ones by Kish) plus what it borrows, and never more than those of its noise.
+    on average. Degrees of freedom are the pair's processes less one (the weight of unequal ones by Kish) plus
+    what it borrows, and never more than those of its noise.
 
     alone: those with separate processes beside that of the others, numbered as that one is. All that
     such a process draws is their luck, so their pairs neither lend nor borrow any.
