@@ -1,22 +1,30 @@
 """`python -m advisor`, and what the command `advisor` calls."""
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import NoReturn
+import sys
 
-from advisor.errors import INTERRUPTED
-
+INTERRUPTED = 130
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     # While the program is loaded there is nothing to keep, and no traceback to show. `main` takes it over.
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    sys.path.pop(0)  # the working directory, where modules of the user's would hide others
 
 
-def main() -> NoReturn:
-    """Loads the program and runs it."""
-    from advisor.cli import app
+def main() -> None:
+    """Loads the program and runs it; does not return."""
+    from advisor.cli import startup
 
+    startup.prepare()
+    wrong, step = startup.obstacle()
+    if wrong:
+        startup.leave(wrong, step, 4)
+    try:
+        from advisor.cli import app
+    except Exception:
+        startup.leave_if_hidden()
+        raise
     app.main()
 
 

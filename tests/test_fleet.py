@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import measured, profile, vector_add_workload
 
+from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleet import fleet, parcels, placements
 from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
@@ -295,6 +296,17 @@ def test_a_row_that_leads_out_of_its_folder_is_refused(what: str, tmp_path: Path
         moved.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="refers to files outside its folder"):
         run(Imitated(dict(there)), out, resume=True)
+
+
+def test_profiles_without_any_figure_are_no_success(tmp_path: Path) -> None:
+    found = run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
+    assert found.has_figures
+    none = tuple(row.model_copy(update={"basis": "none"}) for row in found.rows)
+    without = replace(found, record=found.record.model_copy(update={"rows": none}))
+    assert (without.profiled, without.has_figures) == (True, False)
+    fleets._end(found, tmp_path)
+    with pytest.raises(NothingMeasured, match="measured or predicted on any device"):
+        fleets._end(without, tmp_path)
 
 
 def test_a_fleet_leaves_what_is_the_users(tmp_path: Path) -> None:

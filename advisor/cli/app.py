@@ -17,7 +17,18 @@ from typing import NoReturn
 
 import typer
 
-from advisor.cli import comparing, fleets, listing, options, profiling, reporting, scripting, streams, tracing
+from advisor.cli import (
+    comparing,
+    fleets,
+    listing,
+    options,
+    profiling,
+    reporting,
+    scripting,
+    startup,
+    streams,
+    tracing,
+)
 from advisor.cli.console import AROUND, BUG, READER_GONE, REAL, Around, say
 from advisor.errors import INTERRUPTED, AdvisorError, FileProblem
 from advisor.version import __version__
@@ -63,6 +74,7 @@ def main(around: Around = REAL) -> NoReturn:
         say(f"  next: {_after(problem)}")
         sys.exit(FileProblem.exit_code)
     except Exception:
+        startup.leave_if_hidden()
         say(traceback.format_exc())
         say("Internal error in advisor. Please report it with the traceback above.")
         sys.exit(BUG)

@@ -208,6 +208,11 @@ def _end(outcome: Outcome, out: Path) -> None:
         sys.exit(INTERRUPTED)
     if isinstance(outcome.stopped, AdvisorError):
         raise outcome.stopped
+    if outcome.profiled and not outcome.has_figures:
+        raise NothingMeasured(
+            "no strategy could be measured or predicted on any device",
+            next_step="The report of each device lists the reasons.",
+        )
     if not outcome.profiled:
         unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
         if outcome.problems or unfit is None:

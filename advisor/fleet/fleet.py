@@ -102,6 +102,11 @@ class Outcome:
         """Whether anything was."""
         return any(row.status == "profiled" for row in self.rows)
 
+    @property
+    def has_figures(self) -> bool:
+        """Whether a strategy was measured or predicted on any device."""
+        return any(row.status == "profiled" and row.basis != "none" for row in self.rows)
+
 
 def require_resumable(request: Request, directory: Path, *, resume: bool) -> None:
     """Raises `UsageError` or `FileProblem` where the folder has no run of this request to resume."""

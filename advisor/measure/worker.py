@@ -15,11 +15,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
 
-from advisor.errors import AdvisorError, FileProblem
+from advisor.errors import AdvisorError, FileProblem, NothingMeasured
 from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
@@ -50,6 +51,11 @@ _TOOLKIT = (
     "CuPy needs the CUDA Toolkit to compile kernels, and its wheels do not include it. Install the "
     "toolkit, or on a PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
 )
+_CHANGED = b"the workload changed the user or the root directory of its process, which ended it\n"
+_BACKWARDS = (
+    "the clock of this machine runs backwards: time.perf_counter() is less than when the process began"
+)
+_CLOCK = "Check the machine's clock, and what replaces Python's (sitecustomize, LD_PRELOAD)."
 _SPARE = 16
 """Descriptors with which to tell that a workload has used up all others."""
 _ALL_OPEN = "the workload keeps as many files open as a process may have"
@@ -89,13 +95,26 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
     directory = Path(job.directory).resolve()  # a script may go elsewhere
     if isinstance(job, Job):
         secrets.remember(secrets.given(job.arguments or (), job.assignments))
-    write_outcome(directory, attempt(job))
+    here = _identity()
+    try:
+        write_outcome(directory, attempt(job))
+    except OSError:
+        if here == _identity():
+            raise
+        os.write(2, _CHANGED)
+        sys.exit(1)
     return job
+
+
+def _identity() -> tuple[int, int, int]:
+    """The user and the root directory of this process, which decide whether it can write its outcome."""
+    root = Path("/").stat()
+    return os.geteuid(), root.st_dev, root.st_ino
 
 
 def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backend) -> Outcome:
     """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
-    path = Path(job.file)
+    path, began = Path(job.file), perf_counter()
     start_here()
     intact = Intact()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
@@ -111,6 +130,8 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         replaced = intact.restore()
         back_to_start()  # where the file is, whose lines are shown
         problem = problem_of(error, job, path)
+        if perf_counter() < began:
+            return Problem.of(NothingMeasured(_BACKWARDS, next_step=_CLOCK))
         return _of_replaced(replaced) if replaced and problem.cause == "bug" else problem
     finally:
         intact.restore()

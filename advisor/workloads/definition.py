@@ -338,6 +338,13 @@ def _require_size(name: str, buffer: Buffer) -> None:
         dtype_of(buffer.dtype)
     except WorkloadError as problem:
         raise WorkloadError(f"buffer {name!r}: {problem.message}", next_step=problem.next_step) from None
+    try:
+        np.empty((0,) * len(buffer.dimensions), np.uint8)
+    except ValueError as problem:  # 32 or 64, by NumPy's version
+        raise WorkloadError(
+            f"buffer {name!r} has {len(buffer.dimensions)} dimensions: {problem}",
+            next_step="Merge dimensions of the shape.",
+        ) from None
     if buffer.external and buffer.scratch:
         raise WorkloadError(
             f"buffer {name!r} cannot be both external and scratch",

@@ -31,6 +31,8 @@ _LONGEST = 2000
 MODULE_PREFIX = "advisor_workload_"
 """A user's file is imported under its own name after this."""
 
+_PACKAGE = Path(__file__).resolve().parent.parent
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -106,7 +108,7 @@ def check_sweep(
 
 
 def user_traceback(error: BaseException, path: Path) -> str:
-    """The traceback from the user's file, a neighbour of it, or a stage on: without our frames above it."""
+    """The traceback from the user's file, a neighbour of it, or a stage on: without our frames."""
     frames = traceback.extract_tb(error.__traceback__)
     folder = path.resolve().parent
     files = [None if frame.filename.startswith("<") else Path(frame.filename).resolve() for frame in frames]
@@ -114,16 +116,16 @@ def user_traceback(error: BaseException, path: Path) -> str:
     inside = theirs or [i for i in range(1, len(frames)) if _is_stage(frames[i - 1], frames[i])]
     linecache.checkcache()
     shown = frames[inside[0] :] if inside else []
+    shown = [frame for frame in shown if _PACKAGE not in Path(frame.filename).resolve().parents]
     lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
     return ("Traceback (most recent call last):\n" if shown else "") + "".join(lines).rstrip()
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
     """Whether this is where a frame, a bridge or `Inspector.run_check` call a function of the user's."""
-    package = Path(__file__).parent.parent
-    callers = {("<frame>", "frame"), (str(package / "measure" / "verification.py"), "run_check")}
-    callers |= {(str(file), "call") for file in (package / "workloads" / "frameworks").glob("*.py")}
-    return (caller.filename, caller.name) in callers and package not in Path(called.filename).parents
+    callers = {("<frame>", "frame"), (str(_PACKAGE / "measure" / "verification.py"), "run_check")}
+    callers |= {(str(file), "call") for file in (_PACKAGE / "workloads" / "frameworks").glob("*.py")}
+    return (caller.filename, caller.name) in callers and _PACKAGE not in Path(called.filename).parents
 
 
 def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:

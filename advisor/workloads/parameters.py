@@ -19,7 +19,8 @@ Value = int | float | bool | str
 
 _EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\d{1,2}")
 _POWER = re.compile(r"(\d+)(\*\*|<<)(\d+)")
-_ARRAY_LIMIT = 1 << 63
+_MOST_BITS = 128
+"""Of a parameter: room for any size and any hash."""
 _PLAIN = {kind.__name__: kind for kind in (int, float, bool, str)}
 
 
@@ -126,6 +127,10 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
             f"{what} is annotated {annotation!r}",
             next_step="Parameters can be int, float, bool, str or a Literal of these.",
         )
+    if isinstance(default, int) and default.bit_length() > _MOST_BITS:
+        raise WorkloadError(
+            f"{what} has a default of {default.bit_length():,} bits", next_step="Give a value below 2**63."
+        )
     if default is not inspect.Parameter.empty and not _fits(annotation, default):
         raise WorkloadError(
             f"{what} has the default {default!r}, which is not {_wanted(annotation)}",
@@ -187,7 +192,7 @@ def _decimal(text: str) -> str:
     if power:
         base, operator, exponent = int(power[1]), power[2], int(power[3])
         bits = exponent * max(base.bit_length(), 1) if operator == "**" else base.bit_length() + exponent
-        if bits > _ARRAY_LIMIT.bit_length() * 2:
+        if bits > _MOST_BITS:
             raise OverflowError
         return str(base**exponent if operator == "**" else base << exponent)
     if not _EXPONENT.fullmatch(text):

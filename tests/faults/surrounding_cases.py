@@ -278,6 +278,20 @@ def limits() -> Iterator[Case]:
         # Python itself would leave compiled modules cut.
         limit = "mkdir -p d/a; cp p.json d/a/profile.json; export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1"
         yield Case(f"no space: {command[:12]}", (), 5, both, shell=f"{limit}; {{advisor}} {command}")
+    yield Case("12 open files", (), 4, FILES, ("open files",), shell=f"ulimit -n 12; {{advisor}} {COMMAND}")
+    for module in ("numpy", "json"):
+        shell = f"mkdir s; echo 1/0 > s/{module}.py; PYTHONPATH=s:$PYTHONPATH {{advisor}} {COMMAND}"
+        yield Case(f"PYTHONPATH hides {module}", (), 2, FILES, (f"{module}.py' in PYTHONPATH",), shell=shell)
+    for name, variables in (
+        ("Python inspects", {"PYTHONINSPECT": "1"}),
+        ("a completion of somebody else", {"_ADVISOR_COMPLETE": "complete_bash"}),
+    ):
+        yield Case(
+            name, ("profile", "w.py", *SHORT), 0, FILES, variables={**variables, "PYTHONHASHSEED": "0"}
+        )
+    back = "import time; real = time.perf_counter; time.perf_counter = lambda: -real()"
+    shell = f"mkdir s; echo '{back}' > s/sitecustomize.py; PYTHONPATH=s:$PYTHONPATH {{advisor}} {COMMAND}"
+    yield Case("a clock that runs backwards", (), 4, FILES, ("runs backwards",), shell=shell)
     yield Case("600 MB of addresses", (), 0, FILES, shell=f"ulimit -v 600000; {{advisor}} {COMMAND}")
     slow = {"w.py": workload(produce="time.sleep(0.02)")}
     for name, code in (("USR1", 138), ("XCPU", 152)):

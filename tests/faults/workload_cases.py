@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -234,6 +235,7 @@ def processes() -> Iterator[Case]:
         "a summary of control characters", 0, inside='work.function.__doc__ = "\\x1b]0;x\\x07 \\u202e"'
     )
     yield from _interpreters()
+    yield from _descriptions()
 
 
 def _interpreters() -> Iterator[Case]:
@@ -262,3 +264,22 @@ def _interpreters() -> Iterator[Case]:
         yield profiled(name, 0, top=line)
     yield profiled("starts a pool in a frame", 0, produce=fork)
     yield profiled("writes NaN", 0, produce="a.fill(np.nan)")
+
+
+def _descriptions() -> Iterator[Case]:
+    """Workloads that cannot be described, and those that change what their process is."""
+    says = "has 65 dimensions"
+    yield profiled("a buffer of 65 dimensions", 3, says=says, buffers='{"a": Buffer((1,) * 65, np.uint8)}')
+    for name, line in {
+        "items": "def items(self): raise ValueError('mine')",
+        "bool": "def __bool__(self): raise ValueError('mine')",
+    }.items():
+        top, given = f"class D(dict):\n    {line}", "D({k: Buffer(n, np.float32) for k in 'ab'})"
+        yield profiled(f"buffers with {name} that raises", 3, says="mine", top=top, buffers=given)
+    for name, value in {"10**5000": "10**5000", "-10**5000": "-(10**5000)"}.items():
+        yield profiled(f"a default of {name}", 3, says="16,610 bits", parameters=f", x: int = {value}")
+    if not os.getuid():
+        says = "changed the user or the root directory"
+        for name, line in {"user": "os.setuid(65534)", "root directory": "os.chroot('/tmp')"}.items():
+            yield profiled(f"changes the {name}", 3, says=says, top=line)
+            yield profiled(f"changes the {name} in a stage", 4, says=says, produce=line)
