@@ -33,8 +33,6 @@ from advisor.workloads.parameters import parse_assignments
 
 FILE = "advisor.toml"
 FORMATS = ("html", "md", "json")
-SEARCH_SECONDS = 45.0
-"""That searching for a mix may take beside the default time of a run."""
 KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 """The keys of the files, and the options that they are."""
 
@@ -215,7 +213,6 @@ def make_settings(
         command=command,
         numa=asked.numa,
         search=_search(found, asked),
-        search_seconds=0.0 if any("max_seconds" in said.values for said in found) else SEARCH_SECONDS,
         oversubscribe=asked.allow_oversubscription,
         preferences=preferences(found),
         include_host=asked.include_host,

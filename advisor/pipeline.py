@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -28,7 +28,7 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.revisions import commit_of
-from advisor.measure.runner import Hope, Run, run
+from advisor.measure.runner import CONCLUDING_SECONDS, Hope, Run, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.measure.version_run import Both, Versions, run_versions
@@ -106,10 +106,18 @@ def profile(
         complete = _assembled(settings, measured, _ended(begun, measured, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
-            looking = captures or NsysCaptures(settings.nsys, kept)
+            looking = captures or NsysCaptures(settings.nsys, kept, left=_left(settings))
             complete = traced(complete, settings, progress, folder, looking)
     told = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(told, _targets(settings, told), settings.strategies), settings)
+
+
+def _left(settings: Settings) -> Callable[[], float]:
+    """Seconds of the run's time before it concludes; a script's is not limited."""
+    if settings.arguments is not None or settings.began is None:
+        return lambda: math.inf
+    end = settings.began + settings.max_seconds - CONCLUDING_SECONDS
+    return lambda: end - time.monotonic()
 
 
 def compare_versions(

@@ -64,6 +64,7 @@ class Contest:
     held: Held = field(default_factory=Held)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
+    deadline: float = 0.0
     unheld: str = "the final did not start"
     """Why there are no blocks, where there are none."""
 
@@ -107,6 +108,7 @@ class Contest:
 
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
+        self.deadline = deadline
         if deadline - self.clock() < LEAST_SECONDS:
             self.unheld = "no time was left for the final; raise --max-seconds"
             return
@@ -147,6 +149,7 @@ class Contest:
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
             compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.held.rounds else 0,
+            limit_seconds=max(self.deadline - self.clock(), 0.0),
             directory=str(self.directory / "-".join(("final", str(process), *single))),
         )
         return self.session(job)

@@ -280,6 +280,8 @@ class _Final:
         if not self._in_time(1, [name]):
             return False
         if not self._start([name]):
+            if self.clock() >= self.plan.deadline:
+                return False
             self._leaves(name, Problem(cause="device", message="its own process did not start"))
         for number in range(rounds):
             if self.session is None or name not in self.held.alone:

@@ -30,6 +30,7 @@ class FinalJob(Record):
     compare: int = Field(
         default=LEAST_FRAMES, ge=0, description="Frames that are compared in each contestant's first block"
     )
+    limit_seconds: float | None = Field(default=None, description="When --max-seconds ends it")
     directory: str
     jobs: dict[str, Job] = Field(
         default_factory=dict, description="Of contestants that are versions of the code: in place of `base`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Iterator
@@ -23,13 +24,17 @@ from advisor.measure.final_messages import (
 )
 from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import LOG, Problem
-from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, start
+from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, place_in, start
 
 WORKER = "advisor.measure.final_worker"
 
 
 class Hung(Exception):
     """A block took longer than it may."""
+
+
+class Late(Exception):
+    """The time of the run is over, which no contestant is to blame for."""
 
 
 @dataclass
@@ -44,6 +49,8 @@ class ProcessSession:
     def __post_init__(self) -> None:
         directory = Path(self.job.directory)
         directory.mkdir(parents=True)
+        limit = self.job.limit_seconds
+        self._end = math.inf if limit is None else time.monotonic() + limit
         self._message = message = directory / "job.json"
         message.write_text(self.job.model_dump_json(), encoding="utf-8")
         ours, theirs = socket.socketpair()
@@ -66,6 +73,8 @@ class ProcessSession:
                 yield message
                 if isinstance(message, RoundDone) or (isinstance(message, Left) and message.broken):
                     return
+        except Late:
+            return
         except (OSError, EOFError, Hung, ValidationError) as ended:
             yield Left(contestant=at, problem=self._problem(ended), broken=True)
 
@@ -73,7 +82,7 @@ class ProcessSession:
         """See `Session`."""
         try:
             self._next()
-        except (OSError, EOFError, Hung, ValidationError):
+        except (OSError, EOFError, Hung, Late, ValidationError):
             return False
         return True
 
@@ -85,11 +94,11 @@ class ProcessSession:
     def _next(self) -> Message:
         deadline = time.monotonic() + self.timeout
         while b"\n" not in self._buffer:
-            self._link.settimeout(max(deadline - time.monotonic(), 0.001))
+            self._link.settimeout(max(min(deadline, self._end) - time.monotonic(), 0.001))
             try:
                 read = self._link.recv(1 << 16)
             except TimeoutError:
-                raise Hung from None
+                raise (Late if self._end < deadline else Hung) from None
             if not read:
                 raise EOFError
             self._buffer += read
@@ -99,7 +108,8 @@ class ProcessSession:
 
     def _problem(self, ended: Exception) -> Problem:
         if isinstance(ended, Hung):
-            reason = f"a block did not finish within {self.timeout:g} s"
+            at = place_in(Path(self.job.base.file), self._process, self._log)
+            reason = f"a block did not finish within {self.timeout:g} s{at}"
         else:
             with suppress(Exception):
                 self._process.wait(5)

@@ -44,7 +44,7 @@ from advisor.measure.jobs import Job
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.process import die_with_parent, start_here
+from advisor.measure.process import die_with_parent, start_here, tell_where_on_request
 from advisor.measure.sampling import Clock, breakdown, by_period, quiet, timed_block
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
@@ -305,6 +305,7 @@ def main(arguments: list[str]) -> None:
     job_file, parent_id, descriptor = arguments
     die_with_parent(int(parent_id))
     start_here()
+    tell_where_on_request()
     job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     lines, send = channel(int(descriptor))
 

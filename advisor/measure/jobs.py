@@ -83,6 +83,7 @@ class Job(Record):
     timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
     min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
     left_seconds: float | None = Field(default=None, description="Of the whole run's time, when it begins")
+    limit_seconds: float | None = Field(default=None, description="When --max-seconds ends it")
     frames: int = Field(default=5, gt=0, description="Steady frames to run for a tracing tool")
     tree: Tree | None = Field(default=None, description="Of a version that is not the user's checkout")
 

@@ -23,6 +23,7 @@ from advisor.measure.processes import (
     keep_short,
     log_tail,
     memory,
+    place_in,
     resident,
     start,
     uninterrupted,
@@ -39,7 +40,8 @@ class Ended:
     """A process's outcome, or how it ended without one, and the end of what it printed."""
 
     outcome: Outcome | None
-    how: Literal["finished", "timeout", "memory", "died"]
+    how: Literal["finished", "timeout", "late", "memory", "died"]
+    """late: --max-seconds ended it."""
     reason: str = ""
     log: str = ""
 
@@ -74,7 +76,7 @@ class ProcessLauncher:
         try:
             with uninterrupted():
                 process = start(message, directory / LOG, self.worker, server=self.server, popen=self.popen)
-            stopped = self._watch(process, directory)
+            stopped = self._watch(process, job)
         finally:
             if process is not None:
                 end(process, message)
@@ -84,18 +86,22 @@ class ProcessLauncher:
         """See `Launcher`."""
         return ProcessSession(job, self.timeout, self.server)
 
-    def _watch(self, process: Process, directory: Path) -> Ended | None:
+    def _watch(self, process: Process, job: Job | CalibrationJob) -> Ended | None:
         """Waits for the end; a verdict of our own when it takes too long or too much memory.
 
         Exit handlers that do not return are no reason to lose a result.
         """
-        deadline = time.monotonic() + self.timeout
+        directory, late = Path(job.directory), job.limit_seconds if isinstance(job, Job) else None
+        limit = self.timeout if late is None else min(self.timeout, late)
+        deadline = time.monotonic() + limit
         while not wait(process, _POLL_SECONDS):
             keep_short(directory / LOG)
             if (directory / OUTCOME).exists():
                 deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
             if time.monotonic() > deadline:
-                return Ended(None, "timeout", f"did not finish within {units.digits(self.timeout)} s")
+                at = place_in(Path(job.file), process, directory / LOG) if isinstance(job, Job) else ""
+                how: Literal["late", "timeout"] = "timeout" if limit == self.timeout else "late"
+                return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}")
             free, least = self.memory()
             if free < least:
                 held = resident(process.pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import signal
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _START: list[Path] = []
+TELL_WHERE = signal.SIGRTMAX
+"""Has a worker write to its log where it is."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -28,6 +31,12 @@ def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         os._exit(1)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def tell_where_on_request() -> None:
+    """On `TELL_WHERE` the stack goes to stderr, also from within a call that does not return."""
+    with suppress(OSError, ValueError, RuntimeError):
+        faulthandler.register(TELL_WHERE, file=2, all_threads=False)
 
 
 def start_here() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import psutil
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.profiles.redaction import here
+from advisor.measure.process import TELL_WHERE
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
 from advisor.strategies.backend import BackendName
@@ -40,6 +42,7 @@ _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
 _LONGEST_HEAD, _FIRST_LINES = 16 << 10, 20
 _LAST_WORDS = 200
+_ANSWER_SECONDS, _STACK_BYTES = 0.2, 64 << 10
 _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
 
@@ -151,6 +154,21 @@ def end(process: Process, message: Path) -> None:
             ):
                 os.kill(pid, signal.SIGKILL)
     process.wait()
+
+
+def place_in(file: Path, process: Process, log: Path) -> str:
+    """Where in the user's file a process that does not end is, in words; empty where it does not say."""
+    before = log.stat().st_size if log.is_file() else 0
+    with suppress(OSError):
+        os.kill(process.pid, TELL_WHERE)
+    wait(process, _ANSWER_SECONDS)
+    if not log.is_file():
+        return ""
+    with log.open("rb") as said:
+        said.seek(before)
+        stack = said.read(_STACK_BYTES).decode("utf-8", "replace")
+    here = re.search(rf'File "[^"\n]*{re.escape(file.name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
+    return f"; it was in {here[2]} ({file.name}:{here[1]})" if here else ""
 
 
 def log_tail(path: Path) -> str:

@@ -28,6 +28,7 @@ NEXT_STEPS = {
     "`stream`), an array kept from an earlier frame, random numbers or times that differ between processes "
     "(use the parameter `rng`), or atomics whose order changes the result. To reproduce it, run this "
     "strategy alone: --strategy NAME.",
+    "late": "Raise --max-seconds SECONDS, or reduce the workload with --set NAME=VALUE.",
     "timeout": "Raise --timeout SECONDS, or reduce the workload with --set NAME=VALUE.",
     "memory": _SMALLER,
     "died": "See the last output of the process in the report. Check that the file runs with python.",

@@ -72,6 +72,10 @@ LEAST_RUN = 3
 SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
 SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
 """That searching for a mix and screening what it found take of the time that is left, and at most."""
+TRACE_SHARE = 0.4
+"""Of the whole time, what runs under nsys have where they were asked for."""
+FIRST_SECONDS = 20.0
+"""A process without which there are no figures has this long, however short the time is."""
 SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
@@ -185,12 +189,15 @@ class _Runner:
     contest: Contest | None = None
     late: set[str] = field(default_factory=set)
     """Strategies that the time did not reach."""
+    ran_out: bool = False
+    """The time ended a process."""
 
     def __post_init__(self) -> None:
         seconds = self.settings.max_seconds if self.settings.arguments is None else math.inf
         began, now = self.settings.began, self.clock()
         end = (now if began is None else began) + seconds
-        self.deadline = end - CONCLUDING_SECONDS
+        traced = TRACE_SHARE * seconds if "nsys" in self.settings.trace and math.isfinite(seconds) else 0.0
+        self.deadline = end - CONCLUDING_SECONDS - traced
         if math.isfinite(end):
             self.progress.limit(end - now)
 
@@ -199,8 +206,11 @@ class _Runner:
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
         left = self.deadline - self.clock()
-        limit = left if math.isfinite(left) else None
-        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, "left_seconds": limit}))
+        limits: dict[str, float | None] = {"left_seconds": None, "limit_seconds": None}
+        if math.isfinite(left):
+            least = 0.0 if self.timed else FIRST_SECONDS
+            limits = {"left_seconds": left, "limit_seconds": max(left, least)}
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, **limits}))
         if step.task == "reference" and ended.outcome is not None:  # otherwise the error has the log
             folder = Path(job.directory)
             if lines := first_lines(folder / LOG, folder / STDOUT):
@@ -232,7 +242,9 @@ class _Runner:
 
     def _is_late(self, step: Step) -> bool:
         """No time is left for it; the first figures are taken all the same."""
-        if not self.timed or self.clock() + self.longest <= self.deadline - self._reserved():
+        if not self.timed and not self.ran_out:
+            return False
+        if self.timed and self.clock() + self.longest <= self.deadline - self._reserved():
             return False
         if step.strategy not in self.samples:
             self.late.add(step.strategy)
@@ -271,12 +283,9 @@ class _Runner:
             directory=self.directory,
             period=frames_of_a_period(stage_uses(ran, "frame")),
         )
-        began = self.clock()
         record, best = searching.run(self._search_seconds())
         self.progress.end()
         begun = replace(begun, search=self._entered(record, best, ran))
-        if self.settings.search_seconds:
-            self.deadline += min(self.clock() - began, self.settings.search_seconds)
         keep(self._so_far(begun))
         return begun
 
@@ -288,7 +297,9 @@ class _Runner:
         found = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(asked))]
         self.settings = replace(self.settings, strategies=(*self.settings.strategies, *found))
         for made in found:
-            self._take(Step("measure", made.name, f"{made.name}-1", f"{made.name}, round 1"))
+            step = Step("measure", made.name, f"{made.name}-1", f"{made.name}, round 1")
+            if not self._is_late(step):
+                self._take(step)
         names = {label(m.assigned(ran)): m.name for m in (*asked, *found) if not m.pipelined}
         tried = (
             one.model_copy(update={"name": names.get(label(one.placements), "")}) for one in record.tried
@@ -296,11 +307,9 @@ class _Runner:
         return record.model_copy(update={"tried": tuple(tried)})
 
     def _search_seconds(self) -> float:
-        """Beside the default time, or of an explicit one a share; screening what it found comes after."""
+        """Its share of the time; screening what it found comes after."""
         mode, left = self.settings.search, self.deadline - self.clock()
-        beside = self.settings.search_seconds
-        most = beside or left * SEARCH_SHARE[mode]
-        return min(most, SEARCH_SECONDS[mode]) - FINALISTS * self.longest
+        return min(left * SEARCH_SHARE[mode], SEARCH_SECONDS[mode]) - FINALISTS * self.longest
 
     def _hold_final(self, begun: Run, keep: Keep) -> None:
         rows = {row.strategy: row for row in self._so_far(begun).rows if isinstance(row, Measured)}
@@ -335,6 +344,9 @@ class _Runner:
         if isinstance(ended.outcome, (Sample, ScriptSample)):
             self.samples.setdefault(step.strategy, []).append(ended.outcome)
             self.timed += step.task == "measure"
+        elif ended.how == "late":
+            self.late.add(step.strategy)
+            self.ran_out = True
         else:
             self.failed[step.strategy] = failure(step.strategy, ended, self.subject.next_steps)
 

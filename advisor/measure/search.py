@@ -209,6 +209,7 @@ class Searching:
                 frames=self.frames,
                 block_seconds=BLOCK_SECONDS,
                 capped=True,
+                limit_seconds=max(self.deadline - self.clock(), 0.0),
                 directory=directory,
             )
         )

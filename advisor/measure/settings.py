@@ -52,8 +52,6 @@ class Settings:
     """Managed memory may exceed what the GPU has free."""
     search: SearchMode = "off"
     """Whether mixes of placements are searched for."""
-    search_seconds: float = 0.0
-    """Beside the time of the command; 0 where that is a limit that the user gave."""
     preferences: Preferences = field(default_factory=Preferences)
     """By what to conclude."""
     include_host: bool = False

@@ -76,6 +76,7 @@ class VersionFinal:
     attempts: int = 0
     began: float = 0.0
     """When it was held, on the clock."""
+    deadline: float = math.inf
 
     def __post_init__(self) -> None:
         times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
@@ -137,6 +138,7 @@ class VersionFinal:
         if deadline - self.clock() < LEAST_SECONDS / 2:
             return
         self.attempts += 1
+        self.deadline = deadline
         plan = Plan(
             self.entry.names, deadline, FEWEST_PROCESSES, self.jobs[HEAD].seed, self.quickest, same_work=False
         )
@@ -173,6 +175,7 @@ class VersionFinal:
             frames=self.frames,
             block_seconds=BLOCK_SECONDS,
             compare=1 if not self.held.rounds else 0,
+            limit_seconds=max(self.deadline - self.clock(), 0.0),
             directory=str(self.directory / f"final-{self.attempts}-{process}-{side}"),
             jobs={name: self.jobs[BASE if name.startswith(BASE) else HEAD] for name in contestants},
         )

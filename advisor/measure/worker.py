@@ -32,7 +32,7 @@ from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, wr
 from advisor.measure.namespaces import Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.patched import Intact
-from advisor.measure.process import back_to_start, die_with_parent, start_here
+from advisor.measure.process import back_to_start, die_with_parent, start_here, tell_where_on_request
 from advisor.measure.reference import reference
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.written import Origin, origin
@@ -116,6 +116,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
     path, began = Path(job.file), perf_counter()
     start_here()
+    tell_where_on_request()
     intact = Intact()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:

@@ -59,17 +59,18 @@ class WorkloadSubject:
         problem = ended.outcome if isinstance(ended.outcome, Problem) else None
         if problem and problem.cause in ("wrong", "raised", "bug"):
             raise problem.as_error()
+        if ended.how in ("timeout", "late"):
+            option = "--timeout" if ended.how == "timeout" else "--max-seconds"
+            raise WorkloadError(
+                f"checking the workload {ended.reason}",
+                next_step=f"Raise {option} SECONDS, or set smaller parameters with --set; if the frame has a "
+                "repeat, check that it ends, or lower at_most.",
+                detail=ended.log,
+            )
         try:
             text = (self.directory / "reference" / DESCRIPTION).read_text(encoding="utf-8")
         except OSError:
             raise _hopeless(ended) from None
-        if ended.how == "timeout":
-            raise WorkloadError(
-                f"the first frames of the workload did not finish: {ended.reason}",
-                next_step="Raise --timeout SECONDS, or set smaller parameters with --set; if the frame has a "
-                "repeat, check that it ends, or lower at_most.",
-                detail=ended.log,
-            )
         if problem and problem.cause == "twin":
             self.kernels_only = problem
             self.notes.append(f"Nothing was run on the CPU: {problem.message}. {problem.next_step}")

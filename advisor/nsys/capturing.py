@@ -6,6 +6,7 @@ Whatever goes wrong costs the trace and nothing else: the reason stands in its p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ FRAMES_SECONDS = 3.0
 STARTING_SECONDS = 60.0
 """For nsys itself and the set-up, beside the frames; then it is taken to hang."""
 EXPORT_SECONDS = 60.0
+NO_TIME = "time: --max-seconds ran out"
 FOLDER = "traces"
 _PATIENCE = 5
 """Times longer under nsys than without it may what a job does take."""
@@ -61,6 +63,8 @@ class NsysCaptures:
     path: Path | None = None
     keep: Path | None = None
     starting_seconds: float = STARTING_SECONDS
+    left: Callable[[], float] = lambda: math.inf
+    """Seconds of the run's time that are left."""
 
     def __call__(
         self, jobs: Sequence[Job], device: Device, begin: Callable[[str], None], end: Callable[[], None]
@@ -77,13 +81,15 @@ class NsysCaptures:
         for job in jobs:
             begin(f"nsys, {job.strategy}")
             try:
+                if self.left() <= 0:
+                    raise _Untraced(NO_TIME)
                 if broken:
                     raise _Untraced(f"not tried, since nsys failed before: {broken}")
                 told = self._capture(nsys, job, device)
                 traces += [t for t in told.strategies if t.strategy == job.strategy]
                 notes.update(dict.fromkeys(told.notes))
             except NsysFailed as problem:
-                broken = str(problem)
+                broken = str(problem) if self.left() > 0 else NO_TIME
                 missing.append(NoTrace(strategy=job.strategy, reason=broken))
             except (_Untraced, FileProblem, OSError) as problem:
                 said = problem.message if isinstance(problem, FileProblem) else str(problem)
@@ -108,7 +114,7 @@ class NsysCaptures:
         command = nsys.command(device, directory / "capture", worker_command(message, parent=0))
         said = ""
         try:
-            said = run(command, self.starting_seconds + _PATIENCE * job.seconds)
+            said = run(command, min(self.starting_seconds + _PATIENCE * job.seconds, self.left()))
         except NsysFailed:
             if not report.exists():
                 raise
@@ -125,17 +131,18 @@ class NsysCaptures:
             raise _Untraced(f"the workload failed under nsys: {outcome.message}")
         if not isinstance(outcome, Captured):
             raise _Untraced("the process ended under nsys before its frames had run")
-        return _read(nsys, report, directory / "capture.sqlite", job)
+        seconds = min(EXPORT_SECONDS, self.left())
+        return _read(nsys, report, directory / "capture.sqlite", job, seconds)
 
 
 class _Untraced(Exception):
     """One strategy could not be traced; the text says why."""
 
 
-def _read(nsys: Nsys, report: Path, export: Path, job: Job) -> exports.FileTrace:
+def _read(nsys: Nsys, report: Path, export: Path, job: Job, seconds: float) -> exports.FileTrace:
     """Reads a report of our own, and removes its files, which are large."""
     try:
-        nsys.export(report, export, EXPORT_SECONDS)
+        nsys.export(report, export, seconds)
         told = exports.read(export)
     finally:
         for file in (report, export):

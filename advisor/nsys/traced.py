@@ -14,6 +14,7 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.traces import NsysTrace
 from advisor.strategies.mixes import Mix, strategies_of
+from advisor.strategies.registry import BASELINE
 
 NO_GPU_TO_TRACE = "nothing ran on a GPU, so nsys had nothing to record"
 
@@ -24,7 +25,7 @@ def traced(
     """With what nsys recorded of every measured strategy, in runs of its own after all that was timed."""
     if complete.device.kind == "cpu" and settings.nsys is None:
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
-    frames, runs = complete.measured().values(), complete.script.measured if complete.script else ()
+    frames, runs = _in_order(complete), complete.script.measured if complete.script else ()
     known = _with_found(settings, complete)
     jobs = [_capture(known, row, scratch) for rows in (frames, runs) for row in rows]
     try:
@@ -34,6 +35,12 @@ def traced(
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})
+
+
+def _in_order(complete: Profile) -> list[Measured]:
+    """The baseline and the fastest first, since the time may not reach all."""
+    rows = complete.measured().values()
+    return sorted(rows, key=lambda row: (row.strategy != BASELINE, row.median_seconds))
 
 
 def _with_found(settings: Settings, profile: Profile) -> Settings:
