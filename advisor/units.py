@@ -74,9 +74,10 @@ def parse_size(text: str) -> int:
     """
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     scale = _SIZES.get(found[2].lower()) if found else None
-    if found is None or scale is None or not 1 <= round(float(found[1]) * scale) < 1 << 63:
+    size = float(found[1]) * scale if found and scale else 0.0
+    if not 0.5 < size < 1 << 63:
         raise ValueError(f"{text!r} is not a size")
-    return round(float(found[1]) * scale)
+    return round(size)
 
 
 _SIZES = {unit.lower(): scale for scale, unit in _BYTES}

@@ -349,8 +349,8 @@ def test_one_place_says_nothing_by_default() -> None:
     [
         ("rounds", "rounds", 0, "is out of range", "Give 1 to 1000; the default is 3."),
         ("rounds", "rounds", 2.5, "is not a whole number", "Give 1 to 1000; the default is 3."),
-        ("timeout", "timeout", -1, "is out of range", "Give seconds above 0; the default is 120.0."),
-        ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0; the default is 60."),
+        ("timeout", "timeout", -1, "is out of range", "Give seconds above 0 and below 100000000; the default is 120.0."),
+        ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0 and below 100000000; the default is 60."),
         ("numa", "numa", "near", "is not known", "Give local, remote, or the number of a node."),
         (
             "objective",

@@ -45,6 +45,10 @@ app = typer.Typer(
 )
 
 
+_MOST_SAID = 2000
+"""Characters: more than any message of ours has, and little of a value of 100,000."""
+
+
 def main(around: Around = REAL) -> NoReturn:
     """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
     AROUND.set(around)
@@ -56,9 +60,9 @@ def main(around: Around = REAL) -> NoReturn:
     try:
         _run()
     except AdvisorError as error:
-        say(f"error: {error.message}" if error.exit_code else error.message)
+        say(f"error: {error.message}" if error.exit_code else error.message, most=_MOST_SAID)
         if error.next_step:
-            say(f"  next: {error.next_step}")
+            say(f"  next: {error.next_step}", most=_MOST_SAID)
         if error.detail:
             say(f"\n{error.detail}")
         sys.exit(error.exit_code)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import FileProblem, NothingMeasured, WorkloadError
-from advisor.texts import for_log, printable
+from advisor.texts import bounded, for_log, printable
 
 if TYPE_CHECKING:
     from advisor.calibration.calibrations import Launch
@@ -77,15 +77,17 @@ def began() -> float:
         return now
 
 
-def say(text: str, *, written: bool = False) -> None:
+def say(text: str, *, written: bool = False, most: int | None = None) -> None:
     """A message, which is no result: to stderr, without secrets, names and what a terminal would obey.
 
-    Where it tells the path of a file that was `written`, the path stays one that can be opened.
+    Where it tells the path of a file that was `written`, the path stays one that can be opened. most:
+    characters, if it may hold what the user gave; secrets are masked before it is cut.
     """
     from advisor.profiles.redaction import here
 
     redactor = here(include_host=written)
-    print(for_log(printable((redactor.mask if written else redactor.hide)(text))), file=sys.stderr)
+    told = (redactor.mask if written else redactor.hide)(text)
+    print(for_log(printable(bounded(told, most) if most else told)), file=sys.stderr)
 
 
 def draws_bars() -> bool:

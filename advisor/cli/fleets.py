@@ -76,6 +76,7 @@ TaskSeconds = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=1,
+        max=10**8,
         help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
         rich_help_panel=_CLUSTER,
     ),

@@ -211,7 +211,7 @@ def _address(file: Path) -> str:
         address = json.loads(read_bytes(file, 1_000_000))["address"]
     except FileNotFoundError:
         what = "does not exist"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         what = "is not a scheduler's file"
     else:
         if isinstance(address, str):

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from advisor import units
 from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.workloads.outline import last_name
 
 LARGEST = 8_000_000
 """Bytes of all files: they travel with every task."""
@@ -135,7 +136,7 @@ def _imported(source: bytes, file: Path, folder: Path) -> Iterator[Path]:
     """Modules and packages of the folder that a file of it imports, by their outermost names."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError) as problem:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         if file.parent != folder:
             return
         raise WorkloadError(f"{file} is not valid Python: {problem}", next_step="Fix the file.") from None
@@ -155,10 +156,7 @@ def _names(tree: ast.AST) -> Iterable[str]:
             yield from (
                 [(node.module or "").partition(".")[0]] if node.module else [a.name for a in node.names]
             )
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
-            "import_module",
-            "__import__",
-        ):
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("import_module", "__import__"):
             given = node.args[0] if node.args else None
             if isinstance(given, ast.Constant) and isinstance(given.value, str):
                 yield given.value.lstrip(".").partition(".")[0]

@@ -108,7 +108,7 @@ class ProcessSession:
 
     def _problem(self, ended: Exception) -> Problem:
         if isinstance(ended, Hung):
-            at = place_in(Path(self.job.base.file), self._process, self._log)
+            at = place_in(self.job.base.file, self._process, Path(self.job.directory))
             reason = f"a block did not finish within {self.timeout:g} s{at}"
         else:
             with suppress(Exception):

@@ -305,8 +305,8 @@ def main(arguments: list[str]) -> None:
     job_file, parent_id, descriptor = arguments
     die_with_parent(int(parent_id))
     start_here()
-    tell_where_on_request()
     job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
+    tell_where_on_request(Path(job.directory))
     lines, send = channel(int(descriptor))
 
     def explain(error: BaseException, name: str) -> Left:

@@ -99,7 +99,7 @@ class ProcessLauncher:
             if (directory / OUTCOME).exists():
                 deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
             if time.monotonic() > deadline:
-                at = place_in(Path(job.file), process, directory / LOG) if isinstance(job, Job) else ""
+                at = place_in(job.file, process, directory) if isinstance(job, Job) else ""
                 how: Literal["late", "timeout"] = "timeout" if limit == self.timeout else "late"
                 return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}")
             free, least = self.memory()

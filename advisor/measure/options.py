@@ -77,7 +77,7 @@ _conclusion = partial(_option, panel="Objective and rules", file=True, script=Fa
 _measuring = partial(_option, panel="Measuring", file=True)
 _tracing = partial(_option, panel="Tracing", call=False)
 _output = partial(_option, panel="Output", call=False)
-_SECONDS = {"gt": 0, "allow_inf_nan": False}
+_SECONDS = {"gt": 0, "lt": 10**8, "allow_inf_nan": False}
 
 
 @dataclass(frozen=True)

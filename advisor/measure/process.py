@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _START: list[Path] = []
-TELL_WHERE = signal.SIGRTMAX
-"""Has a worker write to its log where it is."""
+TELL_WHERE, WHERE = signal.SIGRTMAX, "where"
+"""The signal has a worker write to that file of its folder where it is."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -33,10 +33,11 @@ def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def tell_where_on_request() -> None:
-    """On `TELL_WHERE` the stack goes to stderr, also from within a call that does not return."""
+def tell_where_on_request(directory: Path) -> None:
+    """On `TELL_WHERE` the stack goes to a file, also from within a call that does not return."""
     with suppress(OSError, ValueError, RuntimeError):
-        faulthandler.register(TELL_WHERE, file=2, all_threads=False)
+        descriptor = os.open(directory / WHERE, os.O_WRONLY | os.O_CREAT, 0o600)
+        faulthandler.register(TELL_WHERE, file=descriptor, all_threads=False)
 
 
 def start_here() -> None:

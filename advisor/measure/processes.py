@@ -17,8 +17,8 @@ import psutil
 
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.process import TELL_WHERE, WHERE
 from advisor.profiles.redaction import here
-from advisor.measure.process import TELL_WHERE
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
 from advisor.strategies.backend import BackendName
@@ -156,19 +156,19 @@ def end(process: Process, message: Path) -> None:
     process.wait()
 
 
-def place_in(file: Path, process: Process, log: Path) -> str:
+def place_in(file: str, process: Process, directory: Path) -> str:
     """Where in the user's file a process that does not end is, in words; empty where it does not say."""
-    before = log.stat().st_size if log.is_file() else 0
+    name, answer = Path(file).name, directory / WHERE
     with suppress(OSError):
         os.kill(process.pid, TELL_WHERE)
     wait(process, _ANSWER_SECONDS)
-    if not log.is_file():
+    try:
+        with answer.open("rb") as said:
+            stack = said.read(_STACK_BYTES).decode("utf-8", "replace")
+    except OSError:
         return ""
-    with log.open("rb") as said:
-        said.seek(before)
-        stack = said.read(_STACK_BYTES).decode("utf-8", "replace")
-    here = re.search(rf'File "[^"\n]*{re.escape(file.name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
-    return f"; it was in {here[2]} ({file.name}:{here[1]})" if here else ""
+    found = re.search(rf'File "[^"\n]*{re.escape(name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
+    return f"; it was in {found[2]} ({name}:{found[1]})" if found else ""
 
 
 def log_tail(path: Path) -> str:

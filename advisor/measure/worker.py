@@ -116,7 +116,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     """The outcome on the backend that `opened` gives, with all that can go wrong turned into a `Problem`."""
     path, began = Path(job.file), perf_counter()
     start_here()
-    tell_where_on_request()
+    tell_where_on_request(Path(job.directory))
     intact = Intact()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:

@@ -26,6 +26,8 @@ from advisor.strategies.spaces import Placed, alike, changes, choices
 STARTS = 2
 SAME = 1.001
 """Times so close are the same."""
+MOST_STAGES = 1000
+"""Stages that are simulated, of all mixes together: 0.5 ms each, half a second a device."""
 
 
 def descend(
@@ -53,7 +55,8 @@ class Outlook:
     """What the model says of mixes on a device."""
 
     seconds: Callable[[Sequence[Placed]], list[float]]
-    """The likely time of each, as the objective counts it; infinite where it cannot be used."""
+    """The likely time of each, as the objective counts it; infinite where it cannot be used, or there are too
+    many to simulate."""
     best: Placed
     gain: float
     """The best uniform strategy's likely time over that of the best mix, less 1."""
@@ -70,6 +73,7 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     machine, objective = Machine(target), profile.preferences.objective
     known = learned(profile, machine)
     drawn: dict[str, Values] = {}
+    most = MOST_STAGES // max(1, len(profile.workload.stages))
 
     def simulated(tried: Sequence[Strategy]) -> dict[str, Values]:
         found = simulate(profile.workload, known.trace, machine, tried, known)
@@ -77,7 +81,8 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
 
     def seconds(placed: Sequence[Placed]) -> list[float]:
         tried = [mix(label(each), each) for each in placed]
-        drawn.update(simulated([made for made in tried if made.name not in drawn]))
+        new = [made for made in tried if made.name not in drawn]
+        drawn.update(simulated(new[: max(0, most - len(drawn))]))
         return [float(drawn[made.name][0]) if made.name in drawn else math.inf for made in tried]
 
     others, tried_for = simulated(strategies), choices(profile.workload, target.device())
@@ -95,6 +100,8 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     nearest = {name: _next_best(best, name, some, time, seconds) for name, some in tried_for.items()}
     instead = {name: found for name, found in nearest.items() if found}
     possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
+    if len(drawn) >= most:  # what was not simulated may gain more
+        possible = math.inf
     return Outlook(seconds, best, min(likely.values()) / time - 1, instead, possible - 1)
 
 

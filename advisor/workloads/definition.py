@@ -39,6 +39,8 @@ from advisor.workloads.arguments import (
 
 StageFunction: TypeAlias = Callable[..., object]
 _MOST_SUMMARY = 300
+MOST_STAGES, MOST_BUFFERS = 100, 500
+"""All are checked, timed and predicted under each strategy, a few milliseconds each: a few seconds in all."""
 """Characters of a docstring's first line that a report shows."""
 
 
@@ -185,6 +187,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         _require_buffers(self.buffers)
+        _require_number(len(self.buffers), MOST_BUFFERS, "buffers", "Join buffers that are used alike.")
         ids = self.ignore
         if not isinstance(ids, (list, tuple)) or not all(isinstance(name, str) for name in ids):
             raise WorkloadError(
@@ -205,6 +208,9 @@ class Workload:
             raise WorkloadError(
                 "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
             )
+        number = len(self.setup) + len(self.frame_stages)
+        join = "Join stages that follow one another on the same side; write what repeats as repeat([...])."
+        _require_number(number, MOST_STAGES, "stages", join)
         _require_frames(self.frame_stages)
         _require_gpus({s.gpu for s in (*self.setup, *self.frame_stages) if s.side == "device"})
         if self.check is not None:
@@ -261,6 +267,13 @@ def workload(function: Callable[..., object]) -> Definition:
         )
     require_plain(function, "the function under @workload")
     return Definition(function_of(function, "@workload"))
+
+
+def _require_number(given: int, most: int, what: str, next_step: str) -> None:
+    if given > most:
+        raise WorkloadError(
+            f"the workload has {given} {what}; at most {most} can be profiled", next_step=next_step
+        )
 
 
 def _require_gpus(used: set[int]) -> None:

@@ -17,12 +17,13 @@ from types import ModuleType
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.secrets import is_secret, masked_and_bounded, of_process
-from advisor.profiles.text_files import LARGEST, read_bytes
+from advisor.profiles.text_files import read_bytes
 from advisor.texts import bounded
 from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.cautions import cautions, unused_parameters
 from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
 from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
+from advisor.workloads.outline import LARGEST_SOURCE
 from advisor.workloads.parameters import Value, require_readable, resolve
 from advisor.workloads.sizes import require_host_memory
 
@@ -156,7 +157,7 @@ def after_error(error: BaseException, path: Path) -> str:
 
 def _source(path: Path) -> bytes:
     try:
-        return read_bytes(path, LARGEST)
+        source = read_bytes(path, LARGEST_SOURCE)
     except FileNotFoundError:
         names = [p.name for p in path.parent.glob("*.py") if p.exists()]
         near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
@@ -168,6 +169,12 @@ def _source(path: Path) -> bytes:
         raise FileProblem(
             f"{path} cannot be read: {problem.strerror}", next_step="Give the path of a Python file."
         ) from None
+    if len(source) > LARGEST_SOURCE:
+        raise WorkloadError(
+            f"{path} has more than {LARGEST_SOURCE / 1e6:g} MB of source",
+            next_step="Load data from a file of its own, and import what is generated.",
+        )
+    return source
 
 
 def _import(path: Path) -> ModuleType:

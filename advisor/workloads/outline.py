@@ -7,17 +7,35 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from advisor.profiles.text_files import LARGEST, read_bytes
+from advisor.profiles.text_files import read_bytes
 from advisor.workloads.parameters import Value
 
 _SIMPLE = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 _MOST_DIGITS = 40
+LARGEST_SOURCE = 2_000_000
+"""Bytes. Python takes a second to compile as much, in each process of a run."""
+
+
+def parsed(path: Path) -> ast.Module:
+    """The file's syntax tree. Raises OSError, ValueError, and SyntaxError for what is nested too deep too."""
+    source = read_bytes(path, LARGEST_SOURCE)
+    if len(source) > LARGEST_SOURCE:
+        raise ValueError("the file is too large")
+    try:
+        return ast.parse(source)
+    except (RecursionError, MemoryError):
+        raise SyntaxError("an expression is nested too deep") from None
+
+
+def last_name(node: ast.expr) -> str:
+    """`b` of `a.b` and of `b`; empty for what is neither."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
     """Defaults by parameter, by the names of functions under @workload; nothing where it is not Python."""
     try:
-        tree = ast.parse(read_bytes(path, LARGEST))
+        tree = parsed(path)
     except (OSError, ValueError, SyntaxError):
         return {}
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
@@ -32,7 +50,7 @@ def defaults_of(target: str) -> Mapping[str, Value]:
 
 
 def _marks(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).rpartition(".")[2] == "workload"
+    return last_name(decorator) == "workload"
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
@@ -44,9 +62,10 @@ def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
     found = {}
     for argument, default in pairs:
         whole = ast.Expression(default)
-        text = ast.unparse(default)
-        if len(text) <= _MOST_DIGITS and all(isinstance(node, _SIMPLE) for node in ast.walk(whole)):
+        if all(isinstance(node, _SIMPLE) for node in ast.walk(whole)):
             with suppress(Exception):  # 1 / 0
+                if len(ast.unparse(default)) > _MOST_DIGITS:
+                    continue
                 value = eval(compile(whole, "<default>", "eval"), {"__builtins__": {}})
                 if isinstance(value, (int, float, str)):
                     found[argument.arg] = value

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from advisor.errors import NothingToChange
-from advisor.profiles.text_files import LARGEST, read_bytes
+from advisor.workloads.outline import last_name, parsed
 
 _API = {"workload", "Workload"}
 _CUPY = {"cupy", "cupyx"}
@@ -37,7 +37,7 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
     if name is not None:
         return False
     try:
-        tree = ast.parse(read_bytes(file, LARGEST))
+        tree = parsed(file)
     except (OSError, SyntaxError, ValueError):
         return False
     # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's that is
@@ -53,7 +53,7 @@ def require_cupy(file: Path) -> None:
     found, waiting = set[str](), [file]
     while waiting:
         try:
-            names = set(_imports(ast.parse(read_bytes(waiting.pop(), LARGEST)))) - found
+            names = set(_imports(parsed(waiting.pop()))) - found
         except (OSError, SyntaxError, ValueError):
             return
         found |= names
@@ -84,14 +84,16 @@ def imported() -> set[str]:
 def _is_marked(node: ast.AST) -> bool:
     decorators = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
     called = (d.func if isinstance(d, ast.Call) else d for d in decorators)
-    return any(ast.unparse(d).rpartition(".")[2] == "workload" for d in called)
+    return any(last_name(d) == "workload" for d in called)
 
 
 def _takes_api(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         home = (node.module or "").partition(".")[0]
         return home == "advisor" and any(alias.name in _API for alias in node.names)
-    return isinstance(node, ast.Attribute) and ast.unparse(node) in {f"advisor.{name}" for name in _API}
+    if not isinstance(node, ast.Attribute) or node.attr not in _API:
+        return False
+    return isinstance(node.value, ast.Name) and node.value.id == "advisor"
 
 
 def _imports(tree: ast.AST) -> list[str]:
