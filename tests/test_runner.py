@@ -15,9 +15,9 @@ from advisor.errors import NothingMeasured, UsageError, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
-from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
+from advisor.measure.runner import CONCLUDING_SECONDS, FIRST_SECONDS, Run, job_of, run
 from advisor.measure.settings import Settings
-from advisor.profiles.schema import Device, Failed, Measured, Skipped
+from advisor.profiles.schema import LATE, Device, Failed, Measured, Skipped
 
 ALL = ("pageable", "pinned", "zero-copy", "managed")
 
@@ -232,6 +232,43 @@ def test_first_frames_that_hang_end_the_run(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="not finish") as raised:
         ran(FakeLauncher(reference=hangs), settings(), tmp_path)
     assert "--timeout" in raised.value.next_step
+
+
+def test_a_process_that_the_time_ends_before_any_figures_ends_the_run(tmp_path: Path) -> None:
+    """A hang costs no more time for each further strategy."""
+    launcher = FakeLauncher(lambda _: Ended(None, "late", "did not finish within 20 s"))
+    result, _ = ran(launcher, settings(max_seconds=4.0), tmp_path)
+    assert [job.limit_seconds for job in launcher.jobs] == [FIRST_SECONDS] * 4
+    assert len(launcher.measured) == 1
+    assert {row.reason for row in result.rows if isinstance(row, Skipped)} == {LATE}
+
+
+def test_a_process_that_is_not_over_in_time_is_not_reached_rather_than_failed(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    def measure(job: Job) -> Ended:
+        assert job.limit_seconds is not None
+        if job.strategy != "pageable":
+            clock.advance(job.limit_seconds)
+            return Ended(None, "late", "did not finish")
+        clock.advance(1.0)
+        return Ended(sample(), "finished")
+
+    asked = replace(settings(max_seconds=60.0), backend="cuda")
+    found = run(asked, FakeLauncher(measure), Silent(), tmp_path, lambda _: None, clock=clock)
+    assert [row.status for row in found.rows] == ["measured", "skipped", "skipped", "skipped"]
+    assert clock.now <= 60.0 - CONCLUDING_SECONDS
+
+
+@pytest.mark.parametrize(("how", "option"), [("timeout", "--timeout"), ("late", "--max-seconds")])
+def test_a_check_that_hangs_is_told_with_its_line_and_the_limit_that_ended_it(
+    how: Any, option: str, tmp_path: Path
+) -> None:
+    hangs = Ended(None, how, "did not finish within 5 s; it was in check (w.py:8)")
+    with pytest.raises(WorkloadError, match=r"check \(w.py:8\)") as raised:
+        ran(FakeLauncher(reference=hangs), settings(), tmp_path)
+    assert option in raised.value.next_step
+    assert "first frames" not in raised.value.message
 
 
 def test_a_reference_that_crashes_is_noted_and_the_strategies_are_tried(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -333,6 +333,28 @@ def test_a_search_takes_its_share_of_an_explicit_time(tmp_path: Path, mode: str,
     found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock).search
     assert found is not None
     assert share * 30 - 3 <= found.seconds <= share * 30 + 0.5, "no new process without time for it"
+
+
+@pytest.mark.parametrize("mode", ["auto", "exhaustive"])
+@pytest.mark.parametrize("asked_for", [{}, {"max_seconds": 60.0}, {"trace": ("nsys",)}])
+def test_the_search_is_inside_the_time_of_the_command(
+    tmp_path: Path, mode: str, asked_for: dict[str, object]
+) -> None:
+    """Processes of a second, blocks of 0.3 s, and mixes that gain: also where no limit was given."""
+    clock = FakeClock()
+
+    def measure(job: Job) -> Ended:
+        clock.advance(1.2)
+        return Ended(sample(seconds_of(job, job.strategy, MIXED)), "finished")
+
+    launcher = FakeLauncher(measure, session=lambda made: Slow(session(made, MIXED, clock), clock))
+    settings = replace(asked("w.py", backend="cuda", rounds=2, search=mode), **asked_for)  # type: ignore[arg-type]
+    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock)
+    assert found.search is not None
+    assert found.search.tried
+    assert found.blocks
+    reserved = 60 * runner.TRACE_SHARE if "trace" in asked_for else 0
+    assert clock.now <= 60 - runner.CONCLUDING_SECONDS - reserved + 0.3, "the last block may be under way"
 
 
 @pytest.mark.parametrize(("capped", "frames"), [(True, (4, 6)), (False, (100, 100))])

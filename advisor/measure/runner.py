@@ -30,7 +30,7 @@ from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
 from advisor.profiles.blocks import Block, FinalRecord, Search
-from advisor.profiles.schema import Failed, Measured, Result, Skipped, Trace, WorkloadRecord
+from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.mixes import PREFIX, Mix, label, mix, noted
@@ -80,8 +80,6 @@ SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
 """Of the time that the command may take: predicting, advising, rendering."""
-LATE = "time: --max-seconds ran out"
-"""Why a strategy has no figures that the time did not reach."""
 KEEP_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 

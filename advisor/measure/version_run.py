@@ -12,11 +12,11 @@ from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher
 from advisor.measure.progress import Progress
-from advisor.measure.runner import CONCLUDING_SECONDS, LATE, Run, job_of, run
+from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
 from advisor.measure.version_final import VersionFinal
-from advisor.profiles.schema import RAISED, Failed, Measured
+from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses

@@ -21,7 +21,7 @@ from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.masking import Masking
-from advisor.profiles.schema import Device, Measured
+from advisor.profiles.schema import LATE, Device, Measured
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
 
@@ -31,7 +31,6 @@ FRAMES_SECONDS = 3.0
 STARTING_SECONDS = 60.0
 """For nsys itself and the set-up, beside the frames; then it is taken to hang."""
 EXPORT_SECONDS = 60.0
-NO_TIME = "time: --max-seconds ran out"
 FOLDER = "traces"
 _PATIENCE = 5
 """Times longer under nsys than without it may what a job does take."""
@@ -82,14 +81,14 @@ class NsysCaptures:
             begin(f"nsys, {job.strategy}")
             try:
                 if self.left() <= 0:
-                    raise _Untraced(NO_TIME)
+                    raise _Untraced(LATE)
                 if broken:
                     raise _Untraced(f"not tried, since nsys failed before: {broken}")
                 told = self._capture(nsys, job, device)
                 traces += [t for t in told.strategies if t.strategy == job.strategy]
                 notes.update(dict.fromkeys(told.notes))
             except NsysFailed as problem:
-                broken = str(problem) if self.left() > 0 else NO_TIME
+                broken = str(problem) if self.left() > 0 else LATE
                 missing.append(NoTrace(strategy=job.strategy, reason=broken))
             except (_Untraced, FileProblem, OSError) as problem:
                 said = problem.message if isinstance(problem, FileProblem) else str(problem)

@@ -258,6 +258,8 @@ class Skipped(Row):
 
 RAISED = "the workload failed: "
 """How the reason of a strategy begins under which the user's code raised."""
+LATE = "time: --max-seconds ran out"
+"""Why a strategy that the time did not reach has no figures."""
 WRONG_RESULTS = "its results are wrong: "
 """How the reason of a strategy begins whose results are not those of the reference run."""
 

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from advisor import stats, units
 from advisor.devices.memory_class import explained
 from advisor.profiles.preferences import counts_latency
-from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.schema import (
+    LATE,
+    Device,
+    Failed,
+    Measured,
+    Predicted,
+    Prediction,
+    Profile,
+    Result,
+    Skipped,
+)
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Item, Row, TableCell
 from advisor.rules.base import shares_dram
@@ -45,7 +55,7 @@ def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
     return merged(
         Item(
             (words.name(row.strategy),),
-            row.status,
+            "not reached" if row.reason == LATE else row.status,
             words.line(row.reason),
             words.block(row.detail) if isinstance(row, Failed) else "",
         )
