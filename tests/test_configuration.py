@@ -344,13 +344,16 @@ def test_one_place_says_nothing_by_default() -> None:
     assert command_line(rules=None, no_gpu=False, ignore=[]) == Said("")
 
 
+SECONDS = "Give seconds above 0 and below 100000000"
+
+
 @pytest.mark.parametrize(
     ("name", "key", "value", "complaint", "step"),
     [
         ("rounds", "rounds", 0, "is out of range", "Give 1 to 1000; the default is 3."),
         ("rounds", "rounds", 2.5, "is not a whole number", "Give 1 to 1000; the default is 3."),
-        ("timeout", "timeout", -1, "is out of range", "Give seconds above 0 and below 100000000; the default is 120.0."),
-        ("max_seconds", "max-seconds", "x", "is not a number", "Give seconds above 0 and below 100000000; the default is 60."),
+        ("timeout", "timeout", -1, "is out of range", f"{SECONDS}; the default is 120.0."),
+        ("max_seconds", "max-seconds", "x", "is not a number", f"{SECONDS}; the default is 60."),
         ("numa", "numa", "near", "is not known", "Give local, remote, or the number of a node."),
         (
             "objective",

@@ -113,8 +113,10 @@ def configurations() -> Iterator[Case]:
         "deeply nested": "a = " + "[" * 20_000,
         "a dotted key of 50,000 parts": ".".join("a" * 50_000) + " = 1",
         "a table of the wrong kind": "rounds = {}",
+        "a wrong number of seconds": "max-seconds = 1e99",
+        "a wrong size": f"memory-budget = '{'9' * 40_000}'",
     }.items():
-        code = 2 if name in ("an unknown key", "a wrong type", "a table of the wrong kind") else 5
+        code = 2 if "wrong" in name or name == "an unknown key" else 5
         yield Case(
             f"advisor.toml: {name}",
             ("profile", "w.py", *SHORT),

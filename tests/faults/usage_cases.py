@@ -16,6 +16,15 @@ def options() -> Iterator[Case]:
         ("--max-seconds", "-1"),
         ("--max-seconds", "nan"),
         ("--max-seconds", "inf"),
+        ("--max-seconds", "1e99"),
+        ("--timeout", "1e99"),
+        ("--memory-budget", "9" * 40_000),
+        ("--memory-budget", "9" * 400 + "GiB"),
+        ("--rounds", "9" * 5000),
+        ("--gpu", "9" * 5000),
+        ("--numa", "x" * 100_000),
+        ("--strategy", "x" * 100_000),
+        ("--sweep", f"n=1..{'9' * 100_000}"),
         ("--timeout", "0"),
         ("--strategy", "pined"),
         ("--target", "orin-nanoo"),
@@ -56,5 +65,7 @@ def options() -> Iterator[Case]:
         ("rules", "none"),
         ("devices", "show", "none"),
         ("new",),
+        ("compare", "--run", "w.py", "--against", "x" * 100_000),
+        ("fleet", "w.py", "--scheduler", "tcp://" + "x" * 100_000),
     ):
-        yield Case(f"command: {' '.join(command)}", command, 2)
+        yield Case(f"command: {' '.join(command)[:40]}", command, 2)

@@ -111,6 +111,7 @@ def workloads() -> Iterator[Case]:
         yield Case(f"file: {name}", ("profile", "w.py", *SHORT), 3, {"w.py": text})
     yield Case("file: missing", ("profile", "none.py", *SHORT), 5)
     yield Case("file: a folder", ("profile", "w.py", *SHORT), 5, {"w.py": Path.mkdir})
+    yield from _sizes()
     shadow = {"w.py": workload(), "importlib.py": "raise SystemExit('shadow')", "json.py": "1/0"}
     installed = "{python} -c 'import sys; sys.path.pop(0); from advisor.cli.app import main; main()'"
     yield Case(
@@ -120,6 +121,41 @@ def workloads() -> Iterator[Case]:
         shadow,
         shell=f"{installed} profile w.py {' '.join(SHORT)}",
     )
+
+
+def _sizes() -> Iterator[Case]:
+    """More of everything than a person writes; within the limits it takes no longer than other workloads."""
+    for stages, code in ((100, 0), (1500, 3)):
+        frame = f"[host(produce)] + {stages - 1} * [device(add)]"
+        many = f"return Workload(buffers={{k: Buffer(n, np.float32) for k in 'ab'}}, frame={frame})"
+        yield profiled(f"{stages} stages", code, says=("100",) * (code > 0), inside=many)
+    for buffers, code in ((200, 0), (5000, 3)):
+        names = [f"b{number}" for number in range(buffers)]
+        given = ", ".join(f"{name}: Out" for name in names)
+        writes = "; ".join(f"{name}.fill(1)" for name in names)
+        inside = (
+            f"def produce({given}): {writes}\n    def add(xp, {given.replace('Out', 'InOut')}): pass\n"
+            f"    return Workload(buffers={{k: Buffer(n, np.float32) for k in {names}}}, "
+            "frame=[host(produce), device(add)])"
+        )
+        top = "from advisor import InOut"
+        yield profiled(f"{buffers} buffers", code, says=("500",) * (code > 0), top=top, inside=inside)
+    parameters = "".join(f", p{number}: int = {number}" for number in range(1000))
+    yield profiled("1,000 parameters", 0, parameters=parameters)
+    more = "\n".join(f"@workload\ndef w{number}(): pass" for number in range(1000))
+    yield profiled("1,000 workloads", 3, says="1001 workloads", inside=f"pass\n{more}")
+    yield profiled("10 MB of source", 3, says="2 MB", top="x = 1\n" * 1_700_000)
+    deep = {"sums": "1" + "+1" * 100_000, "signs": "-" * 90_000 + "1", "names": "os" + ".path" * 50_000}
+    deep["parentheses"] = "(" * 150 + "1" + ")" * 150
+    for name, text in deep.items():
+        code = 0 if name == "parentheses" else 3
+        yield profiled(f"an expression of many {name}", code, top=f"DEEP = {text}")
+        yield profiled(f"a default of many {name}", code, parameters=f", deep: int = {text}")
+    hanging = workload(inside="def check(b: In): time.sleep(600)").replace(
+        "host(use)])", "host(use)], check=check)"
+    )
+    told = ("it was in check (w.py:", "--max-seconds")
+    yield Case("workload: a check that hangs", ("profile", "w.py", *SHORT), 3, {"w.py": hanging}, told)
 
 
 def processes() -> Iterator[Case]:
