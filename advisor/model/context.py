@@ -172,10 +172,14 @@ class Context:
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
         moved = step.action not in ("host", "device", "length", "synchronize")
-        placed = shared(self.workload)
+        placed = self._shared
         its = [b for b in placed if step.name in ((b.name,) if moved else b.access)]
         largest = max(its or placed, key=lambda buffer: buffer.bytes, default=None)
         return self.own(largest.name) if largest else self.strategy.placement
+
+    @cached_property
+    def _shared(self) -> tuple[BufferRecord, ...]:
+        return tuple(shared(self.workload))
 
     def traffic(self, stage: str) -> list[Traffic]:
         """What a stage reads and writes, by buffer."""

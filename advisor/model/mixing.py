@@ -26,8 +26,8 @@ from advisor.strategies.spaces import Placed, alike, changes, choices
 STARTS = 2
 SAME = 1.001
 """Times so close are the same."""
-MOST_STAGES = 1000
-"""Stages that are simulated, of all mixes together: 0.5 ms each, half a second a device."""
+MOST_STEPS = 1000
+"""Stages and buffers that are simulated, of all mixes together: 0.5 ms each, half a second a device."""
 
 
 def descend(
@@ -73,7 +73,7 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     machine, objective = Machine(target), profile.preferences.objective
     known = learned(profile, machine)
     drawn: dict[str, Values] = {}
-    most = MOST_STAGES // max(1, len(profile.workload.stages))
+    most = MOST_STEPS // max(1, len(profile.workload.stages) + len(profile.workload.buffers))
 
     def simulated(tried: Sequence[Strategy]) -> dict[str, Values]:
         found = simulate(profile.workload, known.trace, machine, tried, known)

@@ -12,8 +12,8 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile, Trace
 
 FACTORS = (2, 4, 8, 16, 32, 64)
-MOST_STAGES = 16
-"""Of a longer frame nothing is asked: 19 predictions of 16 stages take two seconds."""
+MOST_STEPS = 40
+"""Stages and buffers; with more nothing is asked, for 19 predictions would take longer than two seconds."""
 Question = Literal["reads", "larger", "smaller"]
 
 
@@ -32,7 +32,8 @@ def turns(profile: Profile, entry: CatalogueEntry) -> Iterator[Turn]:
     By the traced traffic alone: the measured times are left out.
     """
     trace = profile.traffic
-    if trace is None or not trace.traffic or len(profile.workload.stages) > MOST_STAGES:
+    size = len(profile.workload.stages) + len(profile.workload.buffers)
+    if trace is None or not trace.traffic or size > MOST_STEPS:
         return
     blind = profile.model_copy(update={"results": ()})
     now = predict(blind, entry).recommendation
