@@ -244,6 +244,35 @@ def _with_state(line: str, folder: Path) -> Profile:
     return pipeline.profile(settings, Silent(), keep_in=folder, launcher=HERE)
 
 
+@pytest.mark.parametrize(
+    ("body", "notes"),
+    [
+        ("result[...] = image; result[3] = np.nan", ["'result' has NaN from frame 0 on"]),
+        (
+            "result[...] = image; result[3] = np.nan if frame == 1 else 0",
+            ["'result' has NaN from frame 1 on"],
+        ),
+        ("result[...] = image; result[3] = np.inf", []),
+    ],
+)
+def test_nan_in_results_is_told(body: str, notes: list[str], tmp_path: Path) -> None:
+    profile = profiled(tmp_path, body)
+    assert len(profile.notes) == len(notes)
+    assert all(part in note for part, note in zip(notes, profile.notes, strict=True))
+    assert {row.verified for row in profile.measured().values()} == {True}
+
+
+def test_nan_after_the_compared_frames_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    body = "result[...] = image; result[3] = np.nan if frame > 16 else 0"
+    file.write_text(PROGRAM.replace("BODY", body), encoding="utf-8")
+    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=60.0)  # time for more than 16 frames
+    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+    (note,) = profile.notes
+    assert "Buffer 'result' has NaN that it does not have in the compared frames: 1 of 256 elements" in note
+    assert {row.verified for row in profile.measured().values()} == {False}
+
+
 def test_datetimes_have_no_arithmetic(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="no arithmetic on arrays of timedelta64"):
         profiled(tmp_path, "result[...] = (image - image[0]) / np.timedelta64(1, 's')", "dtype=m8[s]")

@@ -113,6 +113,7 @@ class ReferenceRun(Record):
     task: Literal["reference"] = "reference"
     unlike: dict[str, int] = Field(default_factory=dict)
     capped: dict[str, int] = Field(default_factory=dict)
+    nan: dict[str, int] = Field(default_factory=dict, description="The first frame in which a buffer has NaN")
 
 
 class RefusedStage(Record):
@@ -158,6 +159,9 @@ class Sample(Record):
     host_pages: HostPages | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
     iterations: tuple[Iterations, ...] = ()
+    nan: dict[str, str] = Field(
+        default_factory=dict, description="Of buffers that have NaN at the end and not in the compared frames"
+    )
     timeline: Timeline | None = None
 
 

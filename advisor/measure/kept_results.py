@@ -35,6 +35,7 @@ class Repeated(Record):
     frames: int
     unlike: dict[str, int]
     iterations: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    nan: dict[str, int] = Field(default_factory=dict, description="The first frame in which a buffer has NaN")
 
 
 class KeptResults:
@@ -77,6 +78,12 @@ class KeptResults:
     @property
     def _ending(self) -> Path:
         return self._directory / "repeated.json"
+
+
+def nans(array: Array) -> tuple[int, int]:
+    """How many elements are NaN, of how many that were looked at: of a large array, some."""
+    looked = array if array.nbytes <= _WHOLE_BYTES else some(array)
+    return (int(np.count_nonzero(np.isnan(looked))) if array.dtype.kind in "fc" else 0), looked.size
 
 
 def save_results(results: Mapping[str, Array], directory: Path) -> None:

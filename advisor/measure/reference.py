@@ -23,7 +23,7 @@ from advisor.measure.captured import forget_neighbours, state_of
 from advisor.measure.first_frames import first_frames
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
-from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated
+from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.sampling import Clock
 from advisor.measure.stand import Stand
 from advisor.measure.strays import Strayed
@@ -51,7 +51,7 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     kept = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
     try:
-        frames, counts, limited, unwritten = _checked(begin, kept, backend, clock, seconds)
+        frames, counts, limited, unwritten, nan = _checked(begin, kept, backend, clock, seconds)
     except Strayed as stray:
         with begin() as run:
             found = located(stray.found, run, backend, job.seed, LEAST_FRAMES)
@@ -73,15 +73,16 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
         _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
     if wrong:
         raise wrong
-    kept.close(repeated)
-    return ReferenceRun(unlike=repeated.unlike, capped=limited)
+    kept.close(repeated.model_copy(update={"nan": nan}))
+    return ReferenceRun(unlike=repeated.unlike, capped=limited, nan=nan)
 
 
 def _checked(
     begin: Begin, kept: KeptResults, backend: Backend, clock: Clock, seconds: float
-) -> tuple[int, Counts, dict[str, int], WorkloadError | None]:
+) -> tuple[int, Counts, dict[str, int], WorkloadError | None, dict[str, int]]:
     """The frames whose results were kept, the iterations of their loops, the loops that only their limit
-    ended, and an output that looks unwritten."""
+    ended, an output that looks unwritten, and the first frame in which a result has NaN."""
+    nan: dict[str, int] = {}
     with begin() as run:
         run.serial.run_setup()
         inspector, end, frames = run.inspector, clock() + seconds, 0
@@ -89,13 +90,16 @@ def _checked(
         def look(index: int) -> bool:
             nonlocal frames
             require_state(backend)  # what ran elsewhere may look like an output that was forgotten
-            kept.keep(index, inspector.results(index))
+            results = inspector.results(index)
+            kept.keep(index, results)
+            for name in (name for name, array in results.items() if nans(array)[0]):
+                nan.setdefault(name, index)
             frames = index + 1
             return frames < MOST_FRAMES and clock() < end
 
         unwritten = inspector.check_annotations(run.serial, look)
         counts = run.serial.iterations
-        return frames, counted(counts), capped(counts), unwritten
+        return frames, counted(counts), capped(counts), unwritten, nan
 
 
 def _as_it_is(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean, median
 
 from advisor import stats
@@ -71,6 +71,20 @@ def combine(
         timeline=samples[-1].timeline,
     )
     return accounted(row, samples[0].host_seconds, workload.gpus)
+
+
+def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:
+    """Says which results had NaN in the end that the compared frames had not, and under what."""
+    measured = {n: all_[0] for n, all_ in samples.items() if all_ and isinstance(all_[0], Sample)}
+    for name in dict.fromkeys(name for sample in measured.values() for name in sample.nan):
+        told = {strategy: sample.nan[name] for strategy, sample in measured.items() if name in sample.nan}
+        where = ", ".join(f"{told[strategy]} under {strategy}" for strategy in list(told)[:3])
+        more = f" and {len(told) - 3} more" if len(told) > 3 else ""
+        clean = ", ".join(strategy for strategy in measured if strategy not in told)
+        yield (
+            f"Buffer {name!r} has NaN that it does not have in the compared frames: {where}{more}"
+            f"{f'; none under {clean}' if clean else ''}. Check that its values stay finite."
+        )
 
 
 def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:

@@ -22,7 +22,7 @@ from advisor.measure.jobs import LOG, STDOUT, Description, Job, Sample, ScriptSa
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
-from advisor.measure.results import failure
+from advisor.measure.results import failure, late_nan
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.script_subject import ScriptSubject
 from advisor.measure.search import FINALISTS, Likely, Searching, no_search
@@ -366,7 +366,13 @@ class _Runner:
             windows=tuple(held.windows.blocks) if held else (),
             script=begun.script and begun.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in taken if sample.gpu_state is not None),
-            notes=(*notes, *begun.notes, *(held.notes if held else ()), *(uneven(results) if alone else ())),
+            notes=(
+                *notes,
+                *begun.notes,
+                *(held.notes if held else ()),
+                *(uneven(results) if alone else ()),
+                *late_nan(self.samples),
+            ),
         )
 
     def _row(self, strategy: AnyStrategy, description: Description) -> Row:

@@ -28,7 +28,7 @@ from advisor.measure.frames import FrameLoop
 from advisor.measure.host_pages import host_pages
 from advisor.measure.iterations import counted, told
 from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
-from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults
+from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
@@ -142,6 +142,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
     after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     loop.frame_alone(scored.index)
+    nan = _late_nan(job, run, scored.index)
     seen = _looked_at(job, backend, run, scored.index + 1, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
     require_state(backend)
@@ -161,7 +162,8 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         host_pages=pages,
         gpu_state=state,
         timeline=seen.timeline,
-        verified=verified,
+        verified=verified and not nan,
+        nan=nan,
         iterations=iterations,
     )
 
@@ -295,6 +297,18 @@ def _check_last(run: Stand, index: int, path: Path) -> None:
     wrong = wrong_results(run.inspector, path, index)
     if wrong:
         raise wrong
+
+
+def _late_nan(job: Job, run: Stand, index: int) -> dict[str, str]:
+    """Results that have NaN after that frame and had none in the reference run, and how many, in words."""
+    repeated = KeptResults(Path(job.reference)).repeated()
+    results = run.inspector.results(index) if repeated else {}
+    found = {name: nans(array) for name, array in results.items()}
+    return {
+        name: f"{count} of {size} elements after frame {index}"
+        for name, (count, size) in found.items()
+        if count and repeated and name not in repeated.nan
+    }
 
 
 def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError | None:

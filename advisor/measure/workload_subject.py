@@ -80,6 +80,10 @@ class WorkloadSubject:
         else:
             self.notes += [_unrepeatable(ended.outcome.unlike)] if ended.outcome.unlike else []
             self.notes += [_limited(*loop) for loop in ended.outcome.capped.items()]
+            self.notes += [
+                f"Buffer {name!r} has NaN from frame {frame} on; NaN is taken for equal to NaN."
+                for name, frame in ended.outcome.nan.items()
+            ]
         described = _described(text, problem.message if problem else ended.reason)
         self.notes += described.cautions
         self.record = described.workload
