@@ -247,7 +247,7 @@ def test_a_mix_that_is_likely_faster_than_the_choice_is_told_with_why_it_is_not_
     told = beside_mixes(chosen, rows, draws, 0.05)
     expected = (
         "hybrid-1 is likely faster (18.5 ms a frame), but not a candidate: it gains more than 5 % over "
-        f"pinned in {share} of simulated devices, and a mix must in more than half of them."
+        f"pinned in {share} of simulations, and a mix must in more than half of them."
     )
     assert told.steps == ("It is.", *[expected] * bool(share))
     assert told.reason == " ".join(told.steps)

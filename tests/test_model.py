@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -229,8 +230,11 @@ def test_pinned_memory_is_uncached_by_the_cpu_of_old_jetsons() -> None:
 def test_a_compute_bound_host_stage_widens_the_range() -> None:
     slow = with_trace(vector_add(), work=(StageWork(stage="consume", seconds=1.0),))
     row = predicted(slow, "rtx-4090")["pinned"]
-    assert row.terms["host:consume"] == pytest.approx(1.0)
-    assert predicted(slow, "orin-nano")["pinned"].terms["host:consume"] == pytest.approx(1.36)
+    # The median: between half of its time here, as far as another CPU's memory can explain, and all of it.
+    likely = 0.5 ** (1 - math.sqrt(0.5))
+    assert row.terms["host:consume"] == pytest.approx(likely, rel=0.01)
+    slower = predicted(slow, "orin-nano")["pinned"].terms["host:consume"]
+    assert slower == pytest.approx(1.36 * likely, rel=0.05)
     # Another CPU takes half of it at least, as far as its memory can explain.
     assert 0.3 < row.low_seconds < 0.6
     assert row.high_seconds > 1.3

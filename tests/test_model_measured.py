@@ -161,3 +161,25 @@ def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> Non
     assert spreads == {host_spread(profile)}
     assert host_spread(profile.model_copy(update={"results": rows[:1]})) is None
     assert host_spread(measured_on("Tesla T4", 0.001, 0.01)) is None
+
+
+def test_the_noise_of_the_host_is_in_the_range_of_a_gain_which_holds_the_likely_one() -> None:
+    def gain(*host: float) -> tuple[float, float, float]:
+        rows = tuple(
+            builders.measured(name, 0.02, stage_seconds={"produce": s, "consume": s})
+            for name, s in zip(("pageable", "pinned", "zero-copy"), host, strict=True)
+        )
+        work = tuple(StageWork(stage=stage, seconds=host[0]) for stage in ("produce", "consume"))
+        traffic = builders.vector_add_trace().model_copy(update={"work": work})
+        profile = builders.cpu_profile(results=rows, traffic=traffic)
+        chosen = predict(profile, load("orin-nano")).recommendation
+        assert chosen is not None
+        assert chosen.speedup is not None
+        assert chosen.interval is not None
+        return chosen.interval[0], chosen.speedup, chosen.interval[1]
+
+    quiet, busy = gain(0.06, 0.06, 0.06), gain(0.06, 0.02, 0.14)
+    for low, likely, high in (quiet, busy):
+        assert low < likely < high
+    assert busy[0] < 0.97 * quiet[0]
+    assert busy[2] > 1.03 * quiet[2]

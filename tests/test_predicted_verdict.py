@@ -32,7 +32,7 @@ def test_what_all_share_cancels_out() -> None:
     assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("pinned", "near", ())
     assert chosen.speedup == pytest.approx(2.0)
     assert chosen.interval == pytest.approx((2.0, 2.0))
-    assert "100 % of simulated devices" in chosen.reason
+    assert "in all simulations" in chosen.reason
     assert "predicted" in chosen.reason
     assert "advisor profile" in chosen.next_step
 
@@ -65,7 +65,7 @@ def test_a_tie_is_broken_by_memory_then_code() -> None:
     )
     assert (chosen.strategy, chosen.verdict) == ("managed", "near")
     assert chosen.tied_with == ("pinned", "zero-copy")
-    assert not missing(chosen.reason, "managed", "5 %", "100 %")
+    assert not missing(chosen.reason, "managed", "5 %", "all simulations")
 
 
 @pytest.mark.parametrize(("slow", "strategy"), [(90, "managed"), (110, "pinned")])

@@ -10,13 +10,15 @@ import numpy as np
 from advisor.model import terms
 from advisor.model.context import Context
 from advisor.model.device_stages import bytes_of
-from advisor.model.monte_carlo import Values, constant
+from advisor.model.monte_carlo import Values, constant, log_triangular
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.schedule import Step
 
 MEMORY_OF_CPUS = 2.0
 """How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
 reach 9.9 and 28.6 GB/s, either 1.7 times from their middle."""
+WITHIN_90_PERCENT = 1.46
+"""Half the base of a triangular distribution over half the range of 90 % of it: 1 / (1 - sqrt(0.1))."""
 
 
 def host_seconds(at: Context, stage: str) -> Values:
@@ -41,14 +43,23 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
         # It was measured on pageable memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    here = measured * at.machine.model("host_slowdown")
+    here = measured * at.machine.model("host_slowdown") * _noise(at)
     memory = _less_what_is_cached(at, stage, memory, here)
     # At least, a stage takes half its measured time, or its bytes' time if that is more.
     likely = memory[0]
     least = likely > 0 and measured > MEMORY_OF_CPUS * likely
     least_share = 1 - math.log(MEMORY_OF_CPUS) / (math.log(measured) - math.log(likely)) if least else 0.0
     share = at.machine.drawn(least_share, 1.0, 1.0, f"compute-bound {stage}")
+    # No stage is more than compute-bound: the end of the range is not the likely share, its median is.
+    share[0] = np.median(share[1:])
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
+
+
+def _noise(at: Context) -> Values:
+    """What another run would time in place of this one's: the 5th to the 95th percentile are as far apart as
+    the run's own processes were."""
+    widest = 1 + at.learned.host_spread * WITHIN_90_PERCENT
+    return log_triangular(1 / widest, 1.0, widest, "host noise")
 
 
 def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: terms.Number) -> Values:

@@ -88,7 +88,7 @@ def learned(profile: Profile, target: Machine) -> Learned:
     stages."""
     measured = profile.measured()
     if profile.device.kind != "cuda":
-        return Learned(pooled(profile))
+        return Learned(pooled(profile), host_spread=host_spread(profile) or 0.0)
     if not measured or profile.workload.gpus > 1:
         return Learned(profile.traffic)
     # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very

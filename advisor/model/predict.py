@@ -32,7 +32,7 @@ from advisor.profiles.schema import (
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
 from advisor.verdicts.budgets import by_memory
-from advisor.verdicts.predicted import confidence, recommend_predicted
+from advisor.verdicts.predicted import confidence, recommend_predicted, simulations
 
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 _SPAN = ", between {} and {}"
@@ -122,7 +122,7 @@ def beside_mixes(
     takes, over = units.seconds(mix.likely_seconds), f"{indifference * 100:g} % over {best.strategy}"
     step = (
         f"{mix.strategy} is likely faster ({takes} a frame), but not a candidate: it gains more than {over} "
-        f"in {units.percent(share)} of simulated devices, and a mix must in more than half of them."
+        f"in {simulations(share)}, and a mix must in more than half of them."
     )
     return chosen.model_copy(update={"steps": (*chosen.steps, step), "reason": f"{chosen.reason} {step}"})
 

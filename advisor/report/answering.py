@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import units
+from advisor.model.accuracy import by_class
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.scripts import ScriptRun
@@ -24,6 +25,7 @@ from advisor.strategies.scripts import code as script_code
 from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
+from advisor.verdicts.predicted import simulations
 from advisor.verdicts.speeds import baseline
 from advisor.verdicts.words import counted as counts
 
@@ -92,7 +94,7 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
     rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == name)
     path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
-    sure = _likely(made.confidence, profile.preferences.indifference)
+    sure = _likely(made, profile.preferences.indifference)
     found = _with_facts(replace(found, apart=path), chosen, sure)
     return drawn(_with_change(found, profile, made.device, chosen))
 
@@ -196,11 +198,15 @@ def _sure(chosen: Recommendation, profile: Profile, unit: str) -> Fact:
     return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
 
 
-def _likely(share: float | None, indifference: float) -> Fact:
-    if share is None:
-        return Fact("How sure", "predicted", "share of simulated devices not known")
-    near = f"of simulated devices have it within {indifference * 100:g} % of the fastest"
-    return Fact("How sure", units.percent(share), near)
+def _likely(made: Prediction, indifference: float) -> Fact:
+    """In how many simulations, and what the model that simulates has been checked on."""
+    known = by_class().get(made.device.memory_class or "discrete")
+    checked = f"checked on {words.count(known.choices, 'published choice')}" if known else "not checked"
+    model = f"the model was {checked} of memory class {made.device.memory_class}"
+    if made.confidence is None:
+        return Fact("How sure", "predicted", model)
+    near = f"within {indifference * 100:g} % of the fastest; {model}"
+    return Fact("How sure", simulations(made.confidence), near)
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:

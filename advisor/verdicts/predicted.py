@@ -145,7 +145,12 @@ def _single(made: _Candidate) -> Recommendation:
 
 def _share(made: _Candidate) -> str:
     margin = f"within {made.margin * 100:g} % of the fastest"
-    return f"it is {margin} in {units.percent(made.confidence)} of simulated devices"
+    return f"it is {margin} in {simulations(made.confidence)}"
+
+
+def simulations(share: float) -> str:
+    """How many of the draws, in words: they say what the model leaves open, not that it is right."""
+    return "all simulations" if share == 1 else f"{units.percent(min(share, 0.99))} of simulations"
 
 
 def _rivals(made: _Candidate) -> list[Predicted]:
