@@ -149,7 +149,7 @@ def _share(made: _Candidate) -> str:
 
 
 def simulations(share: float) -> str:
-    """How many of the draws, in words: they say what the model leaves open, not that it is right."""
+    """How many simulations, in words: they say what the model leaves open, not that it is right."""
     return "all simulations" if share == 1 else f"{units.percent(min(share, 0.99))} of simulations"
 
 
