@@ -11,6 +11,7 @@ from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
 from advisor.verdicts.comparing import Ruling, VersionComparison
+from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
 from advisor.verdicts.planning import FEWEST_PROCESSES
 from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, Judged
 
@@ -164,6 +165,8 @@ def _how(found: VersionComparison) -> str:
         f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}{spread}.",
         f"Ratios within a process, {found.confidence * 100:g} % intervals.",
     ]
+    if judged.rounds < FEWEST_FOR_NOISE:
+        told.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
     if judged.open and run.preparing_seconds:
         told.append(f"Checking and screening took {_preparing(found)} of the time.")
     if judged.noise and judged.noise.high < _TOO_WIDE * judged.noise.low:

@@ -21,6 +21,7 @@ import psutil
 
 from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
+from tests.faults.repository_cases import repositories
 from tests.faults.secret_cases import more_secrets, secrets
 from tests.faults.started import Started
 from tests.faults.surrounding_cases import (
@@ -53,6 +54,7 @@ GROUPS = (
     names,
     limits,
     histories,
+    repositories,
 )
 CASES = tuple(case for group in GROUPS for case in group())
 SELDOM = re.compile(
@@ -60,6 +62,7 @@ SELDOM = re.compile(
     r"|.*: (stdout closed|stderr closed|stdin closed)$"
     r"|output: (closed|a full stderr)|surroundings: ASCII|no home|a home that|an unknown revision"
     r"|history: (a f|no f)"
+    r"|git: (it hangs, compare|hooks|an ext|.*monitor|sign)|compare --run: Ctrl-C after (1.5|8)"
     r"|around: (no bytecode|threads|development|TMPDIR of)|name: (an option|two lines|not UTF-8|.*Python)"
     r"|in --out: (report|previous is a file|profile.json is (a folder|damaged))|--out is a link to n"
     r"|no space: (predict|compare|history)|signal (HUP|USR1|STOP)"
