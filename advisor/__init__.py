@@ -5,12 +5,12 @@ The names are loaded on first use, so that `import advisor` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from advisor.version import __version__
 
+TYPE_CHECKING = False  # without typing, which takes milliseconds in which Ctrl-C would show a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from advisor.api import Comparison, Profile, VersionComparison, compare, compare_versions, load, profile
     from advisor.errors import AdvisorError
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
@@ -59,4 +59,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'advisor' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOME[name]), name)

@@ -87,3 +87,11 @@ def test_limits(limit: int, value: int, says: str, monkeypatch: pytest.MonkeyPat
     real = resource.getrlimit
     monkeypatch.setattr(resource, "getrlimit", lambda of: (value, value) if of == limit else real(of))
     assert startup.obstacle()[0] == says
+
+
+def test_ctrl_c_is_taken_over_before_anything_slow_is_imported() -> None:
+    """Until then Python itself would show a traceback; `import advisor` is part of the command's start."""
+    text = f"import sys; sys.path.append({str(REPOSITORY)!r}); import advisor.__main__; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", text]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not set(said.stdout.split()) & {"typing", "contextlib", "importlib", "re", "difflib"}
