@@ -132,22 +132,21 @@ def _by_hand(
         add(xp, device_a, device_b, c.device)
         consume(xp.asnumpy(c.device))
 
+    prefetch, bring = backend.prefetch, backend.discard if backend.discards else backend.prefetch
+    at_a, at_b, at_c = ((buffer.host_pointer, buffer.host.nbytes) for buffer in (a, b, c))
+
     def prefetching() -> None:
-        for buffer in (a, b):
-            bring(buffer, "host")
+        bring(*at_a, "host")
+        bring(*at_b, "host")
         synchronize()
         produce(a.host, b.host, 1)
-        backend.prefetch(a.host_pointer, a.host.nbytes, "device")
-        backend.prefetch(b.host_pointer, b.host.nbytes, "device")
-        bring(c, "device")
+        prefetch(*at_a, "device")
+        prefetch(*at_b, "device")
+        bring(*at_c, "device")
         add(xp, a.device, b.device, c.device)
-        backend.prefetch(c.host_pointer, c.host.nbytes, "host")
+        prefetch(*at_c, "host")
         synchronize()
         consume(c.host)
-
-    def bring(buffer: Placed, side: Any) -> None:
-        call = backend.discard if backend.discards else backend.prefetch
-        call(buffer.host_pointer, buffer.host.nbytes, side)
 
     up_a, up_b, down_c = (_copy(backend, buffer, up=buffer is not c) for buffer in (a, b, c))
     settle = (lambda: None) if placement.locks else synchronize

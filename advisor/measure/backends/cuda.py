@@ -238,11 +238,15 @@ class CudaBackend:
 
     def upload(self, array: Any) -> Any:
         """cupy.asarray: through CuPy's pinned pool, then an asynchronous copy (cupy issues 6360, 8090)."""
+        if len(self.gpus) == 1:  # in every frame of staged: nothing else is current
+            return self.xp.asarray(array)
         with self.current():
             return self.xp.asarray(array)
 
     def download(self, array: Any) -> Any:
         """cupy.asnumpy: into a new array, whose pages are first touched by the copy."""
+        if len(self.gpus) == 1:
+            return self.xp.asnumpy(array)
         with self.current():
             return self.xp.asnumpy(array)
 
