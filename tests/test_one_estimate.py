@@ -11,19 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from builders import measured, profile
+from builders import MIB, footprint, measured, profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import missing
 
 from advisor import pipeline
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Footprint, Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
-from advisor.verdicts.measured import figures_of
+from advisor.report.charts import footprint_chart
+from advisor.verdicts.measured import decided, figures_of, recommend
 from advisor.verdicts.speeds import speeds
+from advisor.verdicts.words import headline
 
 GOLDEN = Path(__file__).parent / "golden"
 REPORTS = Path(__file__).parents[1] / "reports"
@@ -118,6 +121,84 @@ def test_pages_of_measured_profiles_agree_with_themselves(path: Path) -> None:
     (first, *_), *_ = tables(text, "txt")
     if named := re.search(r"Use `(\S+)`: the fastest,", text):
         assert first[0].split(",")[0] == named[1]
+
+
+def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
+    """`pinned` takes that many times as long as the mix; eight processes of four rounds; sizes in MiB."""
+    random, seconds = np.random.default_rng(1), {"pageable": 4.0, "pinned": ratio, "hybrid-1": 1.0}
+    blocks = tuple(
+        Block(process=p, round=r, place=k, contestant=name, frames=1, frame_seconds=(),
+              seconds=seconds[name] * math.exp(random.normal(0, noise)))
+        for p, r in np.ndindex(8, 4) for k, name in enumerate(seconds)
+    )  # fmt: skip
+    record = FinalRecord(
+        contestants={name: name for name in seconds}, processes=8, rounds=32, looks=1, settled=True, frames=1,
+        kept_setup=False,
+    )  # fmt: skip
+    rows = [
+        measured(name, 1.0, samples="blocks", footprint=footprint(pinned=sizes.get(name, 64) * MIB))
+        for name in seconds
+    ]
+    rows[-1] = rows[-1].model_copy(update={"placements": {"mask": "zero-copy", "image": "pinned"}})
+    out = measured(
+        "zero-copy", 9.0, rounds=1, outside="screened out: 9 times", footprint=footprint(pinned=MIB)
+    )
+    return pipeline.concluded(profile(results=(*rows, out), blocks=blocks, final=record))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "noise", "verdict", "strategy"),
+    [
+        (1.03, 0.002, "near", "pinned"),  # a preference
+        (1.09, 0.002, "fastest", "hybrid-1"),
+        (1.05, 0.02, "open", "pinned"),  # neither inside nor outside
+        (1.09, 0.06, "open", "pinned"),
+        (0.97, 0.002, "fastest", "pinned"),
+    ],
+)
+def test_bounds_are_over_mixes_too(ratio: float, noise: float, verdict: str, strategy: str) -> None:
+    run = against_a_mix(ratio, noise)
+    chosen = run.recommendation
+    assert chosen is not None
+    assert (chosen.verdict, chosen.strategy) == (verdict, strategy)
+    assert run.final is not None
+    rows = list(run.measured().values())
+    assert decided(run.blocks, rows, run.preferences, run.final).settled == (verdict != "open")
+    told = headline(chosen)
+    if verdict == "near":
+        assert chosen.faster_mix is not None
+        assert (chosen.faster_mix.strategy, chosen.faster_mix.buffers) == ("hybrid-1", ("mask",))
+        assert chosen.faster_mix.ratio == pytest.approx(ratio, rel=0.005)
+        assert not missing(told, "hybrid-1", "mask", "3 % faster")
+    if verdict == "open":
+        assert chosen.bound is not None
+        assert chosen.bound > 0.05
+        assert "hybrid-1" in told
+    first = measured_answer(run).bars[0].name
+    assert verdict != "fastest" or first == strategy
+
+
+def test_the_least_memory_is_that_of_all_measured_rows() -> None:
+    run = against_a_mix(1.03)
+    wanted = Preferences(objective="footprint")
+    chosen = recommend(run.model_copy(update={"preferences": wanted}))
+    assert chosen is not None
+    assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest"), "though screened out for its time"
+    assert "least memory" in headline(chosen)
+    within = wanted.model_copy(update={"memory_budget_bytes": 512 << 10})
+    none_fits = recommend(run.model_copy(update={"preferences": within}))
+    assert none_fits is not None
+    assert none_fits.strategy is None
+
+
+def test_bar_and_label_of_managed_memory_agree() -> None:
+    taken = Footprint(
+        requested={"managed": 192 * MIB}, reserved={"managed": 192 * MIB}, physical_bytes=384 * MIB
+    )
+    run = profile(results=(measured("pageable", 1.0), measured("managed", 2.0, footprint=taken)))
+    bar = next(bar for bar in footprint_chart(run).bars if bar.label == "managed")
+    assert bar.value == "384 MiB physical"
+    assert sum(part.amount for part in bar.parts) == 384 * MIB
 
 
 NAMES = ("pageable", "pinned", "zero-copy", "hybrid-1")
