@@ -176,7 +176,7 @@ def test_transfers_of_a_steady_frame_are_counted(file: Path) -> None:
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_state_left_behind_ends_the_reference_run(at: int, file: Path) -> None:
     with pytest.raises(tasks.StateLeft, match="another stream"):
-        did("reference", file, "pageable", Leaving(at))
+        did("reference", file, "pageable", Leaving(at), seconds=1.0)
 
 
 @pytest.mark.parametrize("at", [1, 3, 7])
