@@ -149,10 +149,10 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
-    ended = launched(tmp_path, ProcessLauncher(1.5), how="hang", at="2")
+    ended = launched(tmp_path, ProcessLauncher(10), how="hang", at="2")
     assert (ended.how, ended.reason) == (
         "timeout",
-        "did not finish within 1.50 s; it was in hangs (misbehaving.py:75)",
+        "did not finish within 10.0 s; it was in hangs (misbehaving.py:75)",
     )
 
 

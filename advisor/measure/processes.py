@@ -42,7 +42,7 @@ _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
 _LONGEST_HEAD, _FIRST_LINES = 16 << 10, 20
 _LAST_WORDS = 200
-_ANSWER_SECONDS, _STACK_BYTES = 0.2, 64 << 10
+_ANSWER_SECONDS, _ANSWERS, _STACK_BYTES = 0.1, 20, 64 << 10
 _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
 
@@ -161,7 +161,9 @@ def place_in(file: str, process: Process, directory: Path) -> str:
     name, answer = Path(file).name, directory / WHERE
     with suppress(OSError):
         os.kill(process.pid, TELL_WHERE)
-    wait(process, _ANSWER_SECONDS)
+    for _ in range(_ANSWERS):
+        if wait(process, _ANSWER_SECONDS) or (answer.is_file() and answer.stat().st_size):
+            break
     try:
         with answer.open("rb") as said:
             stack = said.read(_STACK_BYTES).decode("utf-8", "replace")
