@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import sys
@@ -104,14 +105,14 @@ def test_one_file_at_the_merge_base_and_in_the_working_tree(
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_the_same_code_is_at_most_a_little_apart(
+def test_the_working_tree_is_compared_with_a_revision(
     command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run in forty may claim a difference; tests/test_versions.py counts them."""
+    """How often the same code seems to differ is counted in tests/test_versions.py, by a simulation."""
     monkeypatch.chdir(repository)
     found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, max_seconds=45, quiet=True)
     (row,) = found.rows
-    assert (row.ratio.low, row.ratio.high) == (min(row.ratio.low, 1.05), max(row.ratio.high, 0.95))
+    assert 0 < row.ratio.low <= row.ratio.high < math.inf
     assert found.run.versions[0].startswith("w.py at HEAD, ")
     assert found.run.versions[1] == "w.py in the working tree"
 

@@ -131,7 +131,7 @@ def whole_final(
     directory: Path, server: ForkServer, file: Path, *assignments: str
 ) -> tuple[Contest, list[Measured]]:
     """Screened for real, then as many processes as the time allows."""
-    asked = cpu_settings(file, *assignments, rounds=2, max_seconds=30.0)
+    asked = cpu_settings(file, *assignments, rounds=2, max_seconds=300.0)
     launcher = ProcessLauncher(300, server=server)
     workload = load(file, None, asked.assignments).record
     rows = {}

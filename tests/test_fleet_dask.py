@@ -54,7 +54,7 @@ def tiny(n: int = 256) -> Workload:
     buffers = {"a": Buffer((n,), np.float32), "b": Buffer((n,), np.float32)}
     return Workload(buffers, frame=[host(fill), device(add), host(use)])
 """
-QUICK = {"max_seconds": 20.0, "rounds": 1, "strategies": ["pageable"], "targets": ["h200"]}
+QUICK = {"max_seconds": 120.0, "rounds": 1, "strategies": ["pageable"], "targets": ["h200"]}
 
 
 def free_port() -> int:
@@ -160,7 +160,7 @@ def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[f
     with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
         with connected(address, None, Tls()) as cluster:
             until(lambda: len(cluster.workers()) == 16)
-        limits = Limits(task=60, another=2)
+        limits = Limits(task=300, another=2)
         return run(address, workload, folder / "out", limits), folder / "out"
 
 
@@ -200,7 +200,7 @@ def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) ->
 
 
 def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, tmp_path: Path) -> None:
-    limits = Limits(task=60, another=2)
+    limits = Limits(task=300, another=2)
     hosts = ("a:plain", "b:plain", "c:hangs")
     out = tmp_path / "out"
 
