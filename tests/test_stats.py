@@ -108,10 +108,10 @@ def test_cluster_bootstrap_draws_whole_processes():
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
-@pytest.mark.parametrize("freedom", [1, 1.5, 2, 2.7, 4, 9, 30, 200])
-def test_student_quantile(confidence, freedom):
-    expected = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
-    assert stats._student_quantile(confidence, freedom) == pytest.approx(expected, rel=1e-4)
+def test_student_quantile(confidence):
+    for freedom in (1, 1.5, 2, 2.7, 4, 9, 30, 200):
+        expected = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
+        assert stats._student_quantile(confidence, freedom) == pytest.approx(expected, rel=1e-4), freedom
 
 
 def test_ratio_holds_the_interval_of_welch_over_processes():
