@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed before tests of other files, where its event loop would be in the way of Dask's."""
     with chromium() as started:
         yield started
