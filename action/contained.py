@@ -66,12 +66,21 @@ def main(command: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: process.send_signal(number))
     try:
-        code = process.wait()
+        code = _wait(process)
     finally:
         _end_all()
         for file in kept:
             file.restore()
     return code if code >= 0 else 128 - code
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Its exit code. Orphans are reaped meanwhile: the command may wait for them to be gone."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == process.pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode
 
 
 def _end_all() -> None:
