@@ -18,7 +18,7 @@ from pathlib import Path
 
 from distributed import Worker
 
-from advisor.fleet import looking, remote
+from advisor.fleet import inspection, remote
 from advisor.version import __version__
 
 LOCALHOST = "127.0.0.1"
@@ -29,8 +29,8 @@ def behave(host: str, kind: str) -> None:
     if kind == "real":
         return
     version = "0.0.9" if kind == "old" else __version__
-    told = looking.machine().model_copy(update={"host": host, "advisor": version})
-    remote.look = lambda: told.model_dump_json()
+    machine = inspection.machine().model_copy(update={"host": host, "advisor": version})
+    remote.inspect = lambda: machine.model_dump_json()
 
     def profile(text: str) -> str:
         Path(os.environ["ADVISOR_TEST_BEGUN"], f"{host}-{kind}").touch()

@@ -12,13 +12,14 @@ from builders import measured, profile, vector_add_workload
 
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleet import fleet, parcels, placements
-from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
-from advisor.fleet.keeping import slug
-from advisor.fleet.parcels import Parcel, gather, unpack
+from advisor.fleet import fleet, packaging
+from advisor.fleet.packaging import Package, gather, unpack
+from advisor.fleet.pages import write_placements
 from advisor.fleet.planning import devices, fits, parse_where, unfit
 from advisor.fleet.records import Answer, Gpu, Machine, Task
-from advisor.fleet.running import Limits, Wanted
+from advisor.fleet.request import Limits, Request, Selection
+from advisor.fleet.scheduling import Call, Function, Reply, SchedulerLost
+from advisor.fleet.storage import slug
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Device, Profile
@@ -27,10 +28,11 @@ from advisor.report.fleet_page import fleet_page
 from advisor.version import __version__
 
 SOURCE = b"pass\n"
-SHA256 = Parcel("w.py", {"w.py": SOURCE}).digest
-EVERY = Wanted(each=True)
-ONE_OF_EACH = Wanted()
-QUICK = Limits(task=50, another=3, look=5, no_worker=2)
+SHA256 = Package("w.py", {"w.py": SOURCE}).digest
+EVERY = Selection(each=True)
+ALONE = Selection(each=True, one_per_host=True)
+ONE_OF_EACH = Selection()
+QUICK = Limits(task=50, another=3, inspection=5, no_worker=2)
 
 
 def gpu(uuid: str, name: str = "NVIDIA H200", **other: Any) -> Gpu:
@@ -70,7 +72,7 @@ class Imitated:
     joins: dict[float, tuple[str, Machine]] = field(default_factory=dict)
     lost_at: float = float("inf")
     interrupted_at: float = float("inf")
-    _open: dict[Given, tuple[float, str, str]] = field(default_factory=dict)
+    _open: dict[Call, tuple[float, str, str]] = field(default_factory=dict)
     _number: int = 0
 
     def clock(self) -> float:
@@ -86,29 +88,29 @@ class Imitated:
             raise KeyboardInterrupt
         return list(self.machines)
 
-    def give(self, worker: str, call: Call, text: str = "") -> Given:
+    def start(self, worker: str, function: Function, text: str = "") -> Call:
         self._number += 1
-        given = Given(self._number, worker)
-        if call == "profile":
+        given = Call(self._number, worker)
+        if function == "profile":
             self.calls.append((worker, Task.model_validate_json(text)))
-        self._open[given] = (self.now + self.seconds * (call == "profile"), call, text)
+        self._open[given] = (self.now + self.seconds * (function == "profile"), function, text)
         self.most = max(self.most, sum(1 for _, call, _ in self._open.values() if call == "profile"))
         return given
 
-    def ended(self, seconds: float) -> Sequence[Ended]:
+    def replies(self, seconds: float) -> Sequence[Reply]:
         self.now += seconds
         due = [given for given, (when, _, _) in self._open.items() if when <= self.now]
         found = [self._end(given) for given in due if given in self._open]
         return [each for each in found if each is not None]
 
-    def _end(self, given: Given) -> Ended | None:
+    def _end(self, given: Call) -> Reply | None:
         _, call, text = self._open[given]
         told = self.machines.get(given.worker, "gone")
-        if call == "look":
+        if call == "inspect":
             del self._open[given]
             if told == "no package":
-                return Ended(given, reason="ModuleNotFoundError", no_package=True)
-            return Ended(given, told if isinstance(told, str) else told.model_dump_json())
+                return Reply(given, reason="ModuleNotFoundError", not_installed=True)
+            return Reply(given, told if isinstance(told, str) else told.model_dump_json())
         what = self.ends(given.worker, Task.model_validate_json(text))
         if what == "hangs":
             return None
@@ -116,9 +118,9 @@ class Imitated:
         if what == "dies":
             del self.machines[given.worker]
             return None
-        return Ended(given, what if isinstance(what, str) else what.model_dump_json())
+        return Reply(given, what if isinstance(what, str) else what.model_dump_json())
 
-    def drop(self, given: Given) -> None:
+    def cancel(self, given: Call) -> None:
         self._open.pop(given, None)
 
 
@@ -126,13 +128,13 @@ def answered(task: Task, name: str = "NVIDIA H200") -> Answer:
     return Answer(status="profiled", profile=made(task, name).to_json())
 
 
-def request(wanted: Wanted = ONE_OF_EACH, values: tuple[str, ...] = ("",), **options: Any) -> fleet.Request:
-    parcel = Parcel("w.py", {"w.py": SOURCE})
-    return fleet.Request(parcel, None, "vector_add", options, values, wanted, QUICK, "advisor fleet w.py")
+def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **options: Any) -> Request:
+    package = Package("w.py", {"w.py": SOURCE})
+    return Request(package, None, "vector_add", options, values, wanted, QUICK, "advisor fleet w.py")
 
 
 def run(
-    cluster: Imitated, folder: Path, asked: fleet.Request | None = None, *, resume: bool = False
+    cluster: Imitated, folder: Path, asked: Request | None = None, *, resume: bool = False
 ) -> fleet.Outcome:
     def write(one: Profile, where: Path) -> None:
         one.save(where / "profile.json")
@@ -175,14 +177,14 @@ def test_one_task_for_each_model_and_with_each_one_for_every_gpu(tmp_path: Path)
     [
         ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-1"))}, EVERY, 1),
         ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"))}, EVERY, 2),
-        ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"))}, Wanted(each=True, alone=True), 1),
+        ({"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"))}, ALONE, 1),
         ({"1": machine(jetson()), "2": machine(jetson("other"))}, EVERY, 1),
         ({"1": machine(jetson()), "2": machine(jetson(), host="b")}, EVERY, 2),
         ({"1": machine(), "2": machine()}, EVERY, 1),
     ],
 )
 def test_one_profile_at_a_time_at_a_gpu_a_board_and_a_host(
-    there: dict[str, Machine | str], wanted: Wanted, most: int, tmp_path: Path
+    there: dict[str, Machine | str], wanted: Selection, most: int, tmp_path: Path
 ) -> None:
     cluster = Imitated(there, ends=lambda worker, task: answered(task, "Orin"))
     run(cluster, tmp_path, request(wanted, ("n=1", "n=2")))
@@ -326,7 +328,7 @@ def test_a_fleet_leaves_what_is_the_users(tmp_path: Path) -> None:
 def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured, match="has no workers"):
         run(Imitated({}), tmp_path)
-    where = Wanted(where={"memory_class": "tegra"})
+    where = Selection(where={"memory_class": "tegra"})
     with pytest.raises(NothingMeasured, match="no device of the cluster fits --where memory_class=tegra"):
         run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path, request(where))
 
@@ -372,21 +374,21 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_what_is_imported_travels_and_arrives(source: Path, tmp_path: Path) -> None:
-    parcel = gather(source)
-    package = {"mine/__init__.py", "mine/inner/__init__.py", "mine/inner/deep.py", "mine/kernel.cu"}
-    assert set(parcel.files) == {"w.py", "near.py", "far.py"} | package
-    assert parcel.contents.startswith("w.py, mine/ (4 files), near.py, far.py, ")
+    package = gather(source)
+    inside = {"mine/__init__.py", "mine/inner/__init__.py", "mine/inner/deep.py", "mine/kernel.cu"}
+    assert set(package.files) == {"w.py", "near.py", "far.py"} | inside
+    assert package.contents.startswith("w.py, mine/ (4 files), near.py, far.py, ")
     assert "unasked.py" in gather(source, [tmp_path / "unasked.py"]).files
-    unpack(parcel.packed(), tmp_path / "there")
+    unpack(package.packed(), tmp_path / "there")
     assert (tmp_path / "there" / "w.py").read_bytes() == source.read_bytes()
 
 
 def test_links_and_too_much_do_not_travel(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels, "MOST", 5)
+    monkeypatch.setattr(packaging, "MOST", 5)
     with pytest.raises(UsageError, match="more than 5 files"):
         gather(source)
     monkeypatch.undo()
-    monkeypatch.setattr(parcels, "LARGEST", 30)
+    monkeypatch.setattr(packaging, "LARGEST", 30)
     with pytest.raises(UsageError, match="hold more than 30 B"):
         gather(source)
     monkeypatch.undo()
@@ -400,7 +402,7 @@ def test_links_and_too_much_do_not_travel(source: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
 def test_no_file_is_unpacked_outside_of_its_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="outside"):
-        unpack(Parcel("w.py", {name: b""}).packed(), tmp_path)
+        unpack(Package("w.py", {name: b""}).packed(), tmp_path)
 
 
 def test_a_tenth_of_200_workers_dies_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -445,7 +447,7 @@ def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path)
     exec(reader.partition("```")[0], scope)
     guess = {"device": "NVIDIA L4", "strategy": "zero-copy", "verdict": "near"}
     rows = (row('Odd "name" \\ é'), row("CPU", strategy=None, costs={}, predicted=(guess,)))
-    placements.write(tmp_path / "p.toml", "vector_add", rows)
+    write_placements(tmp_path / "p.toml", "vector_add", rows)
     assert scope["strategy"](str(tmp_path / "p.toml"), 'Odd "name" \\ é') == "pinned"
     assert scope["strategy"](str(tmp_path / "p.toml"), "NVIDIA L4") == "zero-copy"
     assert scope["strategy"](str(tmp_path / "p.toml"), "unknown") == "pageable"

@@ -23,11 +23,11 @@ from running import Command, environment
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
 from advisor.fleet import dask_cluster, fleet
-from advisor.fleet.cluster import SchedulerLost
-from advisor.fleet.dask_cluster import DaskCluster, Tls, connected, local
-from advisor.fleet.parcels import gather
+from advisor.fleet.dask_cluster import DaskCluster, connected, local
+from advisor.fleet.packaging import gather
 from advisor.fleet.records import Answer
-from advisor.fleet.running import Limits, Wanted
+from advisor.fleet.request import Limits, Request, Selection
+from advisor.fleet.scheduling import SchedulerLost
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Profile
@@ -132,9 +132,9 @@ def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[Non
 
 
 def run(address: str, file: Path, out: Path, limits: Limits, *, resume: bool = False) -> fleet.Outcome:
-    request = fleet.Request(gather(file), None, "tiny", QUICK, ("",), Wanted(), limits)
+    request = Request(gather(file), None, "tiny", QUICK, ("",), Selection(), limits)
     out.mkdir(exist_ok=True)
-    with connected(address, None, Tls()) as cluster:
+    with connected(address, None, None) as cluster:
         return fleet.run(request, cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume)
 
 
@@ -158,7 +158,7 @@ def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[f
         "real:real",
     ]
     with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
-        with connected(address, None, Tls()) as cluster:
+        with connected(address, None, None) as cluster:
             until(lambda: len(cluster.workers()) == 16)
         limits = Limits(task=300, another=2)
         return run(address, workload, folder / "out", limits), folder / "out"
@@ -192,7 +192,7 @@ def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[
 def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) -> None:
     limits = Limits(task=5, slack=0, another=2)
     with scheduler() as (address, _), workers(address, workload, tmp_path, "a:hangs", "a:plain", "b:hangs"):
-        with connected(address, None, Tls()) as cluster:
+        with connected(address, None, None) as cluster:
             until(lambda: len(cluster.workers()) == 3)
         found = run(address, workload, tmp_path / "out", limits)
     assert sorted(row.status for row in found.rows) == ["failed", "profiled"]
@@ -251,7 +251,7 @@ def test_a_worker_whose_heartbeat_stops_is_not_there_until_it_comes_back() -> No
 
 
 def test_local_workers_listen_to_this_machine_only() -> None:
-    with local(1, Tls()) as cluster:
+    with local(1, None) as cluster:
         until(lambda: len(cluster.workers()) == 1)
         ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
         open_ports = [c for p in ours for c in p.net_connections() if c.status == psutil.CONN_LISTEN]

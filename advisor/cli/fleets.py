@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from advisor.fleet.cluster import Cluster
-    from advisor.fleet.fleet import Outcome, Request
+    from advisor.fleet.fleet import Outcome
+    from advisor.fleet.request import Request
+    from advisor.fleet.scheduling import Cluster
     from advisor.measure.options import Options
     from advisor.profiles.schema import Profile
 
@@ -136,8 +137,9 @@ def fleet(
     `fleet`.
     """
     from advisor import configuration
-    from advisor.fleet import asking
-    from advisor.fleet.running import Limits, Wanted
+    from advisor.fleet import fleet as fleets
+    from advisor.fleet.planning import parse_where
+    from advisor.fleet.request import Limits, Selection, make_request
 
     said = configuration.command_line(**given)
     asked = configuration.merged(found := configuration.places(said))
@@ -148,11 +150,11 @@ def fleet(
             next_step="Give a directory: --out DIR.",
         )
     limit = task_seconds or 3 * asked.max_seconds + 120
-    wanted = Wanted(each, asking.where(where or ()), asked.no_gpu, one_per_host)
-    request = asking.request(found, wanted, Limits(limit), send or (), sys.argv[1:])
-    reach = asking.reach(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
+    selection = Selection(each, parse_where(where or ()), asked.no_gpu, one_per_host)
+    request = make_request(found, selection, Limits(limit), send or (), sys.argv[1:])
+    reach = fleets.connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
     if not asked.quiet:
-        say(f"to the workers: {request.parcel.contents}")
+        say(f"to the workers: {request.package.contents}")
     _run(request, reach, out, asked, formats, emit, resume=resume)
 
 
@@ -167,8 +169,8 @@ def _run(
     resume: bool,
 ) -> None:
     from advisor.fleet import fleet as fleets
-    from advisor.fleet import keeping, placements
     from advisor.fleet import pages as fleet_pages
+    from advisor.fleet import storage
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
     from advisor.report import pages
@@ -182,16 +184,17 @@ def _run(
             say(message)
 
     forms = [form for form in formats if form in pages.PAGES]
-    names = [keeping.RECORD, *pages.names("fleet", forms), *pages.names("devices", forms)]
+    names = [storage.RECORD, *pages.names("fleet", forms), *pages.names("devices", forms)]
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
     with outputs.output_directory(out, names) as directory:
-        fleets.require_resumable(request, directory, resume=resume)
+        if resume:
+            storage.require_same(directory, request.record())
         with make_progress(quiet=asked.quiet) as progress, reach as cluster:
             outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
         page, paths = fleet_pages.write(outcome.record, directory, formats)
         if emit is not None:
-            emit = placements.write(emit, outcome.record.workload, outcome.rows)
+            emit = fleet_pages.write_placements(emit, outcome.record.workload, outcome.rows)
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
     if emit is not None and not asked.quiet:

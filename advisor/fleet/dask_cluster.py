@@ -18,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -28,50 +27,47 @@ from distributed import Client, Future, LocalCluster, Security
 from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleet.cluster import Call, Ended, Given, SchedulerLost
+from advisor.fleet.scheduling import Call, Function, Reply, SchedulerLost
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import printable, shortened
 
-_CALL = "__import__('advisor.fleet.remote', fromlist=['remote']).{call}({text!r})"
-_LOOK = "__import__('advisor.fleet.remote', fromlist=['remote']).look()"
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 60.0
 """Workers send a heartbeat every half second to few seconds, however busy their tasks are."""
-_ROLES = ("client", "scheduler", "worker")
-"""Dask's roles; with `--local` this command starts all three."""
 _LOCALHOST = "127.0.0.1"
+_CLIENT = {"timeout": _CONNECT_SECONDS, "set_as_default": False, "name": "advisor"}
+_LOCAL = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.spill": False,
+}
+"""A worker's memory is the workload's business: advisor watches what is free on the machine."""
 
 
-@dataclass(frozen=True)
-class Tls:
-    """Files of Dask's TLS, in PEM."""
-
-    ca_file: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-
-    def security(self) -> Security | None:
-        """What Dask takes; None where no file was given. Raises `UsageError` or `FileProblem`."""
-        given = {"--tls-ca-file": self.ca_file, "--tls-cert": self.cert, "--tls-key": self.key}
-        if not any(given.values()):
-            return None
-        if lacking := [option for option, path in given.items() if path is None]:
-            raise UsageError(
-                f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
-                next_step="TLS needs all of --tls-ca-file, --tls-cert and --tls-key.",
-            )
-        for option, path in given.items():
-            if path is not None and not path.is_file():
-                raise FileProblem(f"{option} {path} does not exist", next_step="Give a file in PEM format.")
-        own = {f"tls_{role}_cert": str(self.cert) for role in _ROLES}
-        own |= {f"tls_{role}_key": str(self.key) for role in _ROLES}
-        return Security(tls_ca_file=str(self.ca_file), require_encryption=True, **own)
+def make_security(ca_file: Path | None, cert: Path | None, key: Path | None) -> Security | None:
+    """Dask's TLS from PEM files; None where none was given. Raises `UsageError` or `FileProblem`."""
+    given = {"--tls-ca-file": ca_file, "--tls-cert": cert, "--tls-key": key}
+    if not any(given.values()):
+        return None
+    if missing := [option for option, path in given.items() if path is None]:
+        raise UsageError(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
+            next_step="TLS needs all of --tls-ca-file, --tls-cert and --tls-key.",
+        )
+    for option, path in given.items():
+        if path is not None and not path.is_file():
+            raise FileProblem(f"{option} {path} does not exist", next_step="Give a file in PEM format.")
+    roles = ("client", "scheduler", "worker")  # with `--local` this command starts all three
+    own = {f"tls_{role}_{what}": str(path) for role in roles for what, path in (("cert", cert), ("key", key))}
+    return Security(tls_ca_file=str(ca_file), require_encryption=True, **own)
 
 
 class DaskCluster:
-    """See `advisor.fleet.cluster.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
+    """See `advisor.fleet.scheduling.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
     its machine froze, or its network was cut. Dask itself waits for five minutes.
     """
 
@@ -83,11 +79,10 @@ class DaskCluster:
         """By worker: its last heartbeat by the scheduler's clock, and when that was new here."""
         self._listened = -math.inf
         self._numbers = itertools.count(1)
-        self._futures: dict[Given, Future] = {}
-        self._done: queue.SimpleQueue[Given] = queue.SimpleQueue()
+        self._futures: dict[Call, Future] = {}
+        self._done: queue.SimpleQueue[Call] = queue.SimpleQueue()
 
     def workers(self) -> Collection[str]:
-        """See `Cluster`."""
         self._require_scheduler()
         try:
             there = set(self._client.nthreads())
@@ -103,85 +98,81 @@ class DaskCluster:
         if now - self._listened < self._silent / 10:
             return
         self._listened, before = now, self._heard
-        told = self._client.scheduler_info(n_workers=-1)["workers"]
-        beats = {worker: float(about.get("last_seen", now)) for worker, about in told.items()}
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        beats = {worker: float(about.get("last_seen", now)) for worker, about in workers.items()}
         self._heard = {
             worker: before[worker] if worker in before and before[worker][0] == beat else (beat, now)
             for worker, beat in beats.items()
         }
 
-    def give(self, worker: str, call: Call, text: str = "") -> Given:
-        """See `Cluster`."""
+    def start(self, worker: str, function: Function, text: str = "") -> Call:
         self._require_scheduler()
-        given = Given(next(self._numbers), worker)
-        expression = _LOOK if call == "look" else _CALL.format(call=call, text=text)
+        call = Call(next(self._numbers), worker)
+        arguments = repr(text) if function == "profile" else ""
+        expression = f"__import__('advisor.fleet.remote', fromlist=['remote']).{function}({arguments})"
         with _quiet():
             future = self._client.submit(
                 eval, expression, workers=[worker], allow_other_workers=False, pure=False, retries=0
             )
-        self._futures[given] = future
-        future.add_done_callback(lambda _: self._done.put(given))
-        return given
+        self._futures[call] = future
+        future.add_done_callback(lambda _: self._done.put(call))
+        return call
 
-    def ended(self, seconds: float) -> Sequence[Ended]:
-        """See `Cluster`."""
-        found = []
+    def replies(self, seconds: float) -> Sequence[Reply]:
+        done = []
         with suppress(queue.Empty):
-            found.append(self._done.get(timeout=seconds))
+            done.append(self._done.get(timeout=seconds))
             while True:
-                found.append(self._done.get_nowait())
+                done.append(self._done.get_nowait())
         self._require_scheduler()
-        return [self._ended(given) for given in found if given in self._futures]
+        return [self._reply(call, self._futures.pop(call)) for call in done if call in self._futures]
 
-    def drop(self, given: Given) -> None:
-        """See `Cluster`."""
-        future = self._futures.pop(given, None)
+    def cancel(self, call: Call) -> None:
+        future = self._futures.pop(call, None)
         if future is not None:
             with suppress(Exception):  # it may have ended, or the scheduler be gone
                 future.cancel()
 
-    def _ended(self, given: Given) -> Ended:
-        future = self._futures.pop(given)
+    def _reply(self, call: Call, future: Future) -> Reply:
         if future.status == "finished":
             try:
                 result = future.result(timeout=_CONNECT_SECONDS)
             except Exception as problem:
-                return Ended(given, reason=f"its result cannot be fetched: {_told(problem)}")
+                return Reply(call, reason=f"its result cannot be fetched: {_line(problem)}")
             if isinstance(result, str) and len(result) <= 2 * LARGEST:
-                return Ended(given, result)
-            return Ended(given, reason="it sent something other than the text of a result")
+                return Reply(call, result)
+            return Reply(call, reason="it sent something other than the text of a result")
         if future.status == "error":
             raised = future.exception(timeout=_CONNECT_SECONDS)
             missing = isinstance(raised, ImportError) and "advisor" in (raised.name or "")
-            return Ended(given, reason=_told(raised), no_package=missing)
-        return Ended(given, reason="the worker was lost")
+            return Reply(call, reason=_line(raised), not_installed=missing)
+        return Reply(call, reason="the worker was lost")
 
     def _require_scheduler(self) -> None:
-        if self._client.status not in ("running", "connecting"):
-            raise _lost(self._client.status)
-        if self._client.status == "connecting":
-            raise _lost("the connection broke")
+        if self._client.status != "running":
+            broken = self._client.status == "connecting"
+            raise _lost("the connection broke" if broken else self._client.status)
 
 
 def _lost(problem: object) -> SchedulerLost:
     return SchedulerLost(
-        f"the scheduler was lost: {_told(problem)}",
+        f"the scheduler was lost: {_line(problem)}",
         next_step="Start it again, then run the same command with --resume.",
     )
 
 
-def _told(problem: object) -> str:
+def _line(problem: object) -> str:
     """What a worker's exception says, in a line fit to print: a worker can have written anything."""
     kind = f"{type(problem).__name__}: " if isinstance(problem, BaseException) else ""
     return printable(shortened(here().hide(f"{kind}{problem}".strip().partition("\n")[0]), 300))
 
 
 @contextmanager
-def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[DaskCluster]:
+def connected(address: str | None, file: Path | None, security: Security | None) -> Iterator[DaskCluster]:
     """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, `UsageError` or
     `FileProblem`."""
     address = address or _address(file or Path())
-    security = tls.security() or Security()  # what Dask's own configuration says
+    security = security or Security()  # what Dask's own configuration says
     arguments = security.get_connection_args("client")
     if address.startswith("tls://") and not arguments.get("ssl_context"):
         raise UsageError(
@@ -193,7 +184,7 @@ def connected(address: str | None, file: Path | None, tls: Tls) -> Iterator[Dask
         asyncio.run(_reach(address, arguments))
     except Exception as problem:  # whatever a wrong address, port, certificate or program there raises
         raise NothingMeasured(
-            f"the scheduler {address} cannot be reached: {_told(problem)}",
+            f"the scheduler {address} cannot be reached: {_line(problem)}",
             next_step="Check the address, that the scheduler runs, and that both sides use TLS or neither.",
         ) from None
     with _opened(lambda: Client(address, security=security, **_CLIENT)) as client:
@@ -224,7 +215,7 @@ def _address(file: Path) -> str:
 
 
 @contextmanager
-def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
+def local(workers: int, security: Security | None) -> Iterator[DaskCluster]:
     """Workers on this machine, reached through 127.0.0.1 only, gone with the block and with their files.
 
     Files that a killed command left are removed by the next one.
@@ -238,7 +229,7 @@ def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
                 host=_LOCALHOST,
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,
-                security=tls.security(),
+                security=security,
             )
         try:
             with _opened(lambda: Client(cluster, **_CLIENT)) as client:
@@ -246,19 +237,6 @@ def local(workers: int, tls: Tls) -> Iterator[DaskCluster]:
         finally:
             with _quiet(), suppress(Exception):
                 cluster.close(timeout=5)
-
-
-_LOCAL = {
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-    "distributed.worker.memory.terminate": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.worker.memory.spill": False,
-}
-"""A worker's memory is the workload's business: advisor watches what is free on the machine."""
-
-
-_CLIENT = {"timeout": _CONNECT_SECONDS, "set_as_default": False, "name": "advisor"}
 
 
 @contextmanager

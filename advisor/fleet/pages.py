@@ -1,21 +1,23 @@
-"""The pages of a fleet's folder: fleet.html over all devices, and all times side by side if they are few."""
+"""The files of a fleet's folder: fleet.html over all devices, all times side by side if they are few, and
+`--emit placements.toml`, the strategy of each device for a program to read when it starts."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from advisor.profiles import outputs
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import link
 from advisor.report import pages
-from advisor.report.fleet_page import SIDE_BY_SIDE, fleet_page
+from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page
 from advisor.verdicts.device_comparison import DeviceComparison, Member
+from advisor.version import __version__
 
-MOST = 24
+_MOST = 24
 """Devices whose times fit side by side."""
 
 
@@ -31,7 +33,7 @@ def _side_by_side(record: FleetRecord, directory: Path, formats: Sequence[str]) 
     values = dict.fromkeys(row.value for row in record.rows)
     for value in values:
         rows = [row for row in record.rows if row.value == value and row.status == "profiled"]
-        if 2 <= len(rows) <= MOST:
+        if 2 <= len(rows) <= _MOST:
             folder = f"values/{value}".replace("..", "") if value else ""
             if folder:
                 folder = outputs.free_folder(directory, folder, pages.names("devices", formats))
@@ -42,10 +44,38 @@ def _side_by_side(record: FleetRecord, directory: Path, formats: Sequence[str]) 
 
 def _member(row: Row, directory: Path, folder: str) -> Member:
     """A device's profile, under the name that it has on the fleet's pages."""
-    made: Profile = load(directory / row.folder / "profile.json")
-    made = made.model_copy(update={"device": made.device.model_copy(update={"name": row.device})})
+    profile = load(directory / row.folder / "profile.json")
+    profile = profile.model_copy(update={"device": profile.device.model_copy(update={"name": row.device})})
     up = "../" * len(Path(folder).parts)
-    return Member(made, link(f"{up}{row.folder}/report.html"))
+    return Member(profile, link(f"{up}{row.folder}/report.html"))
 
 
-__all__ = ["MOST", "SIDE_BY_SIDE", "write"]
+def write_placements(path: Path, workload: str, rows: Sequence[Row]) -> Path:
+    """Writes the table, and returns its path. Raises `FileProblem`."""
+    return outputs.write(path.parent, path.name, "\n".join(_lines(workload, rows)) + "\n")
+
+
+def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
+    yield f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."
+    yield f"workload = {_text(workload)}"
+    measured = [(r, r.device, r.strategy, r.verdict, "measured") for r in rows if r.strategy is not None]
+    predicted = [(row, p.device, p.strategy, p.verdict, "predicted") for row in rows for p in row.predicted]
+    seen = {(row.device, row.value) for row, *_ in measured}
+    for row, name, strategy, verdict, basis in (*measured, *predicted):
+        if basis == "predicted" and (name, row.value) in seen:
+            continue
+        seen.add((name, row.value))
+        yield ""
+        yield "[[device]]"
+        yield f"name = {_text(name.partition(' #')[0])}"
+        if row.value:
+            parameter, _, value = row.value.partition("=")
+            yield f"parameters = {{ {_text(parameter)} = {_text(value)} }}"
+        yield f"strategy = {_text(strategy)}"
+        yield f"verdict = {_text(verdict or '')}"
+        yield f"basis = {_text(basis)}"
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML: JSON's escapes are a part of TOML's."""
+    return json.dumps(text).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""From what the workers say of their machines to devices, and to the reasons why one cannot be used."""
+"""The devices of the workers' machines, and the reasons why one cannot be used."""
 
 from __future__ import annotations
 
@@ -29,28 +29,37 @@ class Device:
     host: str
     cpu: str
     identity: str
-    """The device's UUID, or the nearest there is to one."""
     place: str
     uuid: str | None = None
     memory_class: MemoryClass | None = None
 
     @property
     def model(self) -> str:
-        """What makes two devices the same to a memory strategy: the GPU, its memory, and the host's CPU.
-
-        Without a GPU each host is its own.
-        """
+        """The GPU, its memory and the host's CPU: same model, same strategy. Without a GPU, also the host."""
         own = self.host if self.kind == "cpu" else ""
         return "|".join((self.kind, self.name, self.memory_class or "", self.cpu, own))
 
     def key(self, *, each: bool) -> str:
-        """By which its results are found again, without telling its UUID or host."""
+        """Identifies its results without revealing its UUID or host."""
         return sha256((self.identity if each else self.model).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
+class Item:
+    """One profile to make: of a device, or another one like it, at one value of the swept parameter."""
+
+    device: Device
+    value: str
+    tried: tuple[str, ...] = ()
+    """Workers that were lost with it."""
+    reason: str = ""
+    since: float = 0.0
+    """When a worker with such a device was last there."""
+
+
+@dataclass(frozen=True)
 class Unfit:
-    """Why a machine cannot take part, and what to do about it."""
+    """Why a machine cannot take part."""
 
     reason: str
     next_step: str
@@ -80,7 +89,7 @@ def _gpu(machine: Machine, gpu: Gpu, index: int) -> Device:
 
 
 def unfit(machine: Machine, *, no_gpu: bool = False) -> Unfit | None:
-    """Why this machine's profile would not be like the others', or none could be made; None if it fits."""
+    """Why this machine cannot make a comparable profile; None if it can."""
     if machine.advisor != __version__:
         return Unfit(
             f"advisor {machine.advisor} is installed there, {__version__} here",
@@ -100,15 +109,15 @@ def unfit(machine: Machine, *, no_gpu: bool = False) -> Unfit | None:
     return None
 
 
-NO_PACKAGE = Unfit(
+NOT_INSTALLED = Unfit(
     "advisor is not installed there", f"Install it: pip install 'gpu-memory-advisor[fleet]=={__version__}'"
 )
 
 
 def differing(machines: Mapping[str, Machine]) -> Iterator[str]:
-    """Notes on versions that differ between machines that take part, which times may show."""
-    for what, told in (("CuPy", lambda m: m.cupy), ("CUDA driver", lambda m: _release(m.driver_cuda))):
-        versions = sorted({told(machine) or "none" for machine in machines.values() if machine.gpus})
+    """Notes on versions that differ between the machines and may affect the times."""
+    for what, version in (("CuPy", lambda m: m.cupy), ("CUDA driver", lambda m: _release(m.driver_cuda))):
+        versions = sorted({version(machine) or "none" for machine in machines.values() if machine.gpus})
         if len(versions) > 1:
             yield f"The machines differ in {what}: {', '.join(versions)}."
 
@@ -119,26 +128,22 @@ def _release(version: int | None) -> str | None:
 
 def parse_where(texts: Sequence[str]) -> dict[str, str]:
     """`memory_class=tegra-coherent` as a key and its value. Raises `UsageError`."""
-    found = {}
+    where = {}
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not value:
-            raise UsageError(
-                f"--where {text!r} is not KEY=VALUE", next_step=f"The keys are {', '.join(KEYS)}."
-            )
-        if key not in KEYS:
-            raise UsageError(
-                f"--where {key!r} is not known{nearest(key, KEYS)}",
-                next_step=f"The keys are {', '.join(KEYS)}.",
-            )
         known = {"memory_class": tuple(EXPLAINED), "kind": _KINDS}.get(key, ())
+        next_step = f"The keys are {', '.join(KEYS)}."
+        if not equals or not value:
+            raise UsageError(f"--where {text!r} is not KEY=VALUE", next_step=next_step)
+        if key not in KEYS:
+            raise UsageError(f"--where {key!r} is not known{nearest(key, KEYS)}", next_step=next_step)
         if known and value not in known:
             raise UsageError(
                 f"--where {key}={value}: there is no {key} {value!r}{nearest(value, known)}",
                 next_step=f"Choose from {', '.join(known)}.",
             )
-        found[key] = value
-    return found
+        where[key] = value
+    return where
 
 
 def fits(device: Device, where: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from advisor import configuration, pipeline
 from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleet.records import Answer, Task
-from advisor.fleet.remote import ANSWER, environment
+from advisor.fleet.remote import ANSWER
 from advisor.measure.backends.choosing import choose_backend
 from advisor.measure.process import die_with_parent
 from advisor.measure.progress import Silent
@@ -24,11 +24,12 @@ _LONGEST = 16_000
 
 
 def main(arguments: list[str]) -> None:
-    """Does the task of a file for the parent of that id."""
+    """Runs the task in a file; arguments: the file, the parent's process id."""
     die_with_parent(int(arguments[1]))
     message = Path(arguments[0])
     task = Task.model_validate_json(message.read_text(encoding="utf-8"))
-    environment(task)
+    if task.gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = task.gpu
     os.chdir(message.parent / "files")
     write_atomically(message.parent / ANSWER, _answer(task).model_dump_json())
 
@@ -38,27 +39,23 @@ def _answer(task: Task) -> Answer:
     try:
         return Answer(status="profiled", profile=_profile(task).to_json())
     except AdvisorError as error:
-        return Answer(
-            status="failed",
-            reason=hide(error.message)[:_LONGEST],
-            next_step=hide(error.next_step)[:_LONGEST],
-            detail=hide(error.detail)[:_LONGEST],
-            exit_code=error.exit_code,
-        )
+        texts = {"reason": error.message, "next_step": error.next_step, "detail": error.detail}
+        hidden = {key: hide(text)[:_LONGEST] for key, text in texts.items()}
+        return Answer(status="failed", exit_code=error.exit_code, **hidden)
     except Exception as bug:
-        told = hide(f"internal error: {type(bug).__name__}: {bug}")[:_LONGEST]
+        reason = hide(f"internal error: {type(bug).__name__}: {bug}")[:_LONGEST]
         detail = hide(traceback.format_exc())[-_LONGEST:]
-        return Answer(status="failed", reason=told, detail=detail, exit_code=70)
+        return Answer(status="failed", reason=reason, detail=detail, exit_code=70)
 
 
 def _profile(task: Task) -> Profile:
     name = f"{task.file}::{task.workload}" if task.workload else task.file
-    said = configuration.arguments(**{**task.options, "workload": name})
+    source = configuration.arguments(**{**task.options, "workload": name})
     backend = choose_backend(None, task.no_gpu, _require_gpu)
-    made = configuration.make_settings([said], backend=backend, command=task.command)
-    made = replace(made, include_host=task.include_host, no_environment=task.no_environment)
+    settings = configuration.make_settings([source], backend=backend, command=task.command)
+    settings = replace(settings, include_host=task.include_host, no_environment=task.no_environment)
     with scratch() as folder:
-        return pipeline.profile(made, Silent(), keep_in=folder)
+        return pipeline.profile(settings, Silent(), keep_in=folder)
 
 
 def _require_gpu(problem: str) -> None:

@@ -1,4 +1,4 @@
-"""What travels between the command and a worker, as JSON: checked where it arrives, on either side."""
+"""The messages between the command and a worker, as JSON: checked where they arrive, on either side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Text = Annotated[str, Field(max_length=20_000)]
 
 
 class Gpu(Record):
-    """One GPU as the CUDA driver shows it. `uuid` as CUDA_VISIBLE_DEVICES takes it."""
+    """A GPU as the CUDA driver shows it. `uuid` as CUDA_VISIBLE_DEVICES takes it."""
 
     uuid: Name
     name: Name
@@ -24,7 +24,7 @@ class Gpu(Record):
 
 
 class Machine(Record):
-    """What a worker says of its machine. Its host and UUIDs stay with the run: no report has them."""
+    """A worker's machine. Its host and UUIDs stay with the run: no report has them."""
 
     host: Name
     advisor: Name

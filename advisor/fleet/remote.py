@@ -1,9 +1,8 @@
-"""What runs on a worker: both calls start a process of our own, so that neither CUDA nor a workload that dies
-takes the worker along. Called by `advisor.fleet.dask_cluster` with text, they return text."""
+"""The functions that run on a worker: both start a process of our own, so that neither CUDA nor a workload
+that dies takes the worker along. Called by `advisor.fleet.dask_cluster` with text, they return text."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError
-from advisor.fleet.parcels import unpack
+from advisor.fleet.packaging import unpack
 from advisor.fleet.records import Answer, Task, wrong
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
 from advisor.profiles.redaction import here
@@ -22,14 +21,18 @@ from advisor.profiles.text_files import read_unpacked
 
 ANSWER = "answer.json"
 _POLL_SECONDS = 0.25
-_LOOK_SECONDS = 30
+_INSPECTION_SECONDS = 30
 
 
-def look() -> str:
-    """The machine as JSON; see `advisor.fleet.looking`. Raises where it cannot be read in 30 s."""
-    command = python_command("advisor.fleet.looking")
+def inspect() -> str:
+    """The machine as JSON; see `advisor.fleet.inspection`. Raises where it cannot be read in 30 s."""
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK_SECONDS, check=False
+        python_command("advisor.fleet.inspection"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_INSPECTION_SECONDS,
+        check=False,
     )
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
@@ -40,7 +43,7 @@ def look() -> str:
 def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
     """Makes the profile of a `Task` and returns an `Answer`, both as JSON.
 
-    wanted: whether somebody still waits for it; asked now and then; the process ends when nobody does.
+    wanted: whether the task is still to run; asked now and then, and the process ends when it is not.
     """
     try:
         task = Task.model_validate_json(text)
@@ -52,9 +55,8 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
         try:
             unpack(task.files, files)
         except (AdvisorError, OSError, ValueError) as problem:
-            return Answer(
-                status="failed", reason=f"the files cannot be unpacked: {problem}"
-            ).model_dump_json()
+            reason = f"the files cannot be unpacked: {problem}"
+            return Answer(status="failed", reason=reason).model_dump_json()
         message = folder / "task.json"
         message.write_text(task.model_copy(update={"files": {}}).model_dump_json(), encoding="utf-8")
         return _run(task, message, wanted or _still_wanted)
@@ -66,21 +68,19 @@ def _run(task: Task, message: Path, wanted: Callable[[], bool]) -> str:
     deadline = time.monotonic() + task.seconds
     stopped = ""
     try:
-        while not wait(process, _POLL_SECONDS):
+        while not stopped and not wait(process, _POLL_SECONDS):
             keep_short(log)
             if time.monotonic() > deadline:
                 stopped = f"did not finish within {task.seconds:g} s"
             elif not wanted():
                 stopped = "the task was cancelled"
-            if stopped:
-                break
     finally:
         end(process, message)
     if answer.exists() and not stopped:
         return read_unpacked(answer).decode("utf-8", "replace")
-    hide, said = here(include_host=task.include_host).hide, log_tail(log)
-    why = stopped or cause_of_death(process.returncode, said)
-    return Answer(status="lost", reason=hide(why), detail=hide(said)).model_dump_json()
+    hide, printed = here(include_host=task.include_host).hide, log_tail(log)
+    why = stopped or cause_of_death(process.returncode, printed)
+    return Answer(status="lost", reason=hide(why), detail=hide(printed)).model_dump_json()
 
 
 def _still_wanted() -> bool:
@@ -90,9 +90,3 @@ def _still_wanted() -> bool:
     worker: Any = get_worker()
     task = worker.state.tasks.get(worker.get_current_task())
     return task is not None and task.state in ("executing", "long-running")
-
-
-def environment(task: Task) -> None:
-    """Shows this process the task's GPU alone."""
-    if task.gpu:
-        os.environ["CUDA_VISIBLE_DEVICES"] = task.gpu

@@ -33,7 +33,7 @@ _CUPY = re.compile(r"cupy(?:-cuda(\d+)x)?", re.IGNORECASE)
 
 
 def machine() -> Machine:
-    """This one, in well below a second."""
+    """This machine, in well below a second."""
     cupy, built_for = _cupy()
     return Machine(
         host=socket.gethostname(),
@@ -48,21 +48,20 @@ def machine() -> Machine:
 
 
 def main(_: list[str]) -> None:
-    """Prints it as JSON, in the last line."""
+    """Prints the machine as JSON, in the last line."""
     print(machine().model_dump_json(), flush=True)
     sys.stdout.flush()
     os._exit(0)  # the driver's own exit handlers have nothing to do
 
 
 def _cpu() -> str:
-    """The CPU's model."""
     text = Tree(ROOT).text("proc/cpuinfo") or ""
-    found = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
-    return (found[1] if found else platform.machine())[:300]
+    model = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+    return (model[1] if model else platform.machine())[:300]
 
 
 def _cupy() -> tuple[str | None, int | None]:
-    """Its version, and the CUDA release of its wheel; None each where it is not known."""
+    """CuPy's version, and the CUDA release of its wheel; None each where it is not known."""
     for each in metadata.distributions():
         named = _CUPY.fullmatch(each.metadata["Name"] or "")
         if named:
@@ -93,8 +92,8 @@ def _gpu(driver: Any, device: ctypes.c_int, index: int) -> Gpu:
     name, number = ctypes.create_string_buffer(256), (ctypes.c_ubyte * 16)()
     driver.cuDeviceGetName(name, 256, device)
     # Version 2 tells the parts of a GPU (MIG) apart.
-    ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
-    known = ask(ctypes.byref(number), device) == 0 and any(number)
+    read_uuid = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    known = read_uuid(ctypes.byref(number), device) == 0 and any(number)
     facts: dict[str, int | float | str | bool] = {key: attribute(n) for key, n in _ATTRIBUTES.items()}
     facts["compute_capability"] = f"{attribute(_MAJOR)}.{attribute(_MINOR)}"
     return Gpu(
@@ -106,7 +105,7 @@ def _gpu(driver: Any, device: ctypes.c_int, index: int) -> Gpu:
 
 
 def _visible(number: str, index: int) -> str:
-    """The UUID with its prefix: of a part of a GPU that CUDA_VISIBLE_DEVICES names, its own."""
+    """The UUID with its prefix, or the name of a part of a GPU (MIG) from CUDA_VISIBLE_DEVICES."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     given = named[index].strip() if index < len(named) else ""
     return given if given.startswith("MIG-") else f"GPU-{number}"

@@ -26,7 +26,7 @@ _SEND_LESS = "Move data out of the package and read it from a path that exists o
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Package:
     """Files by their path relative to the workload's folder; `file` is the workload's."""
 
     file: str
@@ -35,10 +35,10 @@ class Parcel:
     @property
     def digest(self) -> str:
         """Hash of all names and contents."""
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for name, data in sorted(self.files.items()):
-            told.update(f"{name}\0{len(data)}\0".encode() + data)
-        return told.hexdigest()
+            digest.update(f"{name}\0{len(data)}\0".encode() + data)
+        return digest.hexdigest()
 
     @property
     def contents(self) -> str:
@@ -51,32 +51,29 @@ class Parcel:
         return f"{', '.join(names)}, {units.size(sum(map(len, self.files.values())))}"
 
     def packed(self) -> dict[str, str]:
-        """For a record."""
         return {name: base64.b85encode(zlib.compress(data)).decode() for name, data in self.files.items()}
 
 
-def gather(file: Path, more: Sequence[Path] = ()) -> Parcel:
+def gather(file: Path, more: Sequence[Path] = ()) -> Package:
     """The file and what it imports from its folder. Raises `FileProblem`, `WorkloadError` or `UsageError`."""
     folder = file.resolve().parent if not file.is_symlink() else file.parent.absolute()
     if not file.exists():
         raise FileProblem(
             f"{file} does not exist", next_step="Give the path of a Python file with a @workload."
         )
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     waiting = [folder / file.name]
-    while waiting:
-        path = waiting.pop(0)
+    for path in waiting:  # grows
         for each in _files(path):
             name = each.relative_to(folder).as_posix()
-            if name not in found:
-                found[name] = _read(each, found)
+            if name not in files:
+                files[name] = _read(each, files)
                 if each.suffix == ".py":
-                    waiting += _imported(found[name], each, folder)
+                    waiting += _imported(files[name], each, folder)
     for extra in more:
         for each in _files(extra):
-            name = each.relative_to(extra.parent).as_posix()
-            found[name] = _read(each, found)
-    return Parcel(file.name, found)
+            files[each.relative_to(extra.parent).as_posix()] = _read(each, files)
+    return Package(file.name, files)
 
 
 def unpack(files: Mapping[str, str], folder: Path) -> None:
@@ -113,12 +110,12 @@ def _files(path: Path) -> Iterator[Path]:
             yield from _files(inner)
 
 
-def _read(path: Path, found: Mapping[str, bytes]) -> bytes:
-    if len(found) >= MOST:
+def _read(path: Path, before: Mapping[str, bytes]) -> bytes:
+    if len(before) >= MOST:
         raise UsageError(f"more than {MOST} files would be sent, {path} among them", next_step=_SEND_LESS)
     try:
         with path.open("rb") as file:
-            left = LARGEST - sum(map(len, found.values()))
+            left = LARGEST - sum(map(len, before.values()))
             data = file.read(left + 1)
     except OSError as problem:
         raise FileProblem(

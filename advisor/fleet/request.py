@@ -1,0 +1,179 @@
+"""What a fleet is asked to profile: files, options, devices and limits; from them the task of a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from advisor import configuration
+from advisor.devices.environment import command_line
+from advisor.errors import UsageError
+from advisor.fleet.packaging import Package, gather
+from advisor.fleet.planning import Device
+from advisor.fleet.records import Task
+from advisor.measure.option_values import Said
+from advisor.measure.options import OPTIONS, Options
+from advisor.profiles.fleets import FleetRecord
+from advisor.sweep import Sweep, parse_sweep
+from advisor.version import __version__
+from advisor.workloads import scripts
+from advisor.workloads.outline import defaults_of, workloads
+
+_NOT_SENT = ("workload", "sweep", "no_gpu", "gpu", "quiet")
+"""Options that concern the command, not the task."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which devices take part."""
+
+    each: bool = False
+    where: dict[str, str] = field(default_factory=dict)
+    no_gpu: bool = False
+    one_per_host: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In seconds. A worker ends its task by itself after `task`; the command waits `slack` more for what it
+    printed, and `another` for a further worker with the device of a lost task."""
+
+    task: float
+    another: float = 15.0
+    inspection: float = 60.0
+    no_worker: float = 30.0
+    slack: float = 10.0
+    tries: int = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run. `values` are NAME=VALUE of the swept parameter, "" alone without a sweep."""
+
+    package: Package
+    workload: str | None
+    title: str
+    """The workload's name on the pages."""
+    options: Mapping[str, Any]
+    values: tuple[str, ...]
+    selection: Selection
+    limits: Limits
+    command: str = ""
+    include_host: bool = False
+    no_environment: bool = False
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """What pages call a value, where that differs."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything the profiles depend on."""
+        no_gpu = self.selection.no_gpu
+        inputs = (self.package.digest, self.workload, self.options, self.values, no_gpu, __version__)
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
+
+    def key(self, device: Device) -> str:
+        return device.key(each=self.selection.each)
+
+    def task(self, device: Device, value: str) -> Task:
+        options = dict(self.options)
+        if value:
+            options["parameters"] = [*options.get("parameters", ()), value]
+        return Task(
+            gpu=device.uuid,
+            no_gpu=self.selection.no_gpu,
+            file=self.package.file,
+            workload=self.workload,
+            options=options,
+            include_host=self.include_host,
+            no_environment=self.no_environment,
+            command=self.command,
+            files=self.package.packed(),
+            seconds=self.limits.task,
+        )
+
+    def record(self) -> FleetRecord:
+        return FleetRecord(
+            request=self.digest,
+            workload=self.title,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            command=self.command,
+            parameter=self.values[0].partition("=")[0],
+        )
+
+
+def make_request(
+    sources: Sequence[Said],
+    selection: Selection,
+    limits: Limits,
+    send: Sequence[Path],
+    arguments: Sequence[str],
+) -> Request:
+    """The request of a command line. Raises `AdvisorError`."""
+    options = configuration.merged(sources)
+    file, name = configuration.file_and_name(options.workload)
+    package = gather(file, send)
+    if scripts.is_script(file, name, ()):
+        raise UsageError(
+            f"{file} has no @workload, so it is a script; a fleet profiles workloads",
+            next_step="Write a workload: advisor new mine.py.",
+        )
+    if own := [target for target in options.targets if target.endswith(".toml")]:
+        raise UsageError(
+            f"--target {own[0]}: fleet workers predict only devices of the catalogue",
+            next_step=f"Predict afterwards: advisor predict DIR/DEVICE/profile.json --target {own[0]}.",
+        )
+    sweep, parameters = _sweep_of(options)
+    sent = {name: value for name, value in _changed(options).items() if name not in _NOT_SENT}
+    sent["parameters"] = list(parameters)
+    # Wrong options are refused here, before anything is sent.
+    source = configuration.arguments(**{**sent, "workload": options.workload})
+    configuration.make_settings([source], backend="cpu")
+    prefix = f"{sweep.parameter}=" if sweep else ""
+    return Request(
+        package,
+        name,
+        name or next(iter(workloads(file)), file.stem),
+        sent,
+        tuple(f"{prefix}{value}" for value in sweep.values) if sweep else ("",),
+        selection,
+        limits,
+        command_line(arguments),
+        include_host=options.include_host,
+        no_environment=options.no_environment,
+        shown={f"{prefix}{value}": f"{prefix}{label}" for value, label in sweep.shown.items()}
+        if sweep
+        else {},
+    )
+
+
+def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:
+    """The sweep of --sweep, or of --set n=1,2 for a numeric parameter, and the other parameters."""
+    defaults = defaults_of(options.workload)
+    lists = [p for p in options.parameters if "," in p and isinstance(defaults.get(_name(p)), (int, float))]
+    rest = tuple(p for p in options.parameters if p not in lists)
+    sweep = parse_sweep((*options.sweep, *lists), defaults)
+    if sweep and sweep.parameter in map(_name, rest):
+        raise UsageError(
+            f"--sweep {sweep.parameter} and --set {sweep.parameter} contradict each other",
+            next_step="Omit one of them.",
+        )
+    return sweep, rest
+
+
+def _name(assignment: str) -> str:
+    return assignment.partition("=")[0].strip()
+
+
+def _changed(options: Options) -> dict[str, Any]:
+    """Options that differ from their defaults, as JSON, by the names of `advisor.profile`."""
+    values = {name: getattr(options, name) for name, option in OPTIONS.items() if option.call}
+    changed = {name: value for name, value in values.items() if value not in (OPTIONS[name].default, {}, ())}
+    plain: dict[str, Any] = to_jsonable_python(changed)
+    return plain

@@ -1,0 +1,242 @@
+"""A fleet's folder: a profile is checked and saved as it comes, with its row; `--resume` reads the rows.
+
+    fleet.json                the request
+    nvidia-h200/row.json      how that device's task ended, beside its profile.json and report.html
+
+What a worker sends is as foreign as a file from anybody: it is read as `advisor report FILE` reads one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from advisor.errors import AdvisorError, FileProblem, UsageError
+from advisor.fleet.planning import Device, Item, Unfit
+from advisor.fleet.records import Answer, wrong
+from advisor.fleet.request import Request
+from advisor.measure.progress import Progress
+from advisor.profiles import outputs, reading
+from advisor.profiles.fleets import FleetRecord, Foreseen, Row, RowStatus
+from advisor.profiles.redaction import here
+from advisor.profiles.schema import Profile
+from advisor.profiles.text_files import read_bytes
+from advisor.texts import printable
+
+RECORD, ROW, FAILURE = "fleet.json", "row.json", "failure.txt"
+_FILES = (ROW, FAILURE, "profile.json", "report.html", "report.md")
+_LARGEST = 1_000_000
+Write = Callable[[Profile, Path], object]
+"""Writes a device's report and profile into its folder."""
+
+
+class Results:
+    """The rows of one run, with those of an earlier one that it resumes: saved and reported as they come."""
+
+    def __init__(
+        self,
+        request: Request,
+        directory: Path,
+        progress: Progress,
+        write: Write,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._request, self._path, self._progress = request, directory, progress
+        self._write, self._tell = write, tell
+        self.record = request.record()
+        self.redactor = here(include_host=request.include_host)
+        self._sha256 = hashlib.sha256(request.package.files[request.package.file]).hexdigest()
+        self.rows: dict[str, Row] = {}
+        """By task."""
+        self.unfit_rows: list[Row] = []
+        self.errors: list[AdvisorError] = []
+        self._labels: dict[str, str] = {}
+        self._total = 0
+
+    def begin(self, *, resume: bool) -> None:
+        """Takes the rows of an earlier run of the same request, or removes them.
+
+        Raises `UsageError` where there is none to resume, or it is of another request.
+        """
+        if resume:
+            require_same(self._path, self.record)
+            self.rows = {row.task: row for row in self._saved() if row.status == "profiled"}
+            self._labels = {row.task.partition(" ")[0]: row.device for row in self.rows.values()}
+        else:
+            outputs.remove(self._path, *self._row_files())
+        outputs.write(self._path, RECORD, self.record.model_dump_json(indent=1) + "\n")
+        if self.rows:
+            self._tell(f"resumed: {len(self.rows)} profiled before")
+
+    def values_left(self, device: Device) -> Sequence[str]:
+        """The values that no earlier run has profiled on this device."""
+        self._label(device)
+        left = [value for value in self._request.values if self._task(device, value) not in self.rows]
+        self._total += len(left)
+        self._progress.start(self._total)
+        return left
+
+    def unfit(self, worker: str, host: str, why: Unfit) -> None:
+        """Adds a row, without the worker's address unless hosts may be named."""
+        name = host if host and self._request.include_host else f"worker {len(self.unfit_rows) + 1}"
+        row = Row(task=worker, device=name, status="unfit", reason=why.reason, next_step=why.next_step)
+        self.unfit_rows.append(row)
+        self._tell(f"{worker}: {why.reason}\n  next: {why.next_step}")
+
+    def begun(self, item: Item) -> None:
+        again = "again: " if item.tried else ""
+        self._progress.begin(f"{again}{self._label(item.device)} {self._shown(item.value)}".strip())
+
+    def ended(self, item: Item, answer: Answer, seconds: float) -> None:
+        row = self._save(self.row(item, "failed", seconds=seconds), answer)
+        self._progress.end()
+        result = row.strategy or "profiled" if row.status == "profiled" else f"failed: {row.reason}"
+        self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
+
+    def row(self, item: Item, status: RowStatus, reason: str = "", seconds: float = 0.0) -> Row:
+        """The row of a task without a profile."""
+        label, value = self._label(item.device), self._shown(item.value)
+        return Row(
+            task=self._task(item.device, item.value),
+            device=label,
+            kind=item.device.kind,
+            memory_class=item.device.memory_class,
+            value=value,
+            status=status,
+            reason=reason,
+            folder=f"{slug(label)}/{slug(value)}" if value else slug(label),
+            seconds=seconds,
+        )
+
+    def _task(self, device: Device, value: str) -> str:
+        return f"{self._request.key(device)} {self._shown(value)}".strip()
+
+    def _shown(self, value: str) -> str:
+        return self._request.shown.get(value, value)
+
+    def _label(self, device: Device) -> str:
+        """The device's name on the pages: numbered from the second of that name on."""
+        key = self._request.key(device)
+        if key not in self._labels:
+            name = f"{device.name} ({device.host})" if self._request.include_host else device.name
+            taken, number, label = set(self._labels.values()), 1, name
+            while label in taken:
+                number += 1
+                label = f"{name} #{number}"
+            self._labels[key] = label
+        return self._labels[key]
+
+    def _save(self, row: Row, answer: Answer) -> Row:
+        """Saves the result of a task and returns its final row."""
+        row = row.model_copy(update={"folder": outputs.free_folder(self._path, row.folder, _FILES)})
+        texts = {key: getattr(answer, key) for key in ("reason", "next_step", "detail")}
+        answer = answer.model_copy(update={key: self.redactor.hide(text) for key, text in texts.items()})
+        folder = self._path / row.folder
+        if answer.status == "profiled":
+            try:
+                profile = self._checked(answer.profile, row)
+                folder.mkdir(parents=True, exist_ok=True)
+                self._write(profile, folder)
+                row = concluded(row, profile)
+            except FileProblem as problem:
+                answer = Answer(status="failed", reason=problem.message, next_step=problem.next_step)
+        if answer.status != "profiled":
+            texts = {key: printable(getattr(answer, key))[:1900] for key in ("reason", "next_step")}
+            row = row.model_copy(update={"status": "failed", "folder": "", **texts})
+            self.errors.append(_error(answer))
+            if answer.detail:
+                outputs.write(folder, FAILURE, printable(answer.detail) + "\n")
+        self.rows[row.task] = row
+        outputs.write(folder, ROW, row.model_dump_json(indent=1) + "\n")
+        return row
+
+    def _checked(self, text: str, row: Row) -> Profile:
+        """The profile that a worker sent. Raises `FileProblem` if it is damaged, or not of this workload."""
+        name = f"the profile from {row.device}"
+        profile = reading.parse(text, name)
+        reading.require_plausible(profile, name)
+        if profile.workload.sha256 != self._sha256 or profile.device.kind != row.kind:
+            raise FileProblem(
+                f"{name} is of another workload or device than requested",
+                next_step="Check who can reach the scheduler: docs/fleet.md, Security.",
+            )
+        return profile
+
+    def _row_files(self) -> list[str]:
+        files = [*self._path.glob(f"*/{ROW}"), *self._path.glob(f"*/*/{ROW}")]
+        return sorted(str(file.relative_to(self._path)) for file in files)
+
+    def _saved(self) -> Iterator[Row]:
+        """Raises `UsageError` for a row whose profile would be read from elsewhere."""
+        for name in self._row_files():
+            with suppress(OSError, ValidationError):
+                row = Row.model_validate_json(read_bytes(self._path / name, _LARGEST))
+                folder = Path(name).parent
+                links = [outputs.link_in(self._path, f"{folder}/{each}") for each in (ROW, "profile.json")]
+                if row.status == "profiled" and (Path(row.folder) != folder or any(links)):
+                    raise UsageError(
+                        f"--resume: {self._path / name} refers to files outside its folder",
+                        next_step=f"Remove {self._path / name} and run again.",
+                    )
+                yield row
+
+
+def require_same(folder: Path, record: FleetRecord) -> None:
+    """Raises `UsageError` unless the folder holds a run of the same request, `FileProblem` if damaged."""
+    path = folder / RECORD
+    if not path.is_file():
+        raise UsageError(
+            f"--resume: {folder} does not hold the results of advisor fleet",
+            next_step="Give its folder with --out, or omit --resume.",
+        )
+    try:
+        before = FleetRecord.model_validate_json(read_bytes(path, _LARGEST))
+    except ValidationError as problem:
+        raise FileProblem(
+            f"{path} is damaged: {wrong(problem)}", next_step="Remove it and run again."
+        ) from None
+    if before.request != record.request:
+        raise UsageError(
+            f"--resume: {folder} was made with other files, options or another version of advisor",
+            next_step="Give the options of that run, or omit --resume to start over.",
+        )
+
+
+def concluded(row: Row, profile: Profile) -> Row:
+    """The row of a profiled task."""
+    advice, on_gpu = profile.recommendation, profile.device.kind == "cuda"
+    seconds = {each.strategy: each.median_seconds for each in profile.measured().values() if on_gpu}
+    fastest = min(seconds.values(), default=1.0)
+    predicted = any(result.status == "predicted" for p in profile.predictions for result in p.results)
+    return row.model_copy(
+        update={
+            "status": "profiled",
+            "memory_class": profile.device.memory_class,
+            "strategy": advice.strategy if advice else None,
+            "verdict": advice.verdict if advice else None,
+            "basis": "measured" if seconds else "predicted" if predicted else "none",
+            "predicted": tuple(
+                Foreseen(device=p.device.name, strategy=str(guess.strategy), verdict=guess.verdict)
+                for p in profile.predictions
+                if (guess := p.recommendation) and guess.strategy
+            ),
+            "costs": {name: each / fastest for name, each in seconds.items()},
+        }
+    )
+
+
+def slug(text: str) -> str:
+    """A folder name."""
+    return re.sub(r"[^a-z0-9=.,+]+", "-", text.lower()).strip("-.")[:100] or "device"
+
+
+def _error(answer: Answer) -> AdvisorError:
+    """The error of a failed task, with its exit code, for a fleet without any result."""
+    error = AdvisorError(answer.reason, next_step=answer.next_step, detail=printable(answer.detail))
+    error.exit_code = answer.exit_code
+    return error
