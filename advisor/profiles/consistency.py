@@ -10,8 +10,6 @@ from itertools import chain, groupby
 
 import numpy as np
 
-from advisor import stats
-from advisor.profiles.blocks import Block, rounds
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import (
     MOST_PERIOD,
@@ -26,8 +24,6 @@ from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.traces import Timeline
 from advisor.texts import in_a_line, is_name
 
-_NEAR = 0.01
-"""How near the median of a row is to that of its blocks: more than rounding."""
 _MOST = 1e21
 """Bytes, operations, seconds of a frame: what can still be divided and added up."""
 _LEAST = 1e-300
@@ -263,21 +259,3 @@ def _of_final(profile: Profile) -> Iterator[Problem]:
         yield from _unknown("final.contestants", profile.final.contestants.values(), ran, "row of strategy")
         for key in ("left", "alone", "dropped"):
             yield from _unknown(f"final.{key}", getattr(profile.final, key), known, "contestant")
-
-
-def unlike_blocks(profile: Profile) -> Problem | None:
-    """The first row whose blocks, of which its median was made, have another one.
-
-    A comparison takes its ratio from the blocks and shows the rows' medians beside it.
-    """
-    left = set(profile.final.left) if profile.final else set()
-    taken: dict[str, list[Block]] = {}
-    for block in profile.blocks:
-        taken.setdefault(block.contestant, []).append(block)
-    for number, row in enumerate(profile.results):
-        if isinstance(row, Measured) and row.samples == "blocks" and row.strategy in taken.keys() - left:
-            middle = stats.median(rounds(taken[row.strategy]))
-            if abs(row.median_seconds / middle - 1) > _NEAR:
-                where = f"results.{number}.median_seconds"
-                return where, f"{row.median_seconds:g} is not {middle:g}, the median of its blocks"
-    return None

@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from advisor.errors import FileProblem
 from advisor.profiles import secrets
 from advisor.profiles.base import cleaned
-from advisor.profiles.consistency import contradiction, unlike_blocks
+from advisor.profiles.consistency import contradiction
 from advisor.profiles.keys import first_problem
 from advisor.profiles.masking import Masking
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
@@ -164,13 +164,10 @@ def _of_this_format(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_plausible(profile: Profile, name: str) -> None:
-    """Raises `FileProblem` where a time is outside what can be divided and drawn, or is not that of the
-    blocks it was made of; `name` is the profile's.
+    """Raises `FileProblem` where a time is outside what can be divided and drawn; `name` is the profile's.
 
     No clock can have taken it: the profile was damaged or made up.
     """
-    if found := unlike_blocks(profile):
-        raise _damaged(name, ": ".join(found))
     rows = [*profile.results, *(row for made in profile.predictions for row in made.results)]
     for row in (*rows, *(profile.script.measured if profile.script else ())):
         times: tuple[float, ...] = ()
