@@ -361,7 +361,7 @@ def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Pr
 
 
 def concluded(profile: Profile) -> Profile:
-    """With a verdict over what was measured, which a file of format 1 is read without."""
+    """With a verdict: a partial profile has none, an earlier version's may be of other times."""
     if profile.script is not None:
         return conclude(profile, ())
     profile = timed_again(profile)

@@ -114,7 +114,11 @@ def test_failures_late_in_the_run_are_rows_and_predictions_stand(command: Comman
     assert said.error[0].startswith("error: ")
     loaded = package.load(Path("advisor-report/profile.json"))
     assert {(r.status, r.reason) for r in loaded.results} == {  # type: ignore[union-attr]
-        ("failed", "the workload failed: ValueError: this frame is bad")
+        (
+            "failed",
+            "the workload failed: stage 'compute' (misbehaving.py:39), frame 20: ValueError: this frame is "
+            "bad; buffers: a float32 (64,), b float32 (64,)",
+        )
     }
     assert "misbehaving.py" in loaded.results[0].detail  # type: ignore[union-attr]
     assert {row.status for row in loaded.predictions[0].results} == {"predicted"}

@@ -334,8 +334,8 @@ def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measur
     assert [a.outcome for a in made.advice if a.rule == "pageable-transfer"] == ["silenced"]
 
 
-def test_old_profiles_have_the_defaults() -> None:
-    old = reading.load(Path(__file__).parent / "data/profile-format-1.json")
+def test_profiles_without_preferences_have_the_defaults() -> None:
+    old = reading.load(Path(__file__).parent / "data/h200-reread-1.json")
     assert old.preferences == Preferences()
     assert pipeline.conclude_again(old, Preferences()).results == old.results
 

@@ -154,7 +154,7 @@ def samples(kind: str) -> list[bytes]:
         return [OPTIONS]
     if kind == "export":
         return [small_export()]
-    files = [(DATA / f"profile-format-{number}.json").read_bytes() for number in (1, 2)]
+    files = [(DATA / name).read_bytes() for name in ("h200-reread-1.json", "profile-format-2.json")]
     made = (cpu_profile(traffic=vector_add_trace()), gpu_profile(traffic=vector_add_trace()))
     return [*files, *(each.model_dump_json().encode() for each in made)]
 

@@ -26,13 +26,11 @@ from advisor.profiles.traffic import Traffic
 from advisor.texts import printable
 
 DATA = Path(__file__).parent / "data"
-SAMPLE = DATA / "profile-format-1.json"
-"""A file of format 1, with something in every part. Never changed: it must be readable for ever."""
-SECOND = DATA / "profile-format-2.json"
-"""The same of format 2."""
+SAMPLE = DATA / "profile-format-2.json"
+"""With something in every part. Never changed: it must be readable as long as its format is."""
 
 
-@pytest.mark.parametrize("profile", [builders.profile(), builders.cpu_profile(), load(SAMPLE), load(SECOND)])
+@pytest.mark.parametrize("profile", [builders.profile(), builders.cpu_profile(), load(SAMPLE)])
 def test_what_is_saved_comes_back(profile: Profile, tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     profile.save(path)
@@ -99,19 +97,20 @@ def test_any_figures_come_back_to_the_last_digit(
         assert type(again.workload.parameters[name]) is type(value)
 
 
-def test_the_sample_of_format_1_is_read() -> None:
-    profile = load(SAMPLE)
-    assert [result.status for result in profile.results] == ["measured", "measured", "skipped", "failed"]
-    assert profile.recommendation is None, "made again from the processes, by pipeline.concluded"
-    assert profile.predictions[0].results[0].status == "predicted"
-    assert profile.predictions[0].recommendation is not None
-    assert profile.predictions[0].recommendation.verdict == "near"
-    assert profile.traffic is not None
-    assert profile.measured()["pinned"].rounds[1] == profile.measured()["pinned"].frame_seconds[5:]
+@pytest.mark.parametrize("name", ["profile-format-1.json", "one.json"])
+def test_format_1_is_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
+    path = DATA / name
+    if not path.exists():
+        path = tmp_path / name
+        path.write_text(changed(lambda content: content.update(format=1)))
+    with pytest.raises(FileProblem, match="has format 1; this advisor reads format 2") as raised:
+        load(path)
+    assert raised.value.exit_code == 5
+    assert raised.value.next_step.startswith("Profile again, or use the advisor that wrote it")
 
 
 def test_the_sample_of_format_2_is_read() -> None:
-    profile = load(SECOND)
+    profile = load(SAMPLE)
     assert profile.final is not None
     assert set(profile.final.contestants) == {block.contestant for block in profile.blocks}
     assert profile.recommendation is not None
@@ -121,13 +120,7 @@ def test_the_sample_of_format_2_is_read() -> None:
     assert again.recommendation.speedup == pytest.approx(2.0), "the blocks alone say the same"
     assert (again.recommendation.strategy, again.recommendation.verdict) == ("pinned", "fastest")
     assert again.measured()["pinned"].median_seconds != profile.measured()["pinned"].median_seconds
-    assert SECOND.read_text(encoding="utf-8") == profile.to_json()
-
-
-def test_a_word_of_format_1_inside_a_file_of_format_2_changes_nothing() -> None:
-    made = load(SECOND)
-    made = made.model_copy(update={"command": '"format": 1, "format":1}'})
-    assert parse(made.to_json(), "p.json") == made
+    assert SAMPLE.read_text(encoding="utf-8") == profile.to_json()
 
 
 def refused(text: str) -> str:
@@ -149,7 +142,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
 @pytest.mark.parametrize("version", [0, 3, 99, "1", None, True, [1], 1.5, "2"])
 def test_an_unknown_format(version: Any) -> None:
     message = refused(changed(lambda content: content.update(format=version)))
-    assert message == f"has format {version!r}; this advisor reads formats 1 and 2"
+    assert message == f"has format {version!r}; this advisor reads format 2"
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"more": NaN}'])
@@ -333,10 +326,3 @@ def test_records_do_not_change() -> None:
     with pytest.raises(ValidationError):
         Traffic(**wrong)
     assert Trace().traffic == ()
-
-
-def test_formats() -> None:
-    assert schema.FORMAT == 2
-    assert {path.name for path in SAMPLE.parent.glob("profile-format-*.json")} == {
-        f"profile-format-{number}.json" for number in range(1, schema.FORMAT + 1)
-    }

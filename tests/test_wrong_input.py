@@ -142,9 +142,9 @@ def test_the_smallest_workload_that_is_shown_runs(command: Command) -> None:
         ("n: int = 64", "*n: int", "workload 'w' takes *n: int", "name: type = default"),
         ("return Workload(", "return dict(b=3) or (", "workload 'w' returned dict", "return Workload"),
         ("    return Workload(", "    (lambda *_: 0)(", "workload 'w' returned NoneType", "return Workload"),
-        ("host(p), device(c)", "p, device(c)", "frame[0] is p", "host(produce)"),
-        ('"b": Buffer(n, "f4")', '"b": n', "buffers['b'] is 64", "parameter"),
-        ('"b": Buffer(n, "f4")', '"b": Buffer(n, "f5")', "a buffer's dtype is 'f5'", "np.float32"),
+        ("host(p), device(c)", "p, device(c)", "w.py:13: frame[0] is p", "host(produce)"),
+        ('"b": Buffer(n, "f4")', '"b": n', "w.py:13: buffers['b'] is 64", "parameter"),
+        ('"b": Buffer(n, "f4")', '"b": Buffer(n, "f5")', "w.py:13: buffer 'b': the dtype", "np.float32"),
         ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")', "buffer 'b' has the shape (0,)", "n=64"),
         ("a: Out, frame: int", "a: In, frame: int", "stage 'p' reads buffer 'a'", "setup=[...]"),
     ],
@@ -159,7 +159,7 @@ def test_a_workload_that_is_wrong(command: Command, old: str, new: str, message:
 
 def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
     lines = wrong_file(command, GOOD.replace("b.sum()", "raise ValueError('bad\\nworse')"))
-    assert lines[0] == "error: ValueError: bad"
+    assert lines[0] == "error: stage 'r' (w.py:12), frame 0: ValueError: bad; buffers: b float32 (64,)"
     assert [line for line in lines if line.startswith("  File")] == ['  File "w.py", line 12, in r']
     assert lines[-2:] == ["ValueError: bad", "worse"]
 
@@ -274,8 +274,9 @@ def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
         ("[" * 100000, "p.json is damaged"),
         ("{}", 'p.json is not a profile: the key "format" is missing'),
         ("[1, 2]", 'p.json is not a profile: the key "format" is missing'),
-        ('{"format": 99}', "p.json has format 99; this advisor reads formats 1 and 2"),
-        ('{"format": 1}', "p.json is damaged: tool: Field required"),
+        ('{"format": 99}', "p.json has format 99; this advisor reads format 2"),
+        ('{"format": 1}', "p.json has format 1; this advisor reads format 2"),
+        ('{"format": 2}', "p.json is damaged: tool: Field required"),
         ("\udcff", "p.json is damaged: it is not UTF-8 text"),
         ("half", "p.json is damaged"),
         ("extra", "p.json is damaged: surprise: Extra inputs"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from codecs import getincrementaldecoder
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from advisor.errors import FileProblem
 from advisor.profiles import secrets
@@ -27,8 +26,6 @@ _MOST_MASKED = 2_000_000
 _MOST_VALUES = 4_000_000
 """In lists and tables together, each of which takes some 100 bytes while it is read."""
 _PIECE = 1 << 20
-_EQUAL = 0.05
-"""How near the fastest format 1 called equal."""
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds: far below one cycle of any clock, and thirty years."""
 _GIVE = "Give an undamaged profile.json written by `advisor profile`."
@@ -62,9 +59,6 @@ def parse(text: str | bytes, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     content = _content(data, name)
-    if content["format"] == 1:
-        content = _of_this_format(content)
-        data = to_json(content)
     if wrong := first_problem(content, Profile):
         raise _damaged(name, wrong)
     del content  # its memory is wanted for what follows
@@ -125,10 +119,13 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
     if not isinstance(content, dict) or "format" not in content:
         raise FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
     version = content["format"]
-    if version not in (1, FORMAT) or isinstance(version, bool):
+    if version != FORMAT:
+        older = version == 1 and not isinstance(version, bool)
         raise FileProblem(
-            f"{name} has format {quoted(version)}; this advisor reads formats 1 and {FORMAT}",
-            next_step="If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
+            f"{name} has format {quoted(version)}; this advisor reads format {FORMAT}",
+            next_step='Profile again, or use the advisor that wrote it: its version is under "tool".'
+            if older
+            else "If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
         )
     return content
 
@@ -143,24 +140,6 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _of_this_format(old: dict[str, Any]) -> dict[str, Any]:
-    """A profile of format 1 as format 2 has it: without a verdict over what was measured, which is made
-    again from its rounds, and with the words of predicted ones. What is damaged stays so."""
-    old = {**old, "format": FORMAT, "recommendation": None}
-    with suppress(TypeError, AttributeError, KeyError):
-        for made in old.get("predictions", ()):
-            if told := made.get("recommendation"):
-                # A predicted verdict in the words of format 2.
-                safest = told.pop("safest", None)
-                told["strategy"] = told["strategy"] or safest
-                if {"clear": True, "tie": True, "inconclusive": False}[told["verdict"]]:
-                    told["verdict"] = "keep" if told["strategy"] == told.get("baseline") else "near"
-                    told["bound"] = _EQUAL
-                else:
-                    told["verdict"] = "open"
-    return old
 
 
 def require_plausible(profile: Profile, name: str) -> None:

@@ -217,7 +217,7 @@ def margins(blocks: Iterable[Block], names: Sequence[str], confidence: float) ->
 
 
 def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
-    """From profiles of format 1: frame times of separate processes, which share nothing with one another.
+    """Frame times of separate processes, which share nothing with one another: runs without a final.
 
     Differences are of the medians of all frames, which rows show; medians of processes stand in for blocks.
     What processes differ by stays in the differences, so intervals are several times wider than `paired`

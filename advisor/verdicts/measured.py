@@ -1,4 +1,4 @@
-"""The verdict over measured rows: from the final's blocks, or separate processes as in older profiles."""
+"""The verdict over measured rows: from the final's blocks, or from separate processes where none was held."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def decided(
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
-    """The comparison of independent processes: older profiles, and runs that ended before the final."""
+    """The comparison of independent processes, for runs that ended before the final."""
     pairs = _apart(rows, preferences.objective)
     return judge(pairs, _contestants(rows, None), _aim(preferences, None))
 
