@@ -11,11 +11,11 @@ from running import REPOSITORY, cpu_settings, sample, unstarted
 
 from advisor import pipeline
 from advisor.measure import worker
-from advisor.measure.final import Session
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job, TraceRun
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
+from advisor.measure.sessions import Session
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.preferences import Objective
 from advisor.profiles.schema import Predicted, Prediction, Profile

@@ -21,7 +21,6 @@ from advisor import configuration
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
-from advisor.measure.final import Session
 from advisor.measure.final_messages import (
     BlockDone,
     FinalJob,
@@ -42,6 +41,7 @@ from advisor.measure.jobs import (
     TraceRun,
 )
 from advisor.measure.launcher import Ended
+from advisor.measure.sessions import Session
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import Block, Energy
 from advisor.profiles.schema import Device, Trace

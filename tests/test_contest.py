@@ -15,13 +15,13 @@ from fakes import FakeClock, job
 from running import FakeLauncher, FakeSession, asked, sample
 
 from advisor.measure.contest import BLOCK_SECONDS, Contest
-from advisor.measure.final import Session
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.runner import Run, run
 from advisor.measure.sampling import Clock
+from advisor.measure.sessions import Session
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Measured, Skipped
 from advisor.verdicts.measured import decided

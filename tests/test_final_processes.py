@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from fakes import FakeClock
 
-from advisor.measure.final import Held, Look, Plan, hold
+from advisor.measure.final import FinalState, Look, Plan, run_final
 from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message
 from advisor.measure.jobs import Problem
 from advisor.profiles.blocks import Block
@@ -77,17 +77,17 @@ class Hall:
     clock: FakeClock = field(default_factory=FakeClock)
     sessions: list[FakeSession] = field(default_factory=list)
     kept: list[Block] = field(default_factory=list)
-    held: Held = field(default_factory=Held)
+    held: FinalState = field(default_factory=FinalState)
     warming: tuple[float, ...] = ()
     mute: frozenset[str] = frozenset()
     """Whose processes of their own do not start."""
     shares: list[float] = field(default_factory=list)
     frame_seconds: float = 0.01
 
-    def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> Held:
+    def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> FinalState:
         contestants = {name: name.removesuffix(AGAIN) for name in names}
         plan = Plan(contestants, self.clock.now + seconds, processes, 7, self.frame_seconds)
-        hold(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
+        run_final(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
         return self.held

@@ -11,13 +11,14 @@ from statistics import mean
 
 from advisor import units
 from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
-from advisor.measure.final import LEAST, Held, Look, Plan, Session, hold
+from advisor.measure.final import LEAST, FinalState, Look, Plan, run_final
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.iterations import named
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.measure.sampling import Clock
+from advisor.measure.sessions import LEAST_FRAMES, Session, frames_of_block
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block, FinalRecord, rounds
@@ -35,10 +36,8 @@ BASELINE_IN = 4.0
 """The baseline stays in up to this, since every gain is told against it; the best uniform strategy always."""
 BLOCK_SECONDS = 0.025
 """Frames of a block: on an H200 blocks differ by 3 to 8 %, longer ones too: it is where their buffers lie."""
-LEAST_FRAMES = 2
-"""Frames of a block. More do not average out how newly placed buffers differ (4 % on an H200, frames 2 %)."""
 TAIL_FRAMES = 100
-"""The same where the 99th percentile counts: three blocks then hold one."""
+"""Frames of a block at least, where the 99th percentile counts: three blocks then hold one."""
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
 COMPARED_SECONDS = 0.2
@@ -61,7 +60,7 @@ class Contest:
     """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
     gpus: int = 1
     """How many the workload's stages run on."""
-    held: Held = field(default_factory=Held)
+    held: FinalState = field(default_factory=FinalState)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
     deadline: float = 0.0
@@ -82,8 +81,7 @@ class Contest:
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
-        frames = max(least, math.ceil(self.block_seconds / self.quickest))
-        self.frames = math.ceil(frames / self.period) * self.period
+        self.frames = frames_of_block(self.quickest, self.block_seconds, self.period, least)
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -121,7 +119,7 @@ class Contest:
             return Look(found.settled, self.dropped, found.step)
 
         progress.begin("the final")
-        hold(plan, self.held, self._start, self.clock, look, keep)
+        run_final(plan, self.held, self._start, self.clock, look, keep)
         if self.held.pace and self._preferences.objective != "energy":
             progress.begin("energy of a frame")
             self._take_windows(self.held.pace, deadline)

@@ -8,18 +8,17 @@ that none is cut.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.devices.host import THIS_MACHINE, Machine
 from advisor.errors import UsageError
-from advisor.measure.final import Session
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Unmeasurable
+from advisor.measure.final_messages import FinalRound
 from advisor.measure.row_figures import above_idle
 from advisor.measure.sampling import Clock
-from advisor.profiles.blocks import Block
+from advisor.measure.sessions import RoundResults, Session, SessionLoop
 from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 
@@ -150,16 +149,16 @@ def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:
 
 
 @dataclass
-class Windows:
+class Windows(RoundResults):
     """Windows after the final, one a contestant, and why there are no others."""
 
-    blocks: list[Block] = field(default_factory=list)
     absent: str = NO_TIME
-    left: dict[str, str] = field(default_factory=dict)
 
     def why(self, name: str) -> str:
         """Why that one has none."""
-        return self.left.get(name, self.absent)
+        if name in self.left:
+            return f"it failed in its energy window: {self.left[name].message}"
+        return self.unmeasurable or self.absent
 
 
 def after_final(
@@ -179,27 +178,15 @@ def after_final(
     each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
     if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
         return
-    with closing(start()) as session:
-        if not session.ready():
-            taken.absent = "the energy process did not start"
-            return
+    loop = SessionLoop(taken, clock)
+
+    def requests() -> Iterator[FinalRound]:
         for place, name in enumerate(names):
-            asked = FinalRound(round=place, order=(name,), warm_frames=warm_frames)
-            if clock() + each > deadline or not _take(session, asked, name, taken):
+            if clock() + each > deadline:
                 return
+            yield FinalRound(round=place, order=(name,), warm_frames=warm_frames)
 
-
-def _take(session: Session, asked: FinalRound, name: str, taken: Windows) -> bool:
-    """Whether the process can go on."""
-    for message in session.round(asked):
-        if isinstance(message, BlockDone):
-            taken.blocks.append(message.block)
-        elif isinstance(message, Unmeasurable):
-            taken.absent = message.reason
-            return False
-        elif isinstance(message, Left):
-            taken.left[name] = f"it failed in its energy window: {message.problem.message}"
-            if message.broken:
-                taken.absent = f"the energy process ended during {name}"
-                return False
-    return True
+    if not loop.run(start, requests()):
+        taken.absent = "the energy process did not start"
+    elif loop.broken_by:
+        taken.absent = f"the energy process ended during {loop.broken_by}"

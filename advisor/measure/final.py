@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone, Unmeasurable
+from advisor.measure.final_messages import BlockDone, FinalRound
 from advisor.measure.jobs import Problem
 from advisor.measure.sampling import Clock, settled
+from advisor.measure.sessions import RoundResults, Session, SessionLoop
 from advisor.profiles.blocks import Block
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import LOOKS, SPENDING
@@ -32,19 +32,6 @@ must be: on an H200 the first 10 to 20 ms after placing the buffers again are up
 that ran when the buffers were placed counts as one of them."""
 MOST_STARTS = 3
 """Processes in a row that may fail to start."""
-
-
-class Session(Protocol):
-    """A process of the final that waits for rounds."""
-
-    def ready(self) -> bool:
-        """Waits until it can take rounds; False where it ended before."""
-
-    def round(self, request: FinalRound) -> Iterable[Message]:
-        """What the round gave; a `Left` for a contestant whose process died or hung, and then no more."""
-
-    def close(self) -> None:
-        """Ends the process."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +59,18 @@ class Plan:
     """Of the quickest contestant."""
     same_work: bool = True
     """All do the same work, so that their loops must run as often; versions of the code need not."""
+    all_or_none: bool = False
+    """The first contestant that fails ends the final."""
+
+
+class ContestantFailed(Exception):
+    """One failed in a final of all or none."""
 
 
 @dataclass
-class Held:
+class FinalState(RoundResults):
     """What the final gave so far."""
 
-    blocks: list[Block] = field(default_factory=list)
-    left: dict[str, Problem] = field(default_factory=dict)
     alone: dict[str, Problem] = field(default_factory=dict)
     """Why contestants in separate processes failed beside the others; they are in `left` until they have
     a block."""
@@ -92,43 +83,37 @@ class Held:
     warm_frames: int | None = None
     """Frames before a block that do not count: those of the first round until contestants had settled; None
     before it ended."""
-    kept_setup: bool = False
-    """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     pace: Pace | None = None
-    unmeasurable: str = ""
-    """Why there are no windows for energy, where each block was to be one."""
-    steps: list[Block] = field(default_factory=list)
-    """Of versions: blocks with what each step of a frame took after them, in place of their host stages."""
 
 
-def hold(
+def run_final(
     plan: Plan,
-    held: Held,
+    state: FinalState,
     start: Callable[[int, Mapping[str, str]], Session],
     clock: Clock,
     look: Callable[[Sequence[Block]], Look],
     keep: Callable[[Block], None],
 ) -> None:
-    """Fills `held` until a look says that it is settled or the time is up; Ctrl-C leaves what there is.
+    """Fills `state` until a look says that it is settled or the time is up; Ctrl-C leaves what there is.
 
     start: makes the process of that number with those contestants. look: judges all blocks so far. keep:
-    hears of every block as it ends.
+    hears of every block as it ends. Raises `ContestantFailed` where that ends it.
     """
-    final = _Final(plan, start, clock, keep, held)
+    final = _Final(results=state, clock=clock, plan=plan, start=start, keep=keep)
     try:
         step = final.first()
         while step is not None:
             complete = final.take(step)
-            if held.pace is None or not held.blocks:
+            if state.pace is None or not state.blocks:
                 return
-            left, goes_on = held.share, complete and held.looks + 1 < LOOKS
-            held.share = SPENDING[held.looks] if goes_on else left
-            seen = look(held.blocks)
-            held.looks, held.settled = held.looks + 1, seen.settled
+            left, goes_on = state.share, complete and state.looks + 1 < LOOKS
+            state.share = SPENDING[state.looks] if goes_on else left
+            seen = look(state.blocks)
+            state.looks, state.settled = state.looks + 1, seen.settled
             final.dropped = seen.dropped
             step = final.after(seen) if goes_on else None
             if step is not None:
-                held.share = left - held.share
+                state.share = left - state.share
     finally:
         final.close()
 
@@ -156,49 +141,45 @@ def unequal(
                 break
 
 
-@dataclass
-class _Final:
+@dataclass(kw_only=True)
+class _Final(SessionLoop):
+    results: FinalState
     plan: Plan
     start: Callable[[int, Mapping[str, str]], Session]
-    clock: Clock
     keep: Callable[[Block], None]
-    held: Held
     dropped: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
     """Contestants with a separate process beside the one that runs."""
-    session: Session | None = None
     processes: int = 0
     """Started so far; the number of the next."""
     rounds: int = 0
     """In the process that runs."""
-    starting: float = 0.0
-    """Seconds that starting processes took."""
-    measuring: float = 0.0
-    """Seconds that rounds took."""
+    warming: list[Sequence[float]] = field(default_factory=list)
+    """Seconds of the frames before each block of the last round."""
 
     @property
     def active(self) -> list[str]:
         """Contestants that are still measured, those with separate processes last."""
-        held, gone = self.held, self.held.left.keys() | self.held.alone.keys() | self.dropped
+        gone = self.results.left.keys() | self.results.alone.keys() | self.dropped
         company = [name for name in self.plan.contestants if name not in gone]
-        return company + [name for name in held.alone if name not in self.dropped]
+        return company + [name for name in self.results.alone if name not in self.dropped]
 
     @property
     def company(self) -> list[str]:
         """Those of them that share a process."""
-        return [name for name in self.active if name not in self.held.alone] or self.active[:1]
+        return [name for name in self.active if name not in self.results.alone] or self.active[:1]
 
     def first(self) -> Step | None:
         """One round of the first process tells what measuring costs, and so how the time is best spent."""
-        if not self._open() or not self._round():
+        if not self._open_next() or not self._round():
             return None
-        assert self.held.pace is not None
-        return first_step(self.plan.deadline - self.clock(), self.held.pace)
+        assert self.results.pace is not None
+        return first_step(self.plan.deadline - self.clock(), self.results.pace)
 
     def take(self, step: Step) -> bool:
         """Its processes and rounds; False where the time was up, or nobody was left, before."""
         for _ in range(step.processes):
-            if self.session is None and not self._open():
+            if self.session is None and not self._open_next():
                 return False
             while self.rounds < step.rounds:
                 if not self._round():
@@ -213,27 +194,21 @@ class _Final:
     def after(self, seen: Look) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
         if not seen.settled:
-            return self._last(seen.step) if seen.step and self.held.looks == LOOKS - 1 else seen.step
-        untried = self.held.alone.keys() & self.held.left.keys()
+            return self._last(seen.step) if seen.step and self.results.looks == LOOKS - 1 else seen.step
+        untried = self.results.alone.keys() & self.results.left.keys()
         missing = max(self.plan.processes - self.processes, FEWEST_PROCESSES if untried else 0)
-        rounds = max(1, round(self.held.rounds / max(self.processes, 1)))
+        rounds = max(1, round(self.results.rounds / max(self.processes, 1)))
         return Step(missing, rounds) if missing > 0 else None
 
     def _last(self, step: Step) -> Step:
         """Before the last look all the time that is left is spent, in processes of that many rounds."""
-        pace = self.held.pace
+        pace = self.results.pace
         assert pace is not None
         share = len(self.active) / len(self.plan.contestants)
         each = pace.process_seconds + step.rounds * pace.round_seconds * share
         return Step(max(step.processes, int((self.plan.deadline - self.clock()) / each)), step.rounds)
 
-    def close(self) -> None:
-        """Ends the process that runs."""
-        if self.session is not None:
-            self.session.close()
-            self.session = None
-
-    def _open(self) -> bool:
+    def _open_next(self) -> bool:
         """The next process, ready. One that cannot start, for want of memory say, is tried again."""
         for _ in range(MOST_STARTS):
             if len(self.active) < LEAST or not self._in_time(1, self.active):
@@ -246,34 +221,27 @@ class _Final:
         return False
 
     def _start(self, names: Sequence[str]) -> bool:
-        """A process with these contestants; False where it does not come to its first round."""
-        begin = self.clock()
         contestants = {name: self.plan.contestants[name] for name in names}
-        self.session = self.start(self.processes - 1, contestants)
-        ready = self.session.ready()
-        self.starting += self.clock() - begin
-        if not ready:
-            self.close()
-        return ready
+        return self.open(lambda: self.start(self.processes - 1, contestants))
 
     def _round(self) -> bool:
         """A block of everybody who is left; False where there is no time for one, or nobody to compare."""
         names = self.company
         if len(self.active) < LEAST or not self._in_time(0, names):
             return False
-        warming = self._ask(names, self.rounds)
-        if self.company != names and self.held.alone.keys() >= set(self.company):
+        self._ask(names, self.rounds)
+        if self.company != names and self.results.alone.keys() >= set(self.company):
             self.close()  # nobody is left who shares it
-        if self.held.warm_frames is None:
+        if self.results.warm_frames is None:
             least = math.ceil(max(LEAST_WARM / self.plan.frame_seconds - 1, 0))
-            self.held.warm_frames = max(least, settled(frames for frames in warming if frames))
-        self.rounds, self.held.rounds = self.rounds + 1, self.held.rounds + 1
+            self.results.warm_frames = max(least, settled(frames for frames in self.warming if frames))
+        self.rounds, self.results.rounds = self.rounds + 1, self.results.rounds + 1
         self._tell_pace()
-        return not self.held.unmeasurable and (self.session is not None or self._open())
+        return not self.results.unmeasurable and (self.session is not None or self._open_next())
 
     def _tell_pace(self) -> None:
         """What a process costs, with those beside it, and a round."""
-        self.held.pace = Pace(self.starting / self.processes, self.measuring / self.held.rounds)
+        self.results.pace = Pace(self.starting / self.processes, self.measuring / self.results.rounds)
 
     def _by_itself(self, name: str, rounds: int) -> bool:
         """Rounds of one that failed beside the others; False if the time is up before."""
@@ -282,9 +250,9 @@ class _Final:
         if not self._start([name]):
             if self.clock() >= self.plan.deadline:
                 return False
-            self._leaves(name, Problem(cause="device", message="its own process did not start"))
+            self.leave(name, Problem(cause="device", message="its own process did not start"))
         for number in range(rounds):
-            if self.session is None or name not in self.held.alone:
+            if self.session is None or name not in self.results.alone:
                 break
             if not self._in_time(0, [name]):
                 return False
@@ -292,23 +260,19 @@ class _Final:
         self.close()
         return True
 
-    def _ask(self, names: Sequence[str], number: int) -> list[Sequence[float]]:
-        """A round of the process that runs; what the frames before each block took."""
-        assert self.session is not None
-        begin = self.clock()
+    def _ask(self, names: Sequence[str], number: int) -> None:
+        """A round of the process that runs."""
         order = self._order(names, random.Random(f"{self.plan.seed}-{self.processes}-{number}"))
-        warm = self.held.warm_frames
+        warm = self.results.warm_frames
         if warm is None:
             warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
-        warm = max(warm, int(self.held.kept_setup))  # the others ran since
-        request = FinalRound(round=number, order=tuple(order), warm_frames=warm)
-        warming = [self._hear(message) for message in self.session.round(request)]
+        warm = max(warm, int(self.results.kept_setup))  # the others ran since
+        self.warming = []
+        self.ask(FinalRound(round=number, order=tuple(order), warm_frames=warm))
         contestants = self.plan.contestants if self.plan.same_work else {}
-        for name, problem in unequal(self.held.blocks, self.processes - 1, number, contestants):
-            self.held.alone.pop(name, None)
-            self.held.left[name] = problem
-        self.measuring += self.clock() - begin
-        return warming
+        for name, problem in unequal(self.results.blocks, self.processes - 1, number, contestants):
+            self.results.alone.pop(name, None)
+            self.results.left[name] = problem
 
     def _order(self, names: Sequence[str], generator: random.Random) -> list[str]:
         """Random; versions of the code under one strategy, which are compared, follow one another."""
@@ -318,37 +282,27 @@ class _Final:
         strategies = [self.plan.contestants[name] for name in order]
         return sorted(order, key=lambda name: strategies.index(self.plan.contestants[name]))
 
-    def _hear(self, message: Message) -> Sequence[float]:
-        """Keeps what it says; the seconds of the frames before a block."""
-        if isinstance(message, BlockDone):
-            if message.block.contestant in self.held.alone:
-                self.held.left.pop(message.block.contestant, None)
-            self.held.blocks.append(message.block)
-            if message.steps:
-                self.held.steps.append(message.block.model_copy(update={"host_seconds": message.steps}))
-            self.keep(message.block)
-            return message.warming_seconds
-        if isinstance(message, RoundDone):
-            self.held.kept_setup |= message.kept_setup
-        elif isinstance(message, Unmeasurable):
-            self.held.unmeasurable = message.reason
-        elif isinstance(message, Left):
-            self._leaves(message.contestant, message.problem)
-            if message.broken:
-                self.close()
-        return ()
+    def block(self, done: BlockDone) -> None:
+        """See `SessionLoop`."""
+        if done.block.contestant in self.results.alone:
+            self.results.left.pop(done.block.contestant, None)
+        super().block(done)
+        self.warming.append(done.warming_seconds)
+        self.keep(done.block)
 
-    def _leaves(self, name: str, problem: Problem) -> None:
+    def leave(self, name: str, problem: Problem) -> None:
         """For good where it was alone, or is a second name; else its second name does so, and it goes on."""
-        self.held.left[name] = problem
-        if self.held.alone.pop(name, None) is None and self.plan.contestants[name] == name:
-            self.held.alone[name] = problem
+        super().leave(name, problem)
+        if self.plan.all_or_none:
+            raise ContestantFailed
+        if self.results.alone.pop(name, None) is None and self.plan.contestants[name] == name:
+            self.results.alone[name] = problem
             others = (other for other, of in self.plan.contestants.items() if of == name != other)
-            self.held.left |= dict.fromkeys(others, problem)
+            self.results.left |= dict.fromkeys(others, problem)
 
     def _in_time(self, starts: int, names: Sequence[str]) -> bool:
         """Whether these process starts and a round of these contestants end before the deadline."""
-        pace = self.held.pace
+        pace = self.results.pace
         if pace is None:
             return self.clock() < self.plan.deadline
         each = pace.round_seconds * len(names) / len(self.plan.contestants)

@@ -11,7 +11,6 @@ from typing import Literal, Protocol
 
 from advisor import units
 from advisor.measure.calibration_jobs import CalibrationJob
-from advisor.measure.final import Session
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.final_session import ProcessSession
 from advisor.measure.fork_server import ForkServer, Process
@@ -29,6 +28,7 @@ from advisor.measure.processes import (
     uninterrupted,
     wait,
 )
+from advisor.measure.sessions import Session
 
 _POLL_SECONDS = 0.25
 _EXIT_SECONDS = 5.0

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.measure.final import Session
-from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left
+from advisor.measure.final_messages import FinalJob, FinalRound
 from advisor.measure.jobs import Job
 from advisor.measure.sampling import Clock
+from advisor.measure.sessions import RoundResults, Session, SessionLoop, frames_of_block
 from advisor.measure.subjects import CONFIDENCE
-from advisor.profiles.blocks import Block, Search, SearchMode, Tried
+from advisor.profiles.blocks import Search, SearchMode, Tried
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
 from advisor.strategies.mixes import PREFIX, label, mix
@@ -32,7 +32,6 @@ from advisor.verdicts.estimate import paired
 from advisor.verdicts.scores import scores
 
 BLOCK_SECONDS = 0.025
-LEAST_FRAMES = 2
 LEAST_SECONDS = 2.5
 """With less time nothing is tried: a process and three rounds would hardly fit."""
 CANDIDATES = 8
@@ -78,11 +77,9 @@ class Searching:
     clock: Clock
     directory: Path
     period: int = 1
-    blocks: list[Block] = field(default_factory=list)
+    results: RoundResults = field(default_factory=RoundResults)
     names: dict[str, Placed] = field(default_factory=dict)
     """Every mix so far by its label."""
-    gone: set[str] = field(default_factory=set)
-    """Mixes that failed."""
     processes: int = 0
     starting: float = _START
 
@@ -99,8 +96,7 @@ class Searching:
             return record.model_copy(update={"reason": left if starts else "nothing to start from"}), []
         self.best_uniform = self._named(alike(self.workload, starts[0]))
         quickest = self.screened[starts[0]]
-        frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / quickest))
-        self.frames = math.ceil(frames / self.period) * self.period
+        self.frames = frames_of_block(quickest, BLOCK_SECONDS, self.period)
         self.warm = math.ceil(0.01 / quickest)
         ended = self._try_all() if self.mode == "exhaustive" else self._descend(starts[:2])
         self._bound_closely()
@@ -128,7 +124,7 @@ class Searching:
         groups = [names[at : at + CANDIDATES] for at in range(0, len(names), CANDIDATES)]
         for turn in range(MOST_TURNS):
             for group in groups:
-                left = [name for name in group if name not in self.gone]
+                left = [name for name in group if name not in self.results.left]
                 if self.clock() + self.starting > self.deadline:
                     return "time ran out" if turn == 0 else ""
                 self._rounds([self.best_uniform, *left], self.best_uniform, FEWEST_ROUNDS, prune=False)
@@ -139,7 +135,8 @@ class Searching:
         now, tried = self.best_uniform, {self.best_uniform}
         second = [self._named(alike(self.workload, name)) for name in starts[1:]]
         while True:
-            candidates = [n for n in self._next(now, second) if n not in tried | self.gone][:CANDIDATES]
+            new = [name for name in self._next(now, second) if name not in tried]
+            candidates = [name for name in new if name not in self.results.left][:CANDIDATES]
             if not candidates:
                 return ""
             if self.clock() + 2 * self.starting > self.deadline:
@@ -177,25 +174,20 @@ class Searching:
 
     def _rounds(self, names: list[str], now: str, most: int, *, prune: bool = True) -> None:
         """Blocks of these in one process, in random order, while one may be better and time is left."""
-        begin, session = self.clock(), self._start(names)
-        try:
-            if not session.ready():
-                return
-            self.starting = self.clock() - begin
-            left = list(names)
+        loop = SessionLoop(self.results, self.clock, self.deadline)
+
+        def requests() -> Iterator[FinalRound]:
+            self.starting, left = loop.starting, list(names)
             for number in range(most):
                 if self.clock() > self.deadline or len(left) < 2:
-                    break
-                order = tuple(
-                    random.Random(f"{self.base.seed}-{self.processes}-{number}").sample(left, len(left))
-                )
-                if not self._hear(session, FinalRound(round=number, order=order, warm_frames=self.warm)):
-                    break
-                left = [name for name in left if name not in self.gone]
+                    return
+                order = random.Random(f"{self.base.seed}-{self.processes}-{number}").sample(left, len(left))
+                yield FinalRound(round=number, order=tuple(order), warm_frames=self.warm)
+                left = [name for name in left if name not in self.results.left]
                 if prune and number + 1 >= FIRST_LOOK:
                     left = self._worth_it(left, now)
-        finally:
-            session.close()
+
+        loop.run(lambda: self._start(names), requests())
 
     def _start(self, names: Sequence[str]) -> Session:
         mixes = {name: mix(PREFIX, self.names[name]).record() for name in names}
@@ -213,19 +205,6 @@ class Searching:
                 directory=directory,
             )
         )
-
-    def _hear(self, session: Session, request: FinalRound) -> bool:
-        """A round, as far as there is time for it; False where the process cannot go on, or time is up."""
-        for message in session.round(request):
-            if isinstance(message, BlockDone):
-                self.blocks.append(message.block)
-                if self.clock() > self.deadline:
-                    return False
-            elif isinstance(message, Left):
-                self.gone.add(message.contestant)
-                if message.broken:
-                    return False
-        return True
 
     def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
         """Those that are not clearly slower than the best so far; that one alone where it is settled."""
@@ -247,7 +226,7 @@ class Searching:
         return middle, middle + half, middle - half
 
     def _gaps(self, name: str, over: str) -> Iterator[float]:
-        here = [block for block in self.blocks if block.process == self.processes - 1]
+        here = [block for block in self.results.blocks if block.process == self.processes - 1]
         times = {(block.round, block.contestant): block.period_seconds for block in here}
         for number, contestant in times:
             if contestant == name and (number, over) in times:
@@ -255,12 +234,13 @@ class Searching:
 
     def _tried(self) -> tuple[Tried, ...]:
         """Each mix against the best uniform strategy, with an end that holds for all at once."""
-        rounds = {name: sum(block.contestant == name for block in self.blocks) for name in self.names}
-        names = [n for n, count in rounds.items() if count and n != self.best_uniform and n not in self.gone]
+        blocks, failed = self.results.blocks, self.results.left
+        rounds = {name: sum(block.contestant == name for block in blocks) for name in self.names}
+        names = [n for n, count in rounds.items() if count and n != self.best_uniform and n not in failed]
         mixes = [name for name in names if len(set(self.names[name].values())) > 1]
         if not mixes or not rounds[self.best_uniform]:
             return ()
-        pairs = paired(scores(self.blocks, "time"), [self.best_uniform, *mixes])
+        pairs = paired(scores(blocks, "time"), [self.best_uniform, *mixes])
         half = pairs.half_widths(CONFIDENCE, len(mixes))[0]
         gains = pairs.difference[0]
         found = [

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from advisor.measure.alternating import Alternating
-from advisor.measure.contest import LEAST_FRAMES, LEAST_SECONDS, with_blocks
-from advisor.measure.final import Held, Look, Plan, Session, hold
-from advisor.measure.final_messages import FinalJob, FinalRound, Left, Message
+from advisor.measure.contest import LEAST_SECONDS, with_blocks
+from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
+from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
+from advisor.measure.sessions import Alternating, Session, frames_of_block
 from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Objective
 from advisor.profiles.schema import Measured
@@ -25,33 +25,6 @@ from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Que
 
 BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
-
-
-class _Broke(Exception):
-    """A version broke in a process that it shares with the other."""
-
-    def __init__(self, left: Left) -> None:
-        super().__init__(left.problem.message)
-        self.left = left
-
-
-@dataclass
-class _Together:
-    """A process that both versions share: the first one that breaks ends the final."""
-
-    session: Session
-
-    def ready(self) -> bool:
-        return self.session.ready()
-
-    def round(self, request: FinalRound) -> Iterator[Message]:
-        for message in self.session.round(request):
-            if isinstance(message, Left):
-                raise _Broke(message)
-            yield message
-
-    def close(self) -> None:
-        self.session.close()
 
 
 @dataclass
@@ -72,7 +45,7 @@ class VersionFinal:
     objective: Objective = "time"
     clock: Clock = time.monotonic
     why_apart: str = ""
-    held: Held = field(default_factory=Held)
+    held: FinalState = field(default_factory=FinalState)
     attempts: int = 0
     began: float = 0.0
     """When it was held, on the clock."""
@@ -81,19 +54,18 @@ class VersionFinal:
     def __post_init__(self) -> None:
         times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
         self.quickest = min(times)
-        frames = max(LEAST_FRAMES, math.ceil(BLOCK_SECONDS / self.quickest))
-        self.frames = math.ceil(frames / self.period) * self.period
+        self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period)
 
     def run(self, deadline: float, progress: Progress) -> None:
         """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
         self.began = self.clock()
         try:
             self._hold(deadline, progress)
-        except _Broke as broke:
-            told = broke.left
-            self.why_apart = f"{told.contestant} failed next to the other version ({told.problem.message})"
+        except ContestantFailed:
+            name, problem = next(iter(self.held.left.items()))
+            self.why_apart = f"{name} failed next to the other version ({problem.message})"
             self.entry = Entry(self.entry.strategies, apart=True)
-            self.held = Held()
+            self.held = FinalState()
             self._hold(deadline, progress)
 
     def judged(self) -> Judged:
@@ -140,7 +112,13 @@ class VersionFinal:
         self.attempts += 1
         self.deadline = deadline
         plan = Plan(
-            self.entry.names, deadline, FEWEST_PROCESSES, self.jobs[HEAD].seed, self.quickest, same_work=False
+            self.entry.names,
+            deadline,
+            FEWEST_PROCESSES,
+            self.jobs[HEAD].seed,
+            self.quickest,
+            same_work=False,
+            all_or_none=not self.entry.apart,
         )
 
         def look(_: Sequence[Block]) -> Look:
@@ -150,7 +128,7 @@ class VersionFinal:
             return Look(found.settled, self._resting(found, deadline - self.clock()), found.step)
 
         progress.begin("HEAD against BASE")
-        hold(plan, self.held, self._start, self.clock, look, lambda _: None)
+        run_final(plan, self.held, self._start, self.clock, look, lambda _: None)
         progress.end()
 
     def _resting(self, found: Judged, seconds: float) -> frozenset[str]:
@@ -162,7 +140,7 @@ class VersionFinal:
 
     def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
         if not self.entry.apart:
-            return _Together(self.session(self._job(process, contestants, "both")))
+            return self.session(self._job(process, contestants, "both"))
         sides = {v: {n: s for n, s in contestants.items() if n.startswith(v)} for v in (BASE, HEAD)}
         each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
         return Alternating({name: each[v] for v, held in sides.items() for name in held})
