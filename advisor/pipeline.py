@@ -35,8 +35,7 @@ from advisor.measure.version_run import Both, Versions, run_versions
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
-from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures
-from advisor.nsys.traced import traced
+from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.preferences import Preferences

@@ -21,9 +21,8 @@ from advisor.measure.jobs import Job
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Silent
 from advisor.nsys import program as nsys_module
-from advisor.nsys.capturing import NsysCaptures, frames_to_capture
+from advisor.nsys.capturing import NO_GPU_TO_TRACE, NsysCaptures, frames_to_capture
 from advisor.nsys.program import Nsys, NsysFailed, find
-from advisor.nsys.traced import NO_GPU_TO_TRACE
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.traces import NsysTrace
 

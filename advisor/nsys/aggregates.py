@@ -1,4 +1,4 @@
-"""Adds up an export's tables: for each place (a strategy, a step of it) what was copied, moved, run, awaited.
+"""Sums of an export's tables: copies, migrations, kernels, waits by place (a strategy, a step of it).
 
 Work on the GPU belongs to the place whose call launched it, found by the correlation id; what has none
 (migrations, faults) belongs to the place the host was in when it began.
@@ -6,15 +6,14 @@ Work on the GPU belongs to the place whose call launched it, found by the correl
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from advisor.nsys import tables
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, distinct
+from advisor.nsys.database import NEEDED, THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
 from advisor.nsys.intervals import Busy, Windows
 
 Key = tuple[int, ...]
@@ -30,11 +29,11 @@ class Sums:
     of: defaultdict[str, defaultdict[Key, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
     )
-    cpu_faults: int = 0
-    gpu_faults: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    """By table."""
 
     def add(self, kind: str, key: Key, figures: Sequence[int]) -> None:
-        """More of one kind. Raises ValueError for more kinds than a program has."""
+        """Raises ValueError for more kinds than a program has."""
         sums = self.of[kind][key]
         if len(self.of[kind]) > _MOST_KEYS:
             raise ValueError(f"it has more than {_MOST_KEYS} kinds of {kind}")
@@ -42,12 +41,10 @@ class Sums:
             sums[position] += int(figure)
 
     def include(self, other: Sums) -> None:
-        """All of another place's."""
         for kind, by_key in other.of.items():
             for key, figures in by_key.items():
                 self.add(kind, key, figures)
-        self.cpu_faults += other.cpu_faults
-        self.gpu_faults += other.gpu_faults
+        self.faults.update(other.faults)
 
 
 class Aggregates:
@@ -81,9 +78,9 @@ class Aggregates:
         if not self._database.readable(table):
             return
         first, last = self._extent or (None, None)
-        ends = "end" if "end" in tables.NEEDED[table] else "start"
+        ends = "end" if "end" in NEEDED[table] else "start"
         where = f'"{ends}" >= {first} AND "start" <= {last}' if self._extent else ""
-        columns = dict.fromkeys((*tables.NEEDED[table], "globalPid", *more))
+        columns = dict.fromkeys((*NEEDED[table], "globalPid", *more))
         yield from self._database.blocks(table, tuple(columns), where)
 
     def _busy(self, block: dict[str, Integers]) -> None:
@@ -92,7 +89,7 @@ class Aggregates:
     def _copies(self) -> None:
         kinds = self._database.names("ENUM_CUDA_MEMCPY_OPER")
         unified = np.array([number for number, name in kinds.items() if "_UVM_" in name], np.int64)
-        for block in self._blocks(tables.COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
+        for block in self._blocks(Tables.COPIES, "correlationId", "srcKind", "dstKind", "migrationCause"):
             self._busy(block)
             moved = np.isin(block["copyKind"], unified)
             self.migrations_seen |= bool(moved.any())
@@ -102,40 +99,36 @@ class Aggregates:
             self._sum("migrations", block, migrated, ("copyKind", "migrationCause"))
 
     def _kernels(self) -> None:
-        for block in self._blocks(tables.KERNELS, "correlationId", "shortName"):
+        for block in self._blocks(Tables.KERNELS, "correlationId", "shortName"):
             self._busy(block)
             self._sum("kernels", block, self._placed(block, launched=True), ("shortName",))
-        for block in self._blocks(tables.MEMSETS):
+        for block in self._blocks(Tables.MEMSETS):
             self._busy(block)
 
     def _waits(self) -> None:
         """By the call as well: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind
         of wait of the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
         database = self._database
-        if not database.readable(tables.WAITS):
+        if not database.readable(Tables.WAITS):
             return
         where = "0"
-        if database.has("StringIds", "id", "value") and database.has(tables.CALLS, "nameId"):
+        if database.has("StringIds", "id", "value") and database.has(Tables.CALLS, "nameId"):
             named = "value LIKE '%Synchronize%' OR value LIKE '%StreamWaitEvent%'"
             where = f"correlationId IS NOT NULL AND nameId IN (SELECT id FROM StringIds WHERE {named})"
         calls = Calls(database, self._extent, "nameId", where)
-        for block in self._blocks(tables.WAITS, "correlationId"):
+        for block in self._blocks(Tables.WAITS, "correlationId"):
             unknown = np.full(len(block["start"]), UNKNOWN, np.int64)
             processes = block["globalPid"] // THREAD_BITS
             block["call"] = calls.find(processes, block["correlationId"], unknown)
             self._sum("waits", block, self._placed(block, launched=False), ("syncType", "call"))
 
     def _faults(self) -> None:
-        for block in self._blocks(tables.CPU_FAULTS):
-            places, counts = np.unique(self._placed(block, launched=False), return_counts=True)
-            for place, count in zip(places, counts, strict=True):
-                self.places[int(place)].cpu_faults += int(count)
-        for block in self._blocks(tables.GPU_FAULTS):
-            place = self._placed(block, launched=False)
-            numbers, which = np.unique(place, return_inverse=True)
-            faults = np.bincount(which.reshape(-1), block["numberOfPageFaults"])
-            for number, count in zip(numbers, faults, strict=True):
-                self.places[int(number)].gpu_faults += int(count)
+        for table in (Tables.CPU_FAULTS, Tables.GPU_FAULTS):
+            for block in self._blocks(table):
+                places, which = np.unique(self._placed(block, launched=False), return_inverse=True)
+                counts = np.bincount(which.reshape(-1), block.get("numberOfPageFaults"))
+                for place, count in zip(places.tolist(), counts.tolist(), strict=True):
+                    self.places[place].faults[table] += int(count)
 
     def _sum(self, kind: str, block: dict[str, Integers], place: Integers, columns: Sequence[str]) -> None:
         """Adds rows up by place and these columns; rows in no place are left out."""
@@ -187,10 +180,10 @@ class Calls:
         keys: list[Integers] = []
         values: list[Integers] = []
         self._processes: list[int] = []
-        if database.has(tables.CALLS, "start", "globalTid", "correlationId"):
+        if database.has(Tables.CALLS, "start", "globalTid", "correlationId"):
             if extent:
                 where = f"start >= {extent[0]} AND start <= {extent[1]} AND {where}"
-            for block in database.blocks(tables.CALLS, (*{column, "globalTid", "correlationId"},), where):
+            for block in database.blocks(Tables.CALLS, (*{column, "globalTid", "correlationId"},), where):
                 keys.append(self._keys(block["globalTid"] // THREAD_BITS, block["correlationId"]))
                 values.append(block[column])
         self._keyed = np.concatenate(keys) if keys else np.array([], np.int64)

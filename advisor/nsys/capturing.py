@@ -1,4 +1,4 @@
-"""`--trace nsys`: each measured strategy runs once more, for a few frames, under nsys; what it saw is read.
+"""`--trace nsys`: each measured strategy runs once more, for a few frames, under nsys; its report is read.
 
 A script runs once more as a whole, which is its one frame.
 Whatever goes wrong costs the trace and nothing else: the reason stands in its place.
@@ -9,21 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from advisor.errors import FileProblem
 from advisor.measure.jobs import Captured, Job, Problem, read_outcome
 from advisor.measure.processes import worker_command
+from advisor.measure.progress import Progress
+from advisor.measure.runner import job_of
+from advisor.measure.settings import Settings
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.masking import Masking
-from advisor.profiles.schema import LATE, Device, Measured
+from advisor.profiles.schema import LATE, Device, Measured, Profile
+from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
+from advisor.strategies.mixes import Mix, strategies_of
+from advisor.strategies.registry import BASELINE
 
 MOST_FRAMES = 5
 FRAMES_SECONDS = 3.0
@@ -32,6 +37,7 @@ STARTING_SECONDS = 60.0
 """For nsys itself and the set-up, beside the frames; then it is taken to hang."""
 EXPORT_SECONDS = 60.0
 FOLDER = "traces"
+NO_GPU_TO_TRACE = "nothing ran on a GPU, so nsys had nothing to record"
 _PATIENCE = 5
 """Times longer under nsys than without it may what a job does take."""
 _TOO_NEW = (
@@ -47,17 +53,54 @@ _WHOLE_PROCESS = (
 )
 
 
-class Captures(Protocol):
-    """Runs jobs under a tool and reads what it saw. A job's `seconds` is what it takes without the tool."""
+Captures = Callable[[Sequence[Job], Device, Callable[[str], None], Callable[[], None]], NsysTrace]
+"""Runs jobs under a tool and reads what it recorded; the callables begin and end a step of the progress."""
 
-    def __call__(
-        self, jobs: Sequence[Job], device: Device, begin: Callable[[str], None], end: Callable[[], None]
-    ) -> NsysTrace: ...
+
+def traced(
+    complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
+) -> Profile:
+    """Adds what nsys recorded of every measured strategy, in separate runs after all that was timed."""
+    if complete.device.kind == "cpu" and settings.nsys is None:
+        return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
+    # The baseline and the fastest first, since the time may not reach all.
+    frames = sorted(complete.measured().values(), key=lambda r: (r.strategy != BASELINE, r.median_seconds))
+    runs = complete.script.measured if complete.script else ()
+    settings = _with_mixes(settings, complete)
+    jobs = [_capture(settings, row, scratch) for rows in (frames, runs) for row in rows]
+    try:
+        trace = captures(jobs, complete.device, progress.begin, progress.end)
+    except KeyboardInterrupt:
+        note = "Interrupted while tracing with nsys. The measurements are complete."
+        trace = NsysTrace(reason="interrupted")
+        return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
+    return complete.model_copy(update={"trace": trace})
+
+
+def _with_mixes(settings: Settings, profile: Profile) -> Settings:
+    """With the mixes that a search found: a worker knows their short names from the settings alone."""
+    known = {strategy.name for strategy in settings.strategies}
+    mixes = (each for each in strategies_of(profile).values() if isinstance(each, Mix))
+    new = tuple(mix for mix in mixes if mix.name not in known)
+    return replace(settings, strategies=(*settings.strategies, *new))
+
+
+def _capture(settings: Settings, row: Measured | ScriptMeasured, scratch: Path) -> Job:
+    """The set-up and a few frames, or the script once; in what that takes without a tool."""
+    job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
+    frames = frames_to_capture(row) if isinstance(row, Measured) else 1
+    seconds = row.setup_seconds + 2 * frames * row.median_seconds
+    return job.model_copy(update={"frames": frames, "seconds": seconds})
+
+
+def frames_to_capture(row: Measured) -> int:
+    """How many steady frames to watch: few, and of long frames fewer."""
+    return max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
 
 
 @dataclass(frozen=True)
 class NsysCaptures:
-    """With nsys. `keep` is the folder that the reports are kept in; None keeps none."""
+    """Runs jobs under nsys. `keep` is the folder that the reports are kept in; None keeps none."""
 
     path: Path | None = None
     keep: Path | None = None
@@ -84,15 +127,15 @@ class NsysCaptures:
                     raise _Untraced(LATE)
                 if broken:
                     raise _Untraced(f"not tried, since nsys failed before: {broken}")
-                told = self._capture(nsys, job, device)
-                traces += [t for t in told.strategies if t.strategy == job.strategy]
-                notes.update(dict.fromkeys(told.notes))
+                trace = self._capture(nsys, job, device)
+                traces += [t for t in trace.strategies if t.strategy == job.strategy]
+                notes.update(dict.fromkeys(trace.notes))
             except NsysFailed as problem:
                 broken = str(problem) if self.left() > 0 else LATE
                 missing.append(NoTrace(strategy=job.strategy, reason=broken))
             except (_Untraced, FileProblem, OSError) as problem:
-                said = problem.message if isinstance(problem, FileProblem) else str(problem)
-                missing.append(NoTrace(strategy=job.strategy, reason=said))
+                reason = problem.message if isinstance(problem, FileProblem) else str(problem)
+                missing.append(NoTrace(strategy=job.strategy, reason=reason))
             end()
         reason = "" if traces else (missing[0].reason if missing else "no strategy was measured")
         return NsysTrace(
@@ -111,9 +154,9 @@ class NsysCaptures:
         message.write_text(job.model_dump_json(), encoding="utf-8")
         report = directory / "capture.nsys-rep"
         command = nsys.command(device, directory / "capture", worker_command(message, parent=0))
-        said = ""
+        printed = ""
         try:
-            said = run(command, min(self.starting_seconds + _PATIENCE * job.seconds, self.left()))
+            printed = run(command, min(self.starting_seconds + _PATIENCE * job.seconds, self.left()))
         except NsysFailed:
             if not report.exists():
                 raise
@@ -121,8 +164,8 @@ class NsysCaptures:
         if not report.exists():
             # nsys collects first (.qdstrm) and imports then, with a program that some installations lack.
             collected = (directory / "capture.qdstrm").exists()
-            last = (said.strip().splitlines()[-1:] or ["no output"])[0].strip()
-            raise NsysFailed(f"{nsys.name} wrote no report: {_NO_IMPORTER if collected else last}", said)
+            last = (printed.strip().splitlines()[-1:] or ["no output"])[0].strip()
+            raise NsysFailed(f"{nsys.name} wrote no report: {_NO_IMPORTER if collected else last}", printed)
         if self.keep is not None:
             outputs.copy(report, self.keep.parent, f"{self.keep.name}/{job.strategy}{report.suffix}")
         outcome = read_outcome(directory)
@@ -142,27 +185,20 @@ def _read(nsys: Nsys, report: Path, export: Path, job: Job, seconds: float) -> e
     """Reads a report of our own, and removes its files, which are large."""
     try:
         nsys.export(report, export, seconds)
-        told = exports.read(export)
+        trace = exports.read(export)
     finally:
         for file in (report, export):
             with suppress(OSError):
                 file.unlink()
-    if told.strategies:
-        return told
-    whole = told.whole
+    if trace.strategies:
+        return trace
+    whole = trace.whole
     if job.arguments is None or whole is None or whole.seconds is None:
         raise _Untraced(_TOO_NEW)
     # A script's run, of which nsys knows no begin and no end but those of the GPU's work.
-    run = StrategyTrace(
-        strategy=job.strategy,
-        frames=1,
-        frame_seconds=whole.seconds,
-        activity=whole.activity,
-        idle_share=whole.idle_share,
-        allocations=whole.allocations,
-        absent=whole.absent,
-    )
-    return told.model_copy(update={"strategies": (run,), "notes": (*told.notes, _WHOLE_PROCESS)})
+    figures = {name: getattr(whole, name) for name in ("activity", "idle_share", "allocations", "absent")}
+    run = StrategyTrace(strategy=job.strategy, frames=1, frame_seconds=whole.seconds, **figures)
+    return trace.model_copy(update={"strategies": (run,), "notes": (*trace.notes, _WHOLE_PROCESS)})
 
 
 def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:
@@ -191,8 +227,3 @@ def _shown(read: exports.FileTrace) -> exports.FileTrace:
     known = of_process()
     shown: exports.FileTrace = cleaned(read, Masking(lambda text: mask(text, known)))
     return shown
-
-
-def frames_to_capture(row: Measured) -> int:
-    """How many steady frames to watch: few, and of long frames fewer."""
-    return max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import FileProblem
-from advisor.nsys.tables import NEEDED
 from advisor.profiles import text_files
 
 Integers = npt.NDArray[np.int64]
@@ -49,6 +48,31 @@ _STEPS = 10_000
 _HEADER = b"SQLite format 3\0"
 _MARKS = ("NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT")
 _EXPORT = "Export the report again: nsys export --type sqlite REPORT.nsys-rep"
+
+
+class Tables:
+    """Tables of an export, by the names that CUPTI gives their records."""
+
+    CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+    MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
+    KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+    WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+    CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+    GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+    MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+
+
+NEEDED: dict[str, tuple[str, ...]] = {
+    Tables.COPIES: ("start", "end", "bytes", "copyKind"),
+    Tables.KERNELS: ("start", "end"),
+    Tables.MEMSETS: ("start", "end"),
+    Tables.WAITS: ("start", "end", "syncType"),
+    Tables.CPU_FAULTS: ("start",),
+    Tables.GPU_FAULTS: ("start", "numberOfPageFaults"),
+    Tables.MEMORY: ("bytes", "memKind", "memoryOperationType"),
+}
+"""The columns that reading a table needs."""
 
 
 class Database:

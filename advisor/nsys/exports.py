@@ -1,4 +1,4 @@
-"""What an export of nsys says: per strategy where it has our ranges, in total where it has none."""
+"""Reads an export of nsys: per strategy where it has our ranges, in total where it has none."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from advisor.errors import FileProblem
-from advisor.nsys import tables
 from advisor.nsys.activities import absent, activity, allocations
 from advisor.nsys.aggregates import Aggregates
-from advisor.nsys.database import Database, opened
+from advisor.nsys.database import NEEDED, Database, opened
 from advisor.nsys.frames import Frame, steady_frames, timeline
 from advisor.nsys.intervals import Windows
 from advisor.profiles.base import Record, Seconds, Text, Word, optional
@@ -35,7 +34,7 @@ class WholeTrace(Record):
 
 
 class FileTrace(Record):
-    """What one file says. `whole` is there where no range of ours is."""
+    """One file. `whole` is there where no range of ours is."""
 
     tool: Word | None = None
     strategies: tuple[StrategyTrace, ...] = ()
@@ -49,9 +48,9 @@ def read(path: Path) -> FileTrace:
     Raises `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form.
     """
     with opened(path) as database:
-        told = database.settings("META_DATA_EXPORT")
-        notes = _notes(database, told.get("EXPORT_SCHEMA_VERSION", ""))
-        parts = [told.get("EXPORT_PRODUCT_NAME"), told.get("EXPORT_PRODUCT_VERSION")]
+        about = database.settings("META_DATA_EXPORT")
+        notes = _notes(database, about.get("EXPORT_SCHEMA_VERSION", ""))
+        parts = [about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION")]
         tool = " ".join(part for part in parts if part) or None
         if frames := steady_frames(database):
             return FileTrace(tool=tool, strategies=_strategies(database, frames), notes=notes)
@@ -59,7 +58,7 @@ def read(path: Path) -> FileTrace:
 
 
 def _notes(database: Database, version: str) -> tuple[str, ...]:
-    """What limits the reading: a newer schema, tables whose columns are not those that are known.
+    """Limits of the reading: a newer schema, tables whose columns are not those that are known.
 
     Raises `FileProblem` where a newer version holds nothing that is known.
     """
@@ -70,10 +69,10 @@ def _notes(database: Database, version: str) -> tuple[str, ...]:
             f"The export's schema {version} is newer than this advisor supports ({KNOWN_SCHEMA}); only "
             "the readable part is shown."
         )
-    for table in tables.NEEDED:
+    for table in NEEDED:
         if lacking := database.lacks(table):
             notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
-    if notes and not any(map(database.readable, tables.NEEDED)):
+    if notes and not any(map(database.readable, NEEDED)):
         raise FileProblem(
             f"{database.path} is an export whose tables this advisor does not support: {notes[0]}",
             next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
@@ -101,15 +100,14 @@ def _strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTr
 
 def _stretches(frame: Frame) -> list[tuple[str, int, int]]:
     """A frame cut into its steps and what lies between them; the last nanosecond is in it."""
-    found, at = [], frame.begin
+    stretches, at = [], frame.begin
     for step in frame.steps:
         if step.begin > at:
-            found.append(("", at, step.begin - 1))
+            stretches.append(("", at, step.begin - 1))
         if step.end > step.begin >= at:
-            found.append((step.name, step.begin, step.end - 1))
+            stretches.append((step.name, step.begin, step.end - 1))
             at = step.end
-    found.append(("", at, frame.end))
-    return found
+    return [*stretches, ("", at, frame.end)]
 
 
 def _strategy(
@@ -126,12 +124,12 @@ def _strategy(
     for step in (step for frame in frames for step in frame.steps):
         steps[step.name].append((step.end - step.begin) / 1e9)
     allocated = allocations(database, sorted({frame.process for frame in frames}))
-    lacking = absent(seen, database, allocated)
+    missing = absent(seen, database, allocated)
     return StrategyTrace(
         strategy=name,
         frames=len(frames),
         frame_seconds=median(lengths),
-        activity=activity(database, list(mine.values()), lacking),
+        activity=activity(database, list(mine.values()), missing),
         idle_share=_idle(seen, frames),
         allocations=allocated,
         ranges=tuple(
@@ -139,12 +137,12 @@ def _strategy(
                 name=step,
                 count=len(seconds),
                 seconds=median(seconds),
-                activity=activity(database, [mine[step]] if step in mine else [], lacking),
+                activity=activity(database, [mine[step]] if step in mine else [], missing),
             )
             for step, seconds in steps.items()
         ),
         timeline=timeline(database, middle),
-        absent=lacking,
+        absent=missing,
     )
 
 
@@ -170,11 +168,11 @@ def _whole(database: Database) -> WholeTrace:
         seconds = (end - begin) / 1e9
         idle = 1 - seen.busy.share(None, np.array([begin]), np.array([end]))
     allocated = allocations(database, None)
-    lacking = absent(seen, database, allocated)
+    missing = absent(seen, database, allocated)
     return WholeTrace(
         seconds=seconds,
-        activity=activity(database, [seen.places[0]], lacking),
+        activity=activity(database, [seen.places[0]], missing),
         idle_share=idle,
         allocations=allocated,
-        absent=lacking,
+        absent=missing,
     )

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.nsys import tables
 from advisor.nsys.activities import DIRECTIONS, cause_words
-from advisor.nsys.database import LONGEST, THREAD_BITS, Database
+from advisor.nsys.database import LONGEST, THREAD_BITS, Database, Tables
 from advisor.profiles.traces import Span, Timeline, Track, thinned, track
 
 DOMAIN = "advisor"
@@ -38,7 +37,7 @@ _MOST_STRATEGIES = 100
 
 @dataclass(frozen=True)
 class Range:
-    """One range of ours."""
+    """A range of the domain `advisor`."""
 
     thread: int
     name: str
@@ -49,7 +48,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Frame:
-    """One steady frame: its strategy and its steps in order."""
+    """A steady frame with its steps in order."""
 
     strategy: str
     process: int
@@ -67,7 +66,7 @@ def steady_frames(database: Database) -> list[Frame]:
 
 
 def _ranges(database: Database) -> list[Range]:
-    """All of our domain, by thread and begin, outer before inner."""
+    """The ranges of our domain, by thread and begin, outer before inner."""
     if not database.has("NVTX_EVENTS", "start", "end", "eventType", "text", "globalTid", "domainId"):
         return []
     numbers = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
@@ -84,10 +83,10 @@ def _ranges(database: Database) -> list[Range]:
         for thread, domain, name, payload, begin, end in _pushed(database, types["NvtxPushPopRange"])
         if (int(thread) // THREAD_BITS, domain) in domains and name is not None
     )
-    found = list(islice(ours, _MOST_RANGES + 1))
-    if len(found) > _MOST_RANGES or sum(r.name.startswith(STRATEGY) for r in found) > _MOST_STRATEGIES:
+    ranges = list(islice(ours, _MOST_RANGES + 1))
+    if len(ranges) > _MOST_RANGES or sum(r.name.startswith(STRATEGY) for r in ranges) > _MOST_STRATEGIES:
         raise ValueError(f"more than {_MOST_RANGES} ranges of advisor, or {_MOST_STRATEGIES} strategies")
-    return sorted(found, key=lambda r: (r.thread, r.begin, -r.end))
+    return sorted(ranges, key=lambda r: (r.thread, r.begin, -r.end))
 
 
 def _pushed(database: Database, event_type: int) -> Iterable[tuple[Any, ...]]:
@@ -141,11 +140,11 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
 
 def timeline(database: Database, frame: Frame) -> Timeline:
     """The spans of one frame; those too close together to be distinguished are merged."""
-    gpu_seen = database.readable(tables.COPIES) or database.readable(tables.KERNELS)
+    gpu_seen = database.readable(Tables.COPIES) or database.readable(Tables.KERNELS)
     # The GPU's own work stands in the place of the steps that it does, where that was seen.
     steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not gpu_seen]
     found = [_span(frame, track(step.name), step.name, step.begin, step.end) for step in steps]
-    rows = list(_within(database, frame, tables.KERNELS, "shortName"))
+    rows = list(_within(database, frame, Tables.KERNELS, "shortName"))
     names = database.strings(list({row[2] for row in rows}))
     found += [_span(frame, "kernel", names.get(name, "kernel"), begin, end) for begin, end, name in rows]
     spans = [span for span in (*found, *_copies(database, frame)) if span]
@@ -158,7 +157,7 @@ def _copies(database: Database, frame: Frame) -> Iterator[Span | None]:
     names, labels = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEMCPY_OPER")
     memories, causes = database.labels("ENUM_CUDA_MEM_KIND"), cause_words(database)
     for begin, end, kind, source, target, cause in _within(
-        database, frame, tables.COPIES, "copyKind", "srcKind", "dstKind", "migrationCause"
+        database, frame, Tables.COPIES, "copyKind", "srcKind", "dstKind", "migrationCause"
     ):
         name = names.get(kind, "")
         line: Track = "migration" if "_UVM_" in name else "copy"

@@ -1,4 +1,4 @@
-"""The program nsys: where it is, which version, what it is told, and what it did.
+"""Finds and runs nsys: its place, version, options and output.
 
 The options of `nsys profile` differ between versions, so it is asked which it has, and told no other.
 """
@@ -77,23 +77,22 @@ class Nsys:
             wanted["--cuda-memory-usage"] = "true"
         if faults_observable(device):
             wanted |= dict.fromkeys(_PAGE_FAULTS, "true")
-        told = [f"{name}={value}" for name, value in wanted.items() if name in self.options]
+        options = [f"{name}={value}" for name, value in wanted.items() if name in self.options]
         traces = "cuda,nvtx" if on_gpu else "nvtx"
-        start = [str(self.path), "profile", f"--trace={traces}", *told, f"--output={output}"]
-        return [*start, *program]
+        return [str(self.path), "profile", f"--trace={traces}", *options, f"--output={output}", *program]
 
     def export(self, report: Path, target: Path, seconds: float) -> None:
         """Writes a report as SQLite. Raises `NsysFailed`."""
-        told = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target), str(report)]
-        said = run([str(self.path), "export", *told], seconds)
+        options = ["--type", "sqlite", "--force-overwrite", "true", "--output", str(target)]
+        printed = run([str(self.path), "export", *options, str(report)], seconds)
         if not target.exists():
-            raise NsysFailed(f"{self.name} exported nothing", said)
+            raise NsysFailed(f"{self.name} exported nothing", printed)
 
 
 def faults_observable(device: Device) -> bool:
     """Whether nsys can watch page faults there: not on Jetsons (its user guide), GB10 or integrated GPUs."""
-    told = device.attributes.get
-    return device.kind == "cuda" and bool(told("concurrent_managed_access") and not told("integrated"))
+    value = device.attributes.get
+    return device.kind == "cuda" and bool(value("concurrent_managed_access") and not value("integrated"))
 
 
 def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
@@ -102,14 +101,14 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
         path = given / "nsys" if given.is_dir() else given
         if not path.is_file():
             raise NsysFailed(f"there is no nsys at {given}")
-        return _asked(path)
+        return _with_version(path)
     on_path = shutil.which("nsys")
     places = (path for place in PLACES for path in root.glob(place) if path.is_file())
     candidates = [Path(on_path)] if on_path else list({path.resolve(): path for path in places}.values())
     problems, answering = [], []
     for path in candidates:
         try:
-            answering.append(_asked(path))
+            answering.append(_with_version(path))
         except NsysFailed as problem:
             problems.append(str(problem))
     if answering:
@@ -119,11 +118,11 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
     )
 
 
-def _asked(path: Path) -> Nsys:
-    said = run([str(path), "--version"])
-    version = re.search(r"(20\d\d)\.(\d+)\.(\d+)", said)
+def _with_version(path: Path) -> Nsys:
+    printed = run([str(path), "--version"])
+    version = re.search(r"(20\d\d)\.(\d+)\.(\d+)", printed)
     if not version:
-        raise NsysFailed(f"{path} does not report its version", said)
+        raise NsysFailed(f"{path} does not report its version", printed)
     return Nsys(path, tuple(int(part) for part in version.groups()))
 
 
