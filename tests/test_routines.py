@@ -16,10 +16,13 @@ from published_cases import matrix_product, table
 from test_traffic import run
 
 from advisor.devices.catalogue import load
+from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.measure import routines
 from advisor.measure.traffic import TrafficRecorder
 from advisor.model.predict import predict
-from advisor.profiles.schema import Predicted, Trace
+from advisor.profiles import reading
+from advisor.profiles.schema import Predicted, Profile, Trace
+from advisor.strategies.mixes import mix
 from advisor.strategies.schedule import StageUse
 
 N = 256
@@ -191,3 +194,76 @@ def test_a_product_is_not_recommended_over_the_link() -> None:
     assert found.recommendation.strategy in ("pinned", "registered", "write-combined")
     assert rows["zero-copy"].low_seconds <= 12.9e-3 * 1.6
     assert rows["zero-copy"].likely_seconds >= 2 * rows["pinned"].likely_seconds
+
+
+H200 = Path(__file__).parent.parent / "reports" / "h200"
+
+
+def kept(name: str, stage: str, trace: Trace, *others: str) -> Profile:
+    """A kept profile without its times, whose device stage, but for some buffers, was traced as now."""
+    profile = reading.load(H200 / name / "profile.json")
+    assert profile.traffic is not None
+    host = [t for t in profile.traffic.traffic if t.stage != stage or t.buffer in others]
+    device = [t.model_copy(update={"stage": stage}) for t in trace.traffic]
+    traffic = profile.traffic.model_copy(update={"traffic": (*host, *device)})
+    return profile.model_copy(update={"traffic": traffic, "results": ()})
+
+
+def with_multiprocessors(count: int | None) -> CatalogueEntry:
+    """An H200 with so many; None: not known."""
+    entry = load("h200")
+    others = {k: v for k, v in entry.attributes.items() if k != "multiprocessor_count"}
+    own = {} if count is None else {"multiprocessor_count": Attribute(value=count, source="a test")}
+    return entry.model_copy(update={"attributes": {**others, **own}})
+
+
+def test_what_all_multiprocessors_read_crosses_the_link_for_each_of_them() -> None:
+    """weights_reuse with only its vector of 16 KiB in mapped memory took 64 % of 65 us longer on an H200."""
+    weights, x = np.ones((4096, 4096), np.float32), np.ones(4096, np.float32)
+    y = np.ones(4096, np.float32)
+    seen = device_trace(lambda weights, x, y: np.matmul(weights, x, out=y), weights=weights, x=x, y=y)
+    reads = [t.model_copy(update={"bytes_read": 0.0}) if t.buffer == "y" else t for t in seen.traffic]
+    profile = kept("weights_reuse", "multiply", seen.model_copy(update={"traffic": tuple(reads)}))
+    mapped = mix("hybrid-1", {"weights": "pageable", "x": "zero-copy", "y": "pinned"})
+    added = {}
+    for count in (132, 8, None):
+        found = predict(profile, with_multiprocessors(count), [mapped])
+        (row,) = (r for r in found.results if isinstance(r, Predicted))
+        added[count] = row.terms["device:multiply"]
+        assert any("multiprocessors is not known" in text for text in found.assumptions) == (count is None)
+    assert added[132] == pytest.approx(4.96e-6 + 0.64 * 65e-6, rel=0.1)
+    assert added[8] == added[None] < 30e-6
+
+
+def test_a_row_added_to_each_row_crosses_for_each_multiprocessor() -> None:
+    matrix, row = np.ones((N, 1024), np.float32), np.ones(1024, np.float32)
+    seen = {t.buffer: t.again for t in device_trace(lambda a, b: a + b, a=matrix, b=row).traffic}
+    assert [(item.shared_bytes, item.readers) for item in seen["b"]] == [(4096, N)]
+    assert not seen["a"]
+    column = device_trace(lambda a, b: a + b, a=matrix, b=np.ones((N, 1), np.float32))
+    assert all(not t.again for t in column.traffic), "each value of it is used in one place"
+
+
+def test_unseen_reads_with_declared_arithmetic_may_cross_as_often_as_those_of_products() -> None:
+    """inference took 780 us longer in zero-copy memory on an H200, 12 times one pass over its images."""
+    batch = 1024
+    flops = 2.0 * batch * (16 * 13 * 13 * 9 + 32 * 6 * 6 * 16 * 9 + 32 * 6 * 6 * 10)
+    images, labels = np.ones((batch, 1, 28, 28), np.float32), np.ones(batch, np.int64)
+    recorder = TrafficRecorder()
+    for name, array in (("images", images), ("labels", labels)):
+        recorder.wrap(name, array)
+    with recorder.stage("s"):
+        pass
+    use = StageUse("s", "device", {"images": "in", "labels": "out"})
+    sizes = {"images": images.nbytes, "labels": labels.nbytes}
+    seen = recorder.trace([use], {}, {"s": flops}, sizes, {})
+    assert [t.source for t in seen.traffic] == ["assumed", "assumed"]
+    (item,) = seen.traffic[0].again
+    assert 1 + item.bytes / images.nbytes == pytest.approx(10.8, rel=0.01)
+    found = predict(kept("inference", "classify", seen, "first", "second", "dense"), load("h200"))
+    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
+    assert found.recommendation is not None
+    assert found.recommendation.strategy == "pinned"
+    assert any("without a cache up to 10.8" in text for text in found.assumptions)
+    kernel = rows["zero-copy"].terms["device:classify"]
+    assert 4 * 63e-6 < kernel < 8 * 63e-6, "in the middle between one pass and those of a product"

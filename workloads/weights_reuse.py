@@ -7,7 +7,8 @@ every frame.
 Question: which placement is best for the weights and for the vectors, and what does using one for both cost?
 Must advise: on a card, keep `weights` out of zero-copy memory (zero-copy-reread: the same data in each
 frame).
-Must not: say the same of `x` and `y`, a few KB, which suit mapped memory; count the upload of the weights
+Must not: say the same of `x` and `y`, a few KB (`y` suits mapped memory; `x` does not on a large card, where
+each multiprocessor reads it over the link: 64 % of a frame on an H200); count the upload of the weights
 into a steady frame; warn on a Jetson, where one pass over mapped memory costs no more than one over any other
 (Thor apart, which caches device memory).
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,15 @@ L1_BYTES = 1 << 16
 _COPIES = frozenset(("copy", "ascontiguousarray", "array", "astype", "flatten", "ravel"))
 
 
+class Reread(NamedTuple):
+    """What a call reads again: bytes that no L1 holds, and those that each multiprocessor reads for itself,
+    with the number of blocks that do."""
+
+    bytes: float = 0.0
+    shared_bytes: float = 0.0
+    readers: float = 1.0
+
+
 class Routine(Record):
     """One kind of call."""
 
@@ -43,6 +52,11 @@ class Routine(Record):
         known, passes = np.log(self.points).T
         return float(np.exp(np.interp(np.log(max(uses, 1.0)), known, passes)))
 
+    def readers(self, uses: float) -> float:
+        """How many blocks read each value: beyond the last point a block's tile grows no further."""
+        last, passes = self.points[-1]
+        return max(self.passes(uses), uses * passes / last if last > 1 else 1.0)
+
 
 @lru_cache(maxsize=1)
 def routines() -> tuple[Routine, ...]:
@@ -53,21 +67,45 @@ def routines() -> tuple[Routine, ...]:
 
 def passes(call: str, dtype: np.dtype[Any], uses: float = 1.0) -> float:
     """How often the routine of that name reads its operand; once where nothing was measured."""
-    named = [r for r in routines() if call in r.calls]
-    own = [r for r in named if dtype.name in r.dtypes]
-    chosen = next(iter(own or [r for r in named if not r.dtypes]), None)
+    chosen = _routine(call, dtype)
     return 1.0 if chosen is None else chosen.passes(uses)
 
 
-def beyond(call: str, operand: Array, counted: float, multiplications: float = 0.0) -> float:
-    """Bytes of an operand that the routine reads beyond `counted` passes.
+def _routine(call: str, dtype: np.dtype[Any]) -> Routine | None:
+    named = [r for r in routines() if call in r.calls]
+    own = [r for r in named if dtype.name in r.dtypes]
+    return next(iter(own or [r for r in named if not r.dtypes]), None)
 
-    `multiplications`: of a contraction, in all.
+
+def beyond(
+    call: str, operand: Array, counted: float, multiplications: float = 0.0, largest: int = 0
+) -> Reread:
+    """What the routine reads of an operand beyond `counted` passes.
+
+    `multiplications`: of a contraction, in all; `largest`: elements of its largest operand.
     """
     if call in _COPIES:
         call = TRANSPOSE if is_transposed(operand) else call
     uses = multiplications / operand.size if operand.size else 1.0
-    return max(passes(call, operand.dtype, uses) - counted, 0.0) * operand.nbytes * past_the_l1(operand)
+    routine = _routine(call, operand.dtype)
+    if routine is None:
+        return Reread()
+    again = max(routine.passes(uses) - counted, 0.0) * operand.nbytes * past_the_l1(operand)
+    if uses <= 1:
+        return Reread(again)
+    # Of a matrix and a vector each value of the matrix is used once, and every block, down to one for each
+    # row, reads all of the vector.
+    vector = operand.size < largest and multiplications <= largest
+    return Reread(again, operand.nbytes, uses if vector else routine.readers(uses))
+
+
+def broadcast(operand: Array, result: tuple[int, ...]) -> Reread:
+    """What an elementwise call reads again of an operand that it repeats along leading axes: every
+    multiprocessor runs blocks that read all of it."""
+    own = (1,) * (len(result) - operand.ndim) + operand.shape
+    along = next((axis for axis, n in enumerate(own) if n > 1), len(own))
+    readers = float(np.prod(result[:along], dtype=np.float64))
+    return Reread(0.0, operand.nbytes, readers) if readers > 1 and operand.size > 1 else Reread()
 
 
 def past_the_l1(operand: Array) -> float:

@@ -53,8 +53,11 @@ class Recorder(Protocol):
     def wrote(self, array: Array, count: float, key: Any = None) -> None:
         """`count` bytes were written to the memory of `array`, where the key selects."""
 
-    def again(self, array: Array, call: str, count: float) -> None:
-        """CuPy's routine of that name reads `count` bytes of `array` again where no cache serves them."""
+    def again(
+        self, array: Array, call: str, count: float, shared_bytes: float = 0.0, readers: float = 1.0
+    ) -> None:
+        """CuPy's routine of that name reads `count` bytes of `array` again where no cache serves them, and
+        `shared_bytes` on each multiprocessor that one of its `readers` runs on."""
 
     def called(self) -> None:
         """NumPy was called to do work."""
@@ -196,8 +199,13 @@ def _count_ufunc(
             recorder.wrote(output, share * unique_bytes(output))
     flops = share * numpy_calls.ufunc_flops(ufunc, method, inputs, outputs)
     recorder.computed(flops)
+    largest = max((operand.size for operand in operands), default=0)
+    shape = np.shape(outputs[0])
     for operand in operands:
-        recorder.again(operand, ufunc.__name__, routines.beyond(ufunc.__name__, operand, 1, flops / 2))
+        found = routines.beyond(ufunc.__name__, operand, 1, flops / 2, largest)
+        if ufunc.signature is None and method == "__call__":
+            found = routines.broadcast(operand, shape)
+        recorder.again(operand, ufunc.__name__, *found)
 
 
 def _count_call(
@@ -218,8 +226,9 @@ def _count_call(
     flops = call.flops(args, result) if call.flops is not None else 0.0
     if call.reads:
         _count_reads(recorder, call, sources, result)
+        largest = max((array.size for array in sources), default=0)
         for array in () if call.gathers else sources:
-            recorder.again(array, name, routines.beyond(name, array, call.passes, flops / 2))
+            recorder.again(array, name, *routines.beyond(name, array, call.passes, flops / 2, largest))
     place = numpy_calls.gathered(name, call, args, kwargs)
     if place is not None:
         recorder.again(args[call.table], routines.TAKE, gathered_beyond(*place))

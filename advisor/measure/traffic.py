@@ -41,8 +41,8 @@ class _Tally:
     runs: int = 0
     read: dict[str, float] = field(default_factory=dict)
     written: dict[str, float] = field(default_factory=dict)
-    again: dict[tuple[str, str, str | None], float] = field(default_factory=dict)
-    """Bytes by buffer, call and where it stands."""
+    again: dict[tuple[str, str, str | None], routines.Reread] = field(default_factory=dict)
+    """By buffer, call and where it stands."""
     temporary: float = 0.0
     calls: int = 0
     flops: float = 0.0
@@ -113,12 +113,18 @@ class TrafficRecorder:
                 found = Stray(*place, what, _caller())
                 self.strays[place] = Strayed(found, watched.region)
 
-    def again(self, array: Array, call: str, count: float) -> None:
-        """Counts `count` bytes that a routine reads again where no cache serves them."""
-        owner = self._owner(array) if count and self._current is not None else None
+    def again(
+        self, array: Array, call: str, count: float, shared_bytes: float = 0.0, readers: float = 1.0
+    ) -> None:
+        """Counts what a routine reads again where no cache serves it, and on each multiprocessor."""
+        some = count or (shared_bytes and readers > 1)
+        owner = self._owner(array) if some and self._current is not None else None
         if owner is not None and self._current is not None:
             key = owner, call, _caller()
-            self._current.again[key] = self._current.again.get(key, 0.0) + count
+            before = self._current.again.get(key, routines.Reread())
+            self._current.again[key] = routines.Reread(
+                before.bytes + count, before.shared_bytes + shared_bytes, max(before.readers, readers)
+            )
 
     def called(self) -> None:
         """Counts a NumPy call that does work: what CuPy launches a kernel for."""
@@ -143,7 +149,9 @@ class TrafficRecorder:
             if gathered and operation.key is not None:
                 self.again(array, routines.TAKE, gathered_beyond(array, operation.key))
             if operation.name in _PRODUCTS:
-                self.again(array, "matmul", routines.beyond("matmul", array, 1, operation.flops / 2))
+                largest = max(each.size for each in operation.read)
+                found = routines.beyond("matmul", array, 1, operation.flops / 2, largest)
+                self.again(array, "matmul", *found)
         for array in operation.written:
             self.wrote(array, unique_bytes(array))
 
@@ -184,7 +192,7 @@ class TrafficRecorder:
         traffic = [
             _declared(use, buffer, passes[use.name].get(buffer, 1.0), _touched(use, buffer, bytes_of))
             if passes.get(use.name)
-            else self._seen(use, buffer, _touched(use, buffer, bytes_of))
+            else self._seen(use, buffer, _touched(use, buffer, bytes_of), flops.get(use.name) or 0.0)
             for use in uses
             if passes.get(use.name) or use.name in self._tallies
             for buffer in use.access
@@ -201,7 +209,7 @@ class TrafficRecorder:
         ]
         return Trace(traffic=tuple(traffic), work=tuple(work))
 
-    def _seen(self, use: StageUse, buffer: str, size: float) -> Traffic:
+    def _seen(self, use: StageUse, buffer: str, size: float, flops: float) -> Traffic:
         tally = self._tallies[use.name]
         read, written = tally.read.get(buffer, 0.0) / tally.runs, tally.written.get(buffer, 0.0) / tally.runs
         mode, seen = use.access[buffer], read > 0 or written > 0
@@ -212,12 +220,27 @@ class TrafficRecorder:
             bytes_read=float(size) if unseen and mode != "out" else read,
             bytes_written=float(size) if unseen and mode != "in" else written,
             source="assumed" if unseen else "traced",
-            again=tuple(
-                Again(call=call, where=where, bytes=count / tally.runs)
-                for (name, call, where), count in tally.again.items()
-                if name == buffer and use.side == "device"
-            ),
+            again=tuple(self._again(use, buffer, flops if unseen and mode != "out" else 0.0)),
         )
+
+    def _again(self, use: StageUse, buffer: str, flops: float) -> Iterator[Again]:
+        """What a device stage reads again; `flops` of an unseen one, which may be those of products."""
+        if use.side != "device":
+            return
+        tally = self._tallies[use.name]
+        found = {key[1:]: reread for key, reread in tally.again.items() if key[0] == buffer}
+        if flops:
+            operand = next(array for name, array in self._memory.values() if name == buffer)
+            reread = routines.beyond("matmul", operand, 1, flops / 2)
+            yield Again(call="declared arithmetic", where=None, **reread._asdict())
+        for (call, where), reread in found.items():
+            yield Again(
+                call=call,
+                where=where,
+                bytes=reread.bytes / tally.runs,
+                shared_bytes=reread.shared_bytes / tally.runs,
+                readers=reread.readers,
+            )
 
     def _work(
         self, stage: str, flops: float | None, seconds: float | None, *, raw: bool, twin: bool

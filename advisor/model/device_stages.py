@@ -64,7 +64,10 @@ def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
 
 
 def _part(traffic: Traffic, share: float) -> Traffic:
-    again = tuple(item.model_copy(update={"bytes": item.bytes * share}) for item in traffic.again)
+    again = tuple(
+        item.model_copy(update={"bytes": item.bytes * share, "shared_bytes": item.shared_bytes * share})
+        for item in traffic.again
+    )
     return traffic.model_copy(
         update={
             "bytes_read": traffic.bytes_read * share,
@@ -139,9 +142,17 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
 
 
 def _by_routines(at: Context, traffic: Traffic) -> Values:
-    """What library routines read again where no cache serves them, beyond the passes that tracing counts."""
-    counted = sum(item.bytes for item in traffic.again)
-    return counted * at.machine.model("routine_again_share") if counted else constant(0.0)
+    """What library routines read again where no cache serves them, beyond the passes that tracing counts.
+
+    No L2 keeps it, and every multiprocessor has an L1 of its own: what blocks on all of them read, each
+    fetches once at least.
+    """
+    most = at.machine.multiprocessors or 1
+    counted = sum(max(a.bytes, a.shared_bytes * (min(most, a.readers) - 1)) for a in traffic.again)
+    if not counted:
+        return constant(0.0)
+    share = counted * at.machine.model("routine_again_share")
+    return share * at.machine.model("assumed_again_share") if traffic.source == "assumed" else share
 
 
 def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:

@@ -154,6 +154,12 @@ class Machine:
         return shares_memory(self.entry)
 
     @property
+    def multiprocessors(self) -> int | None:
+        """How many the GPU has; None where the entry does not say."""
+        known = self.entry.attributes.get("multiprocessor_count")
+        return None if known is None else int(known.value)
+
+    @property
     def calibrated(self) -> bool:
         """Whether the entry was measured: only calibration writes down what CUDA reports of the memory."""
         return "total_global_mem" in self.entry.attributes

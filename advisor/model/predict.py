@@ -29,10 +29,12 @@ from advisor.profiles.schema import (
     Skipped,
     Trace,
 )
+from advisor.profiles.traffic import Traffic
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
 from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted, simulations
+from advisor.verdicts.ties import listing
 
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 _SPAN = ", between {} and {}"
@@ -213,18 +215,33 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
         f"The device's CPU is assumed to take {units.ratio(slower.value)} the latter, {span} "
         f"({slower.source}).",
     ]
-    sentences.extend(
-        f"Tracing could not see how stage {t.stage!r} uses buffer {t.buffer!r}: one pass assumed, at most "
-        f"{most:g}."
-        for t in trace.traffic
-        if t.source == "assumed"
-    )
+    sentences.extend(_assumed(t, most) for t in trace.traffic if t.source == "assumed")
+    shared = sorted({t.buffer for t in trace.traffic for again in t.again if again.shared_bytes})
+    if shared and machine.multiprocessors is None:
+        sentences.append(
+            "The number of multiprocessors is not known: all kernels' blocks are assumed to read "
+            f"{listing(shared)} from one L1 cache."
+        )
     if any(t.source == "declared" for t in trace.traffic):
         sentences.append(
             "A kernel with declared passes re-reads from the L2 cache where that memory is cached; at "
             "the upper end of the range only if everything it touches fits."
         )
     return sentences
+
+
+def _assumed(traffic: Traffic, most: float) -> str:
+    """What was taken for accesses that tracing did not see."""
+    past = sum(again.bytes for again in traffic.again)
+    products = (
+        f"; without a cache up to {1 + past / traffic.bytes_read:.3g}, as products of the declared arithmetic"
+        if past
+        else ""
+    )
+    return (
+        f"Tracing could not see how stage {traffic.stage!r} uses buffer {traffic.buffer!r}: one pass "
+        f"assumed, at most {most:g}{products}."
+    )
 
 
 def _words(name: str) -> str:

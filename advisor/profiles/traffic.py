@@ -15,6 +15,8 @@ class Again(Record):
     call: Text
     where: Text | None = Field(default=None, description="File and line of the call")
     bytes: float = Field(ge=0, description="As counted over a link (advisor/measure/routines.toml)")
+    shared_bytes: float = Field(default=0, ge=0, description="What every multiprocessor reads for itself")
+    readers: float = Field(default=1, ge=1, description="How many of them at most: the blocks that read it")
 
 
 class Traffic(Record):

@@ -167,7 +167,9 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
             stages=tuple(readers),
             known=all(name in known for name in readers),
             new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),
-            calls=tuple(dict.fromkeys(_told(item) for t in seen if t.stage in readers for item in t.again)),
+            calls=tuple(
+                dict.fromkeys(_told(a) for t in seen if t.stage in readers for a in t.again if a.bytes)
+            ),
         )
 
 
