@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from keyword import iskeyword
 
@@ -21,6 +22,11 @@ def printable(text: str) -> str:
 def in_a_line(text: str) -> str:
     """The text in one line, with a space in place of each character that cannot be printed."""
     return "".join(c if c.isprintable() else " " for c in text).strip()
+
+
+def toml_string(text: str) -> str:
+    """A basic string of TOML: its escapes are JSON's, and DEL, which JSON leaves alone, needs one."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def is_name(text: str) -> bool:

@@ -446,8 +446,8 @@ def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path)
     scope: dict[str, Any] = {}
     exec(reader.partition("```")[0], scope)
     guess = {"device": "NVIDIA L4", "strategy": "zero-copy", "verdict": "near"}
-    rows = (row('Odd "name" \\ é'), row("CPU", strategy=None, costs={}, predicted=(guess,)))
+    rows = (row('Odd "name" \\ é 🛰'), row("CPU", strategy=None, costs={}, predicted=(guess,)))
     write_placements(tmp_path / "p.toml", "vector_add", rows)
-    assert scope["strategy"](str(tmp_path / "p.toml"), 'Odd "name" \\ é') == "pinned"
+    assert scope["strategy"](str(tmp_path / "p.toml"), 'Odd "name" \\ é 🛰') == "pinned"
     assert scope["strategy"](str(tmp_path / "p.toml"), "NVIDIA L4") == "zero-copy"
     assert scope["strategy"](str(tmp_path / "p.toml"), "unknown") == "pageable"

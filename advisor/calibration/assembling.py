@@ -1,8 +1,7 @@
-"""From what the processes measured to a catalogue entry and the text of its file. Pure functions."""
+"""From the groups' measurements to a catalogue entry and the text of its file. Pure functions."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,18 +15,19 @@ from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure, F
 from advisor.errors import NothingMeasured
 from advisor.measure.calibration_jobs import GroupRun, Reading
 from advisor.profiles.schema import Device
+from advisor.texts import in_a_line, toml_string
 from advisor.version import __version__
 
 _DIGITS = 4
 """Significant digits of a written figure: more than any repeat agrees on."""
 
-_TOLD = {"memory_bytes": "total_global_mem", "l2_bytes": "l2_cache_size"}
-"""Figures that the device itself tells, by the attribute that does."""
+_REPORTED = {"memory_bytes": "total_global_mem", "l2_bytes": "l2_cache_size"}
+"""Figures that the device reports itself, by attribute."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and when, in words for the sources."""
+    """Place and date for the sources."""
 
     cpu: str
     date: str
@@ -36,7 +36,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything the processes told, and the reason for each figure that is missing."""
+    """The measurements of all groups, and the reason for each figure that is missing."""
 
     machine: Machine
     runs: Sequence[GroupRun]
@@ -49,32 +49,28 @@ class Findings:
 
     @property
     def gpu(self) -> dict[str, str | int | float]:
-        """Its driver and runtime."""
         return next((run.gpu for run in self.runs if run.device.kind == "cuda"), {})
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """All figures by key."""
         return {key: reading for run in self.runs for key, reading in run.readings.items()}
 
     def missing_by_reason(self) -> dict[str, list[str]]:
-        """The figures that are missing, by what they are missing for."""
-        found: dict[str, list[str]] = {}
+        keys: dict[str, list[str]] = {}
         for key, reason in self.missing.items():
-            found.setdefault(reason, []).append(key)
-        return found
+            keys.setdefault(reason, []).append(key)
+        return keys
 
     def figures(self) -> dict[str, Figure]:
         """The readings with their sources; the CPU's cache among them."""
-        found = {key: self._figure(key, reading) for key, reading in self.readings.items()}
+        figures = {key: self._figure(key, reading) for key, reading in self.readings.items()}
         if self.machine.host_cache_bytes is not None:
             source = f"Linux on {self.machine.cpu}, read on {self.machine.date}"
-            found["host_cache_bytes"] = Figure(value=self.machine.host_cache_bytes, source=source)
-        return found
+            figures["host_cache_bytes"] = Figure(value=self.machine.host_cache_bytes, source=source)
+        return figures
 
     def _figure(self, key: str, reading: Reading) -> Figure:
-        of_cpu = key.startswith("host_") or self.device is None
-        where = self.machine.cpu if of_cpu else self.device.name if self.device else ""
+        where = self.machine.cpu if key.startswith("host_") or not self.device else self.device.name
         return Figure(
             value=_rounded(reading.value),
             low=_rounded(reading.low),
@@ -87,9 +83,12 @@ class Findings:
 def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueEntry:
     """The entry of a measured GPU. Raises `NothingMeasured` where what every entry needs is missing."""
     source = f"CUDA on this device, read by advisor {__version__} on {findings.machine.date}"
-    told = {key: device.attributes.get(attribute, 0) for key, attribute in _TOLD.items()}
-    known = {key: float(n) for key, n in told.items() if isinstance(n, (int, float)) and n > 0}
-    figures = {key: Figure(value=value, source=source) for key, value in known.items()} | findings.figures()
+    reported = {key: device.attributes.get(attribute, 0) for key, attribute in _REPORTED.items()}
+    figures = {
+        key: Figure(value=float(value), source=source)
+        for key, value in reported.items()
+        if isinstance(value, (int, float)) and value > 0
+    } | findings.figures()
     if memory := figures.get(MEMORY):
         # 1, and the range of the measured rate: the model takes the rate itself as exact.
         low = min(_rounded((memory.low or memory.value) / memory.value), 1.0)
@@ -121,23 +120,22 @@ def entry_of(findings: Findings, device: Device, name: str | None) -> CatalogueE
 
 
 def merged(base: CatalogueEntry, findings: Findings, name: str | None) -> CatalogueEntry:
-    """A catalogue's device with the CPU that was measured here in place of its own.
+    """A device of the catalogue with the CPU measured here in place of its own.
 
-    What else the base says of its CPU is left out: it was another one, unless the CPU is part of the device.
+    Other figures of its CPU are left out, unless that CPU is part of the device.
     """
     part_of_device = bool(base.attributes["integrated"].value)
-    known = {key: getattr(base.figures, key) for key in type(base.figures).model_fields}
     kept = {
         key: figure
-        for key, figure in known.items()
+        for key, figure in base.figures
         if figure is not None and (part_of_device or not key.startswith("host_"))
     }
-    figures = type(base.figures)(**{**kept, **findings.figures()})
+    figures = Figures(**{**kept, **findings.figures()})
     return base.model_copy(update={"name": name or f"{base.name} (this host)", "figures": figures})
 
 
 def comments(findings: Findings) -> list[str]:
-    """What the file's reader should know beyond the figures: how, with what, what is missing, the curves."""
+    """The file's comments: method, versions, missing figures, curves of times by size."""
     driver = ", ".join(f"{key} {value}" for key, value in findings.gpu.items() if key.startswith("cuda"))
     lines = [
         f"Made by `advisor devices calibrate`, version {__version__}, on {findings.machine.date}.",
@@ -158,26 +156,19 @@ def comments(findings: Findings) -> list[str]:
 
 def write(entry: CatalogueEntry, comments: Sequence[str] = ()) -> str:
     """TOML that `advisor.devices.catalogue.load` reads as an equal entry, the comments as lines on top."""
-    lines = ["# " + "".join(c if c.isprintable() else " " for c in comment) for comment in comments]
-    lines = [line.rstrip() for line in lines]
-    lines += ["", f"name = {_text(entry.name)}", f"memory_class = {_text(entry.memory_class)}"]
+    lines = [f"# {in_a_line(comment)}".rstrip() for comment in comments]
+    lines += ["", f"name = {toml_string(entry.name)}", f"memory_class = {toml_string(entry.memory_class)}"]
     lines += ["", "[attributes]"]
     for key, attribute in entry.attributes.items():
-        value = _text(attribute.value) if isinstance(attribute.value, str) else str(attribute.value)
-        lines.append(f"{key} = {{ value = {value}, source = {_text(attribute.source)} }}")
+        value = toml_string(attribute.value) if isinstance(attribute.value, str) else str(attribute.value)
+        lines.append(f"{key} = {{ value = {value}, source = {toml_string(attribute.source)} }}")
     lines += ["", "[figures]"]
-    for key in Figures.model_fields:
-        figure: Figure | None = getattr(entry.figures, key)
+    for key, figure in entry.figures:
         if figure is not None:
-            numbers = {"value": figure.value, "low": figure.low, "high": figure.high}
-            told = ", ".join(f"{name} = {number!r}" for name, number in numbers.items() if number is not None)
-            lines.append(f"{key} = {{ {told}, source = {_text(figure.source)} }}")
+            values = ((name, getattr(figure, name)) for name in ("value", "low", "high"))
+            numbers = ", ".join(f"{name} = {value!r}" for name, value in values if value is not None)
+            lines.append(f"{key} = {{ {numbers}, source = {toml_string(figure.source)} }}")
     return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _text(text: str) -> str:
-    """A basic string: TOML's escapes are JSON's, and DEL, which JSON leaves alone, needs one."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _rounded(value: float) -> float:

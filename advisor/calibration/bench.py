@@ -1,4 +1,4 @@
-"""Times work on a backend and keeps what came of it, with the reason for what did not; the sizes it takes."""
+"""Times work on a backend and keeps the figures, with the reason for each that is missing; buffer sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +72,18 @@ class Bench:
             self.leave_out([key for key in keys if key not in self.readings], reason)
 
     def leave_out(self, keys: Sequence[str], reason: str) -> None:
-        """These figures will not be there."""
         self.absent.update(dict.fromkeys(keys, reason))
 
     def host_times(self, work: Work, prepare: Work | None = None) -> list[float]:
-        """By the host's clock, from before the work to after a synchronise."""
+        """Host clock, from before the work to after a synchronize."""
         return self.repeat(lambda: self.host_seconds(work, prepare))
 
     def device_times(self, work: Work, prepare: Work | None = None) -> list[float]:
-        """By the device's own clock, between two marks around the work: the launch is not in it."""
+        """Device clock, between two marks around the work: without the launch."""
         return self.repeat(lambda: self.device_seconds(work, prepare))
 
     def host_seconds(self, work: Work, prepare: Work | None = None) -> float:
-        """The same once, with nothing under way when the work begins."""
+        """One repeat, with nothing under way when the work begins."""
         self._prepare(prepare)
         before = self.clock()
         work()
@@ -92,7 +91,6 @@ class Bench:
         return self.clock() - before
 
     def device_seconds(self, work: Work, prepare: Work | None = None) -> float:
-        """The same once, by the device's clock."""
         self._prepare(prepare)
         start = self.backend.timestamp()
         work()
@@ -116,11 +114,8 @@ class Bench:
         """Keeps amount per second; `what` is the amount in bytes unless something else is told."""
         self.keep(key, rates(amount, seconds), what or units.size(amount))
 
-    def keep(self, key: str, found: Spread, what: str) -> None:
-        """Keeps a figure."""
-        self.readings[key] = Reading(
-            value=found.value, low=found.low, high=found.high, repeats=found.repeats, what=what
-        )
+    def keep(self, key: str, spread: Spread, what: str) -> None:
+        self.readings[key] = Reading(**asdict(spread), what=what)
 
     def keep_curve(self, name: str, sizes: Sequence[int], times: Sequence[Sequence[float]]) -> None:
         """Keeps the medians by size, of those that are above zero."""
@@ -128,7 +123,6 @@ class Bench:
         self.curves[name] = tuple((s, m) for s, m in zip(sizes, medians, strict=True) if m > 0)
 
     def result(self) -> GroupRun:
-        """Everything so far."""
         return GroupRun(
             device=self.backend.device(),
             gpu=self.backend.environment(),
@@ -167,9 +161,9 @@ def choose(host_free: int, device_free: int | None, device: Device, host_cache: 
 def largest_cache(*, root: Path = ROOT) -> int | None:
     """Bytes of the largest cache of the first CPU; None where Linux does not report it."""
     tree = Tree(root)
-    told = (tree.text(path) or "" for path in tree.glob("sys/devices/system/cpu/cpu0/cache/index*/size"))
-    found = (re.fullmatch(r"(\d+)([KMG])", text, re.ASCII) for text in told)
-    return max((int(match[1]) * _UNITS[match[2]] for match in found if match), default=None) or None
+    texts = (tree.text(path) or "" for path in tree.glob("sys/devices/system/cpu/cpu0/cache/index*/size"))
+    matches = (re.fullmatch(r"(\d+)([KMG])", text, re.ASCII) for text in texts)
+    return max((int(match[1]) * _UNITS[match[2]] for match in matches if match), default=None) or None
 
 
 def _within(wanted: int, least: int, most: int, allowed: int) -> int:

@@ -43,7 +43,7 @@ Launch = Callable[[CalibrationJob], Ended]
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be calibrated: a GPU with its host, or the host alone, as that of `base` or of nothing."""
+    """A GPU with its host, or the host alone: in place of the host of `base`, if given."""
 
     backend: BackendName
     gpu: int = 0
@@ -70,13 +70,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found, and the entry it makes; none without a GPU and a base."""
+    """The findings and the catalogue entry made of them; none without a GPU and a base."""
 
     findings: Findings
     entry: CatalogueEntry | None
 
     def toml(self) -> str:
-        """The text of the file. Needs an entry."""
         assert self.entry is not None
         return write(self.entry, comments(self.findings))
 
@@ -122,9 +121,8 @@ def _measure(
     end = clock() + BUDGET
     for group in groups:
         if clock() > end:
-            missing.update(
-                dict.fromkeys(group.keys, f"the time limit of {BUDGET:.0f} s for all groups was reached")
-            )
+            late = f"the time limit of {BUDGET:.0f} s for all groups was reached"
+            missing.update(dict.fromkeys(group.keys, late))
             continue
         progress.begin(group.title)
         job = CalibrationJob(
@@ -173,12 +171,12 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     raise UsageError(f"--out {out}{what}", next_step=step)
 
 
-def give(found: Calibration, out: Path | None) -> str:
+def give(calibration: Calibration, out: Path | None) -> str:
     """Writes the file, if one is wanted; the text for stdout: the entry, or the figures in words where the
     entry is in a file or there is none. Raises `FileProblem`, with the entry's text in its detail."""
-    if found.entry is None:
-        return _figures(found)
-    text = found.toml()
+    if calibration.entry is None:
+        return _figures(calibration)
+    text = calibration.toml()
     if out is None:
         return text.rstrip("\n")
     try:
@@ -187,14 +185,14 @@ def give(found: Calibration, out: Path | None) -> str:
         raise FileProblem(
             problem.message, next_step="Save the entry below to a file yourself.", detail=text
         ) from None
-    return _figures(found)
+    return _figures(calibration)
 
 
-def remarks(found: Calibration, out: Path | None) -> str:
+def remarks(calibration: Calibration, out: Path | None) -> str:
     """What is missing and why, and what to do next."""
-    missing = found.findings.missing_by_reason().items()
+    missing = calibration.findings.missing_by_reason().items()
     last = f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
-    if found.entry is None:
+    if calibration.entry is None:
         last = (
             "Use these figures as the host of any PCIe card: host stages and staged copies.\n"
             f"  next: advisor devices calibrate --no-gpu --base {_CARD} --out mine.toml"
@@ -204,9 +202,8 @@ def remarks(found: Calibration, out: Path | None) -> str:
     return "\n".join([*(f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing), last])
 
 
-def _figures(found: Calibration) -> str:
-    """What was measured, a line each."""
-    figures = found.findings.figures()
+def _figures(calibration: Calibration) -> str:
+    figures = calibration.findings.figures()
     width = max(map(len, figures))
     return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())
 

@@ -1,4 +1,4 @@
-"""What kernels get of a device: launches, its memory, its L2 cache, its arithmetic, mapped host memory."""
+"""Kernels: launches, device memory, L2 cache, arithmetic, mapped host memory."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def measure_latencies(bench: Bench) -> None:
 
         times = [often.host_times(lambda count=count: launch(count)) for count in COUNTS]  # type: ignore[misc]
         wait, more = fit_repeats(COUNTS, times)
-        for key, found in zip(LATENCIES, (more, wait), strict=True):
-            bench.keep(key, positive(found), f"rows of {COUNTS[0]} to {COUNTS[-1]} empty kernels")
+        for key, cost in zip(LATENCIES, (more, wait), strict=True):
+            bench.keep(key, positive(cost), f"rows of {COUNTS[0]} to {COUNTS[-1]} empty kernels")
 
 
 def measure_on_device(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from advisor.measure.worker import run_job
 
 @dataclass(frozen=True)
 class Group:
-    """What one process measures."""
+    """The measurements of one process."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ def by_name(name: str) -> Group:
 
 
 def main(arguments: list[str]) -> None:
-    """In the child process, of JOB.json and PARENT_PID: measures one group, writes one outcome."""
+    """In the child process; arguments JOB.json and PARENT_PID: measures one group, writes one outcome."""
     run_job(arguments, CalibrationJob, _attempt)
 
 

@@ -1,4 +1,4 @@
-"""How fast one CPU thread reads, writes and copies into memory of each kind.
+"""Rates at which one CPU thread reads, writes and copies into memory of each kind.
 
 NumPy calls that run at memory speed: a fill, the largest of 64 bit words, a copy. The fill is not with 0: for
 that arm64 clears whole cache lines without writing data. Nor is it of bytes: memset
@@ -34,8 +34,7 @@ def keys(kind: str) -> tuple[str, ...]:
 def measure_plain(bench: Bench) -> None:
     """Pageable memory, and the size of the cache beyond which it was measured."""
     _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
-    cache = bench.sizes.host_cache
-    if cache is None:
+    if bench.sizes.host_cache is None:
         bench.leave_out(["host_cache_bytes"], "Linux does not report the CPU cache sizes")
 
 
@@ -44,9 +43,9 @@ def measure_page_locked(bench: Bench) -> None:
     uncached = bench.backend.device().memory_class == "tegra"
     _measure_kind(bench, PINNED, lambda arena, size: arena.pinned(size), alone=uncached)
     for what in ("read", "write") if uncached else ():
-        found = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
-        if found:
-            bench.readings[f"host_uncached_{what}_bytes_per_second"] = found
+        reading = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
+        if reading:
+            bench.readings[f"host_uncached_{what}_bytes_per_second"] = reading
     _measure_kind(bench, WRITE_COMBINED, lambda arena, size: arena.pinned(size, "write-combined"))
 
 

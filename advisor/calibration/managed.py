@@ -40,7 +40,7 @@ REGION = 2 << 20
 
 
 def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
-    """What this device can do of it; the rest is left out with the reason.
+    """Measures what the device supports; the rest is left out with the reason.
 
     `host_view` makes the CPU's array of managed memory: address, bytes, shape, element.
     """
@@ -61,7 +61,7 @@ def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
 
 
 def _call(bench: Bench, *, prefetches: bool) -> None:
-    """What one more prefetch of a page takes that goes to and fro; where pages do not, one more attaching."""
+    """The cost of one more prefetch of a page back and forth; without faults, of one more attaching."""
     backend, what = bench.backend, "prefetches of 4 KiB" if prefetches else "attachings"
     with bench.attempt([CALL]), Arena(backend) as arena:
         pointer = arena.managed(PER)
@@ -117,10 +117,8 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
     if rate is None:
         bench.leave_out([BROUGHT], "the migration rate is not known")
         return
-    brought = fault.value * rate.value
-    bench.keep(
-        BROUGHT, spread([brought]), "bytes that arrive during one fault at the sequential migration rate"
-    )
+    arriving = spread([fault.value * rate.value])
+    bench.keep(BROUGHT, arriving, "bytes that arrive during one fault at the sequential migration rate")
 
 
 def _prefetches(bench: Bench, pointer: int, host: Array) -> None:

@@ -1,4 +1,4 @@
-"""What of re-reads crosses the way to mapped host memory: of two kernels, and of library routines.
+"""The share of re-reads of mapped host memory that crosses the link: two kernels, and library routines.
 
 A pass over the same memory tells the rate; a kernel's time at that rate is the bytes that crossed.
 """
@@ -76,12 +76,12 @@ def _alone(bench: Bench, kernels: Kernels, window: Any, out: Any, rate: float) -
         lambda: kernels.read_near(window, _NEAR_PASSES, out),
     )
     far, near = (_shares(bench.device_times(work), rate, size, work() - size) for work in works)
-    found = replace(far, low=min(far.low, near.value))
-    bench.keep(ALONE, found, f"{units.size(size)} again and again; low end records of 256 bytes")
+    share = replace(far, low=min(far.low, near.value))
+    bench.keep(ALONE, share, f"{units.size(size)} again and again; low end records of 256 bytes")
 
 
 def _routines(bench: Bench, operands: tuple[Any, Any], square: Any, rate: float) -> None:
-    """What each reads beyond its passes, over what it reads beyond them where routines.toml was measured."""
+    """Reads beyond a routine's passes, over those where routines.toml was measured."""
     xp, side, count = bench.backend.xp, operands[0].shape[0], 4 * square.shape[0] ** 2
     works: Sequence[tuple[Callable[[], object], float, float, float]] = (
         (lambda: xp.matmul(*operands), 8 * side**2, 1, passes("matmul", _FLOAT, side)),
@@ -92,12 +92,12 @@ def _routines(bench: Bench, operands: tuple[Any, Any], square: Any, rate: float)
         _shares(bench.device_times(work), rate, counted * nbytes, (known - counted) * nbytes).value
         for work, nbytes, counted, known in works
     ]
-    found = replace(spread(shares), low=min(shares), high=max(shares))
-    bench.keep(ROUTINES, found, "a product, var and the copy of a transpose, over routines.toml")
+    share = replace(spread(shares), low=min(shares), high=max(shares))
+    bench.keep(ROUTINES, share, "a product, var and the copy of a transpose, over routines.toml")
 
 
 def _shares(seconds: Sequence[float], rate: float, first: float, again: float) -> Spread:
-    """What crossed beyond a first pass, of the bytes that were read again."""
+    """The part of the bytes read again that crossed beyond a first pass."""
     return spread([max((s * rate - first) / again, _LEAST) for s in seconds])
 
 

@@ -49,10 +49,10 @@ def measure(bench: Bench) -> None:
 
 def sizes(largest: int) -> list[int]:
     """4 KiB, 16 KiB and so on to the largest, which is among them."""
-    found = [_SMALLEST]
-    while found[-1] * _STEP <= largest:
-        found.append(found[-1] * _STEP)
-    return found if found[-1] == largest or largest < _SMALLEST else [*found, largest]
+    steps = [_SMALLEST]
+    while steps[-1] * _STEP <= largest:
+        steps.append(steps[-1] * _STEP)
+    return steps if steps[-1] == largest or largest < _SMALLEST else [*steps, largest]
 
 
 def _measure_kind(bench: Bench, kind: Kind, take: Callable[[Arena, int], int]) -> None:
@@ -88,7 +88,7 @@ def _fit(bench: Bench, name: str, copy: Copy) -> _Fitted:
 
 
 def _one_more(bench: Bench, size: int, copy: Copy) -> list[float]:
-    """What one more copy takes after another: many and a synchronise, less one and a synchronise."""
+    """The cost of one more copy in a row: many and a synchronize, less one and a synchronize."""
     more = _MANY if size <= _SMALL else _FEW
     return bench.repeat(lambda: (_row(bench, size, copy, 1 + more) - _row(bench, size, copy, 1)) / more)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from advisor.profiles.sweeps import link
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page
+from advisor.texts import toml_string
 from advisor.verdicts.device_comparison import DeviceComparison, Member
 from advisor.version import __version__
 
@@ -57,7 +57,7 @@ def write_placements(path: Path, workload: str, rows: Sequence[Row]) -> Path:
 
 def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
     yield f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."
-    yield f"workload = {_text(workload)}"
+    yield f"workload = {toml_string(workload)}"
     measured = [(r, r.device, r.strategy, r.verdict, "measured") for r in rows if r.strategy is not None]
     predicted = [(row, p.device, p.strategy, p.verdict, "predicted") for row in rows for p in row.predicted]
     seen = {(row.device, row.value) for row, *_ in measured}
@@ -67,15 +67,10 @@ def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
         seen.add((name, row.value))
         yield ""
         yield "[[device]]"
-        yield f"name = {_text(name.partition(' #')[0])}"
+        yield f"name = {toml_string(name.partition(' #')[0])}"
         if row.value:
             parameter, _, value = row.value.partition("=")
-            yield f"parameters = {{ {_text(parameter)} = {_text(value)} }}"
-        yield f"strategy = {_text(strategy)}"
-        yield f"verdict = {_text(verdict or '')}"
-        yield f"basis = {_text(basis)}"
-
-
-def _text(text: str) -> str:
-    """A basic string of TOML: JSON's escapes are a part of TOML's."""
-    return json.dumps(text).replace("\x7f", "\\u007f")
+            yield f"parameters = {{ {toml_string(parameter)} = {toml_string(value)} }}"
+        yield f"strategy = {toml_string(strategy)}"
+        yield f"verdict = {toml_string(verdict or '')}"
+        yield f"basis = {toml_string(basis)}"
