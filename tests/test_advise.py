@@ -25,8 +25,9 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.rules import duplicate_allocation
 from advisor.rules.advise import advise
 from advisor.stats import EQUIVALENCE
+from advisor.verdicts import reasons
 from advisor.verdicts.measured import recommend
-from advisor.verdicts.ties import LEAST_SAVING, Equal, break_tie, code_change
+from advisor.verdicts.ties import LEAST_SAVING, Candidate, break_tie, code_change
 
 HALF = footprint(pinned=192 * MIB)
 HALF_MANAGED = footprint(managed=192 * MIB)
@@ -102,14 +103,15 @@ def test_the_indifference_is_the_users():
     ],
 )
 def test_tie_break(rows, winner):
-    assert break_tie([Equal(*row) for row in rows])[0] == winner
+    candidates = [Candidate(name, size, change) for name, _, size, change in rows]
+    assert break_tie(candidates, {name: seconds for name, seconds, *_ in rows}).name == winner
 
 
 def test_a_tie_says_which_difference_of_memory_counts_as_none():
-    equals = [Equal("pageable", 1.0, 145 << 10, 0), Equal("zero-copy", 1.0, 75 << 10, 2)]
-    winner, why = break_tie(equals)
-    assert winner == "pageable"
-    assert "70.0 KiB" in why
+    equals = [Candidate("pageable", 145 << 10, 0), Candidate("zero-copy", 75 << 10, 2)]
+    winner = break_tie(equals, {"pageable": 1.0, "zero-copy": 1.0})
+    assert winner.name == "pageable"
+    assert "70.0 KiB" in reasons.tie_broken(equals, winner)
     least = {t.name: t.default for t in duplicate_allocation.RULE.text.thresholds}["bytes"]
     assert least == LEAST_SAVING, "what counts as equal must not be worth advice"
 

@@ -24,9 +24,9 @@ from advisor.profiles.schema import Footprint, Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
 from advisor.report.charts import footprint_chart
+from advisor.report.headlines import headline
 from advisor.verdicts.measured import decided, figures_of, recommend
 from advisor.verdicts.speeds import speeds
-from advisor.verdicts.words import headline
 
 GOLDEN = Path(__file__).parent / "golden"
 REPORTS = Path(__file__).parents[1] / "reports"

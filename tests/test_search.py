@@ -30,7 +30,7 @@ from advisor.report.mixes import buffers
 from advisor.strategies.mixes import known, mix, require_fits
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.spaces import every_mix, tried_for
-from advisor.verdicts.words import with_mixes
+from advisor.verdicts.reasons import with_mixes
 from advisor.workloads.loading import prepare
 from tests.benchmarks.mixes import duels, time_over
 

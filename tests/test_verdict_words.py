@@ -8,7 +8,8 @@ import pytest
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Preferences
-from advisor.verdicts.words import headline, told
+from advisor.report.headlines import headline
+from advisor.verdicts.reasons import told
 
 SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.0203}
 

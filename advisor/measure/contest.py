@@ -25,9 +25,10 @@ from advisor.profiles.blocks import Block, FinalRecord, rounds
 from advisor.profiles.preferences import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.choice import Contestant, leanest
+from advisor.verdicts.choice import Contestant
 from advisor.verdicts.measured import SCREENED, decided
 from advisor.verdicts.planning import Pace
+from advisor.verdicts.ties import leanest, within
 from advisor.verdicts.timing import Timing, timed, timings
 
 SCREENED_OUT = 2.0
@@ -97,7 +98,7 @@ class Contest:
         if self._preferences.objective != "footprint":
             return []
         sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in self.rows.items()]
-        return [one.name for one in leanest(sizes, self._preferences.memory_budget_bytes)]
+        return [one.name for one in leanest(within(sizes, self._preferences.memory_budget_bytes))]
 
     @property
     def possible(self) -> bool:

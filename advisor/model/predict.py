@@ -32,9 +32,9 @@ from advisor.profiles.schema import (
 from advisor.profiles.traffic import Traffic
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
-from advisor.verdicts.budgets import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted, simulations
-from advisor.verdicts.ties import listing
+from advisor.verdicts.reasons import listing
+from advisor.verdicts.ties import by_memory
 
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 _SPAN = ", between {} and {}"
@@ -77,7 +77,7 @@ def predict(
     sure = None
     if chosen and chosen.strategy is not None:
         # Among the strategies that memory left to choose from.
-        left, _ = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
+        left = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
         among = {row.strategy: draws[row.strategy] for row in left}
         sure = confidence(chosen.strategy, among, wanted.indifference)
     return Prediction(

@@ -26,8 +26,8 @@ from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import all_failed, undoubted
 from advisor.verdicts.predicted import simulations
+from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.speeds import baseline
-from advisor.verdicts.words import counted as counts
 
 ADVICES = 3
 _ONCE = "# Once."

@@ -13,11 +13,11 @@ from advisor.profiles.schema import Device, Predicted, Prediction, Profile, Resu
 from advisor.report import words
 from advisor.report.blocks import Verdict
 from advisor.report.failures import FIRST_FRAMES, FIX, HOST_ONLY, first_reason
+from advisor.report.headlines import headline as verdict_headline
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts.doubts import asked_for_one, doubt, failed_rows
-from advisor.verdicts.words import counted
-from advisor.verdicts.words import headline as verdict_headline
+from advisor.verdicts.reasons import counted
 
 _DECLINED = "no strategy can be predicted"
 TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {

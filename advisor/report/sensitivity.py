@@ -22,9 +22,9 @@ from advisor.strategies.registry import BASELINE
 from advisor.verdicts.counting import counted
 from advisor.verdicts.doubts import doubt
 from advisor.verdicts.measured import aim_of, compared, contestants_of, figures_of, recommend
+from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.speeds import baseline, speeds
 from advisor.verdicts.ties import code_change
-from advisor.verdicts.words import counted as counts
 
 _BLIND = (
     "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "

@@ -18,7 +18,7 @@ from advisor import stats
 from advisor.profiles.preferences import Objective
 from advisor.stats import Floats
 from advisor.verdicts.estimate import Pairs
-from advisor.verdicts.ties import SAME_MEMORY, worth_a_change
+from advisor.verdicts.ties import Candidate, break_tie, leanest, within
 
 SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
 """Of the error that the verdict may make, the share of each planned look: that of the rounds new at it. Each
@@ -33,17 +33,14 @@ screened out before."""
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A strategy or a version of code. `physical_bytes` as booked, `code_change` a rank.
+class Contestant(Candidate):
+    """A candidate of a final.
 
     `mixed`: it has a placement of its own for each buffer, so a uniform strategy near enough is preferred.
     `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it clearly slower by
     more than the indifference, and later rounds went without it. `alone`: it has separate processes.
     """
 
-    name: str
-    physical_bytes: int
-    code_change: int
     mixed: bool = False
     left: bool = False
     dropped: bool = False
@@ -112,7 +109,7 @@ def competing(
     fitting = [one for one in contestants if one.name not in excluded]
     if aim.objective == "footprint":
         allowed = [one for one in contestants if not one.left]
-        lean = [one for one in leanest(allowed, budget) if one in fitting]
+        lean = [one for one in leanest(within(allowed, budget)) if one in fitting]
         excluded |= {one.name: "footprint" for one in fitting if one not in lean}
         fitting = lean
     return fitting, excluded
@@ -154,12 +151,12 @@ def choose(found: Sequence[Standing], aim: Aim) -> Choice:
     simple = [one for one in open_to if not one.contestant.mixed]
     allowed = simple or open_to or list(found)
     near = [one for one in allowed if one.bound <= aim.indifference]
-    chosen = preferred(near, aim.baseline) if near else _least(allowed)
+    chosen = _preferred(near, aim.baseline) if near else _least(allowed)
     undecided = [
         one
         for one in (allowed if near else open_to)
         if one not in near and one is not chosen
-        if not near or preferred([*near, one], aim.baseline) is one
+        if not near or _preferred([*near, one], aim.baseline) is one
     ]
     return Choice(chosen, tuple(near), tuple(undecided))
 
@@ -169,31 +166,14 @@ def surely_outside(one: Standing, aim: Aim) -> bool:
     return one.contestant.dropped or one.over_best.low > 1 + aim.indifference
 
 
-def preferred(near: Sequence[Standing], baseline: str) -> Standing:
-    """The least memory, then the smallest change of code, then the least U (and the name, for good order).
-
-    The baseline stays where no other saves enough memory to be worth a change of code.
-    """
-    least = min(one.contestant.physical_bytes for one in near)
-    kept = next((one for one in near if one.contestant.name == baseline), None)
-    if kept and not worth_a_change(kept.contestant.physical_bytes, least):
-        return kept
-    lean = leanest([one.contestant for one in near])
-    return min(
-        (one for one in near if one.contestant in lean),
-        key=lambda one: (one.contestant.code_change, one.over_best.high, one.contestant.name),
-    )
+def _preferred(near: Sequence[Standing], baseline: str) -> Standing:
+    times = {one.contestant.name: one.over_best.high for one in near}
+    chosen = break_tie([one.contestant for one in near], times, baseline)
+    return next(one for one in near if one.contestant is chosen)
 
 
 def _least(found: Sequence[Standing]) -> Standing:
     return min(found, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
-
-
-def leanest(rows: Sequence[Contestant], budget: int | None = None) -> list[Contestant]:
-    """Those within the budget that need the least memory, give or take what counts as the same."""
-    fitting = [row for row in rows if budget is None or row.physical_bytes <= budget]
-    least = min((row.physical_bytes for row in fitting), default=0)
-    return [row for row in fitting if row.physical_bytes <= least * (1 + SAME_MEMORY)]
 
 
 def _most(values: Floats, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from advisor import units
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
 from advisor.profiles.conclusions import Faster, Recommendation
 from advisor.profiles.preferences import Objective, Preferences, counts_latency
 from advisor.profiles.schema import Measured, Profile
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.budgets import needs
-from advisor.verdicts.choice import Aim, Contestant, leanest
+from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Pairs, paired, unpaired
 from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
 from advisor.verdicts.mixes import bound, most_gained
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
+from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, told, with_mixes
 from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
-from advisor.verdicts.ties import SAME_MEMORY, code_change
-from advisor.verdicts.words import by_screening, recorded, told, with_mixes
+from advisor.verdicts.ties import code_change, leanest, within
 
 SCREENED = "screened out"
 """How the reason of a row begins that screening kept from the final."""
@@ -58,7 +56,7 @@ def _unmeasured_lean(profile: Profile, found: Decision) -> list[Measured]:
     if aim.objective != "footprint" or found.verdict.chosen is not None:
         return []
     here = [one for one in contestants_of(profile) if not one.left]
-    return [rows[one.name] for one in leanest(here, aim.memory_budget_bytes)]
+    return [rows[one.name] for one in leanest(within(here, aim.memory_budget_bytes))]
 
 
 def _gained(profile: Profile, mixes: Collection[str]) -> dict[str, float]:
@@ -202,18 +200,7 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
     )
     unchecked = [row.strategy for row in rows if not row.verified]
     figures = figures_of(rows, preferences.objective)
-    return told(made, figures, preferences, memory=_memory(made, rows), unchecked=unchecked)
-
-
-def _memory(made: Recommendation, rows: Sequence[Measured]) -> str:
-    """By the footprint: what the chosen one needs, and what needs less and cannot be chosen."""
-    needed = {row.strategy: row.footprint.physical_bytes for row in rows}
-    if made.objective != "footprint" or made.strategy is None:
-        return ""
-    least = needed[made.strategy] / (1 + SAME_MEMORY)
-    less = (row for row in rows if needed[row.strategy] < least and row.outside)
-    but = "".join(f"; {row.strategy} {needs(row.footprint)}, but it {row.outside}" for row in less)
-    return f"{made.strategy} needs {units.size(needed[made.strategy])}{but}."
+    return told(made, figures, preferences, memory=least_memory(made, rows), unchecked=unchecked)
 
 
 def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:

@@ -19,9 +19,9 @@ from advisor.profiles.preferences import Objective, Preferences
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.budgets import by_memory, nothing_fits
-from advisor.verdicts.ties import Equal, break_tie, code_change, listing, sentence
-from advisor.verdicts.words import counted
+from advisor.verdicts import reasons
+from advisor.verdicts.reasons import counted, listing
+from advisor.verdicts.ties import Candidate, break_tie, by_memory, code_change, within
 
 CodeChange = Callable[[Row], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]
@@ -71,19 +71,20 @@ def recommend_predicted(
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
         return None
-    rows, ruled = by_memory(every, wanted)
+    fitting = within(every, wanted.memory_budget_bytes)
+    over, rows = [row for row in every if row not in fitting], by_memory(every, wanted)
     if not rows:
-        return nothing_fits(every, wanted, ruled)
+        return reasons.nothing_fits(every, wanted)
     best = min(rows, key=lambda row: row.likely_seconds)
     chosen = _chosen(_Candidate(every, rows, draws, best, wanted.indifference), code_change)
     unpredicted = by_time(wanted.objective)
-    steps = (*filter(None, (unpredicted,)), *ruled.steps, *chosen.steps)
+    steps = (*filter(None, (unpredicted,)), *reasons.by_memory(fitting, over, wanted), *chosen.steps)
     return chosen.model_copy(
         update={
             "steps": steps,
             "reason": " ".join(steps),
             "objective": "time" if unpredicted else wanted.objective,
-            "excluded": dict(ruled.excluded),
+            "excluded": {row.strategy: reasons.needs(row) for row in over},
         }
     )
 
@@ -164,15 +165,14 @@ def _rivals(made: _Candidate) -> list[Predicted]:
 
 
 def _tie(among: _Candidate, equals: Sequence[Predicted], code_change: CodeChange) -> Recommendation:
-    winner, why = break_tie(
-        [Equal(r.strategy, r.likely_seconds, r.physical_bytes, code_change(r)) for r in equals]
-    )
-    made = replace(among, chosen=next(row for row in equals if row.strategy == winner))
+    candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
+    winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
+    made = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))
     steps = [
         f"{listing([row.strategy for row in equals])} are predicted within {_apart(equals)} % of one another "
-        f"({winner}: {_span(made.chosen)} a frame; {made.margin * 100:g} % counts as equal).",
-        sentence(why),
-        f"Of {winner}: {_share(made)}.",
+        f"({winner.name}: {_span(made.chosen)} a frame; {made.margin * 100:g} % counts as equal).",
+        reasons.tie_broken(candidates, winner),
+        f"Of {winner.name}: {_share(made)}.",
     ]
     verdict: Verdict = "near" if made.confidence >= CLEAR else "open"
     return _recommendation(made, verdict, steps, [row for row in equals if row is not made.chosen])

@@ -13,7 +13,7 @@ from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block, paired, times
 from advisor.verdicts.final import decide
 from advisor.verdicts.final import ratio as paired_ratio
-from advisor.verdicts.words import recorded, told
+from advisor.verdicts.reasons import recorded, told
 
 
 def recommend(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendation | None:

@@ -16,12 +16,12 @@ from advisor.profiles.preferences import Objective
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
+from advisor.report.headlines import headline
 from advisor.report.pages import page_of, render
 from advisor.report.sensitivity import Choice
 from advisor.verdicts.counting import counted
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import recommend_predicted
-from advisor.verdicts.words import headline
 
 if TYPE_CHECKING:
     from browser.browsing import Visit

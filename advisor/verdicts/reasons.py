@@ -1,19 +1,19 @@
-"""The words of a verdict, everywhere the same: one sentence that decides, and what it rests on."""
+"""The reason that a verdict is saved with, in steps, and what to do next. Headlines are the report's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.blocks import Search
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.schema import Measured, Predicted
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.final import Verdict, known
-from advisor.verdicts.ties import listing
+from advisor.verdicts.ties import SAME_MEMORY, Candidate, Sized, leanest, worth_a_change
 
-_NAMED = 3
-"""Buffers of a mix in a headline."""
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""
 
@@ -59,57 +59,6 @@ def counted(objective: Objective) -> Counted:
     return _COUNTED.get(objective, Counted())
 
 
-def headline(made: Recommendation, gain: str = "") -> str:
-    """`use pinned: the fastest`, what it gains, and the mix that it is preferred to; names in backquotes."""
-    return f"{', '.join(filter(None, (_decided(made), gain)))}{_simpler(made)}"
-
-
-def _simpler(made: Recommendation) -> str:
-    """That a uniform strategy is a preference where a mix is faster, or may be and that leaves it open."""
-    mix = made.faster_mix
-    if mix is None or made.verdict == "untrusted" or (made.verdict != "open" and mix.interval[0] <= 1):
-        return ""
-    low, high = (_points(end) for end in mix.interval)
-    looks = "is" if mix.interval[0] > 1 else "looks"
-    where = f" for {listing([f'`{name}`' for name in mix.buffers])}" if 0 < len(mix.buffers) <= _NAMED else ""
-    faster = f"{_points(mix.ratio)} % faster ({low} to {high})"
-    return f"; simplest: the mix `{mix.strategy}`, with a placement of its own{where}, {looks} {faster}"
-
-
-def _points(ratio: float) -> str:
-    """1.092 is 9, in percent."""
-    return f"{(ratio - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _decided(made: Recommendation) -> str:
-    name, bound, among = f"`{made.strategy}`", _percent(made.bound), _among(made)
-    best = counted(made.objective).best
-    if made.strategy is None:
-        fits = "No strategy fits the memory budget"
-        return fits if made.excluded else counted(made.objective).lacking
-    if made.verdict == "untrusted":
-        return "This run cannot be trusted: a strategy measured twice differs from itself"
-    if made.objective == "footprint" and made.groups == ((made.strategy,),):
-        return f"{'Keep' if made.verdict == 'keep' else 'Use'} {name}: it needs the least memory"
-    if made.verdict == "fastest":
-        return f"Use {name}: {best}{among}"
-    if made.verdict == "keep":
-        return f"Keep {name}: no other{among} gains more than {bound}"
-    if made.verdict == "near":
-        return f"Use {name}: at most {bound} from {best}{among}"
-    if made.bound is None:
-        return f"Open: {name} looks best, but there are too few measurements to tell"
-    more = f"; about {units.seconds(made.seconds_more)} more would settle it" if made.seconds_more else ""
-    return f"Open: {name} is at most {bound} from {best}{among}{more}"
-
-
-def _among(made: Recommendation) -> str:
-    """Whom time was compared among, where memory ruled out others, which may be faster."""
-    if made.objective == "footprint":
-        return " of those with the least memory"
-    return " that fits the memory budget" if made.excluded else ""
-
-
 def recorded(verdict: Verdict, baseline: str) -> Recommendation:
     """The verdict as it is saved, before it has words; `baseline` is what its speedup is over."""
     group = next((group for group in verdict.groups if verdict.chosen in group), ())
@@ -152,7 +101,7 @@ def with_mixes(made: Recommendation, bound: float | None, search: Search | None)
     tried, left = len(search.tried), search.mixes - len(search.tried)
     which = f"{tried} of {search.mixes} mixes" if left > 0 else f"{tried} mixes, which are all,"
     if bound < TELLING:
-        line = f"None of the {which} that were measured is better by more than {_percent(bound)}"
+        line = f"None of the {which} that were measured is better by more than {shown_bound(bound)}"
     else:
         line = f"Too few measurements to tell what the {which} that were measured gain"
     early = f" ({search.reason})" if search.reason else ""
@@ -171,7 +120,7 @@ def by_screening(made: Recommendation, times: float) -> Recommendation:
     return named.model_copy(update={"next_step": _next(named, "frame")})
 
 
-def _percent(bound: float | None) -> str:
+def shown_bound(bound: float | None) -> str:
     return f"{max(bound or 0.0, 0.001) * 100:.1f} %"
 
 
@@ -239,3 +188,95 @@ def _next(made: Recommendation, unit: str) -> str:
     if script:
         return f"Set up {made.strategy} at the top of the script, as shown in the report."
     return f"Change the code to {made.strategy}."
+
+
+def needs(row: Sized) -> str:
+    """How much memory."""
+    return f"needs {units.size(row.physical_bytes)}"
+
+
+def least_memory(made: Recommendation, rows: Sequence[Measured]) -> str:
+    """By the footprint: what the chosen one needs, and what needs less and cannot be chosen."""
+    needed = {row.strategy: row.footprint.physical_bytes for row in rows}
+    if made.objective != "footprint" or made.strategy is None:
+        return ""
+    least = needed[made.strategy] / (1 + SAME_MEMORY)
+    less = (row for row in rows if needed[row.strategy] < least and row.outside)
+    but = "".join(f"; {row.strategy} {needs(row.footprint)}, but it {row.outside}" for row in less)
+    return f"{made.strategy} needs {units.size(needed[made.strategy])}{but}."
+
+
+def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences: Preferences) -> list[str]:
+    """What memory decided before time: `rows` fit the budget, `over` do not."""
+    steps, budget = [], preferences.memory_budget_bytes
+    if over and budget:
+        names = [f"{row.strategy} ({units.size(row.physical_bytes)})" for row in over]
+        steps.append(f"Over the memory budget of {units.size(budget)}: {listing(names)}.")
+    if preferences.objective == "footprint" and len(rows) > 1:
+        steps.append(_sentence(_least([Candidate(r.strategy, r.physical_bytes, 0) for r in rows])))
+    return steps
+
+
+def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recommendation:
+    """No strategy is recommended where none fits the budget."""
+    budget = preferences.memory_budget_bytes or 0
+    least = min(rows, key=lambda row: row.physical_bytes)
+    reason = (
+        f"No strategy fits the memory budget of {units.size(budget)}: the smallest, {least.strategy}, "
+        f"needs {units.size(least.physical_bytes)}."
+    )
+    return Recommendation(
+        strategy=None,
+        verdict="open",
+        reason=reason,
+        next_step="Raise --memory-budget, or make the workload's buffers smaller.",
+        objective=preferences.objective,
+        steps=(reason,),
+        excluded={row.strategy: needs(row) for row in rows},
+    )
+
+
+def tie_broken(equals: Sequence[Candidate], winner: Candidate) -> str:
+    """Why `break_tie` chose the winner."""
+    smallest = min(row.physical_bytes for row in equals)
+    if winner.name == BASELINE and not worth_a_change(winner.physical_bytes, smallest):
+        saved = winner.physical_bytes - smallest
+        if saved <= 0:
+            return f"None needs less memory than {BASELINE}, {units.size(smallest)}."
+        return f"Saving {units.size(saved)} of memory does not justify leaving {BASELINE}."
+    lean = leanest(equals)
+    return _sentence("; ".join([_least(equals), *([_change(lean, winner)] if len(lean) > 1 else [])]))
+
+
+def _least(rows: Sequence[Candidate]) -> str:
+    lean, smallest = leanest(rows), min(row.physical_bytes for row in rows)
+    if len(lean) < len(rows):
+        next_least = min(row.physical_bytes for row in rows if row not in lean)
+        return (
+            f"{listing([row.name for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
+            f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next smallest)"
+        )
+    most = max(row.physical_bytes for row in lean)
+    if units.size(smallest) == units.size(most):
+        return f"all need the same memory, {units.size(smallest)}"
+    return (
+        f"their memory, {units.size(smallest)} to {units.size(most)}, counts as equal within "
+        f"{SAME_MEMORY * 100:g} %"
+    )
+
+
+def _change(lean: Sequence[Candidate], winner: Candidate) -> str:
+    least = [row.name for row in lean if row.code_change == winner.code_change]
+    if len(least) == 1:
+        return f"{winner.name} needs the smallest code change"
+    return f"{listing(least)} need equally small code changes, and {winner.name} is the fastest of them"
+
+
+def _sentence(text: str) -> str:
+    """With a capital and an end; a strategy's name, or a figure, stands first as it is."""
+    return f"{text[:1].upper() if text.startswith(('all ', 'their ')) else text[:1]}{text[1:]}."
+
+
+def listing(names: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
