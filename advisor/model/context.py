@@ -152,7 +152,14 @@ class Context:
         return gpus_of(self._buffers[buffer], self.workload) or (0,)
 
     def _sets(self, buffer: str) -> int:
-        return 2 if self.strategy.pipelined and buffer in doubled(stage_uses(self.workload, "frame")) else 1
+        return 2 if buffer in self._doubled else 1
+
+    @cached_property
+    def _doubled(self) -> frozenset[str]:
+        """Buffers of which overlapping frames need two sets."""
+        if not self.strategy.pipelined:
+            return frozenset()
+        return frozenset(doubled(stage_uses(self.workload, "frame")))
 
     @cached_property
     def _buffers(self) -> dict[str, BufferRecord]:
@@ -174,22 +181,42 @@ class Context:
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
         moved = step.action not in ("host", "device", "length", "synchronize")
-        placed = self._shared
-        its = [b for b in placed if step.name in ((b.name,) if moved else b.access)]
-        largest = max(its or placed, key=lambda buffer: buffer.bytes, default=None)
-        return self.own(largest.name) if largest else self.strategy.placement
+        largest = (self._moved if moved else self._largest).get(step.name, self._largest_of_all)
+        return self.own(largest) if largest else self.strategy.placement
 
     @cached_property
-    def _shared(self) -> tuple[BufferRecord, ...]:
-        return tuple(shared(self.workload))
+    def _moved(self) -> dict[str, str]:
+        return {buffer.name: buffer.name for buffer in shared(self.workload)}
+
+    @cached_property
+    def _largest(self) -> dict[str, str]:
+        """By stage, the largest of the shared buffers that it touches."""
+        by_size = sorted(shared(self.workload), key=lambda buffer: -buffer.bytes)
+        return {stage: buffer.name for buffer in reversed(by_size) for stage in buffer.access}
+
+    @cached_property
+    def _largest_of_all(self) -> str | None:
+        largest = max(shared(self.workload), key=lambda buffer: buffer.bytes, default=None)
+        return largest.name if largest else None
 
     def traffic(self, stage: str) -> list[Traffic]:
         """What a stage reads and writes, by buffer."""
-        return [t for t in self.trace.traffic if t.stage == stage]
+        return self._traffic.get(stage, [])
+
+    @cached_property
+    def _traffic(self) -> dict[str, list[Traffic]]:
+        by_stage: dict[str, list[Traffic]] = {}
+        for traffic in self.trace.traffic:
+            by_stage.setdefault(traffic.stage, []).append(traffic)
+        return by_stage
 
     def work(self, stage: str) -> StageWork:
         """What else a stage does."""
-        return next((w for w in self.trace.work if w.stage == stage), StageWork(stage=stage))
+        return self._work.get(stage) or StageWork(stage=stage)
+
+    @cached_property
+    def _work(self) -> dict[str, StageWork]:
+        return {work.stage: work for work in reversed(self.trace.work)}
 
     def comes_by_staged_copy(self, buffer: str) -> bool:
         """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""

@@ -99,9 +99,9 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     fastest = others[min(likely, key=likely.__getitem__)]
     nearest = {name: _next_best(best, name, some, time, seconds) for name, some in tried_for.items()}
     instead = {name: found for name, found in nearest.items() if found}
-    possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
-    if len(drawn) >= most:  # what was not simulated may gain more
-        possible = math.inf
+    possible = math.inf  # what was not simulated may gain more
+    if len(drawn) < most:
+        possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
     return Outlook(seconds, best, min(likely.values()) / time - 1, instead, possible - 1)
 
 

@@ -1,15 +1,19 @@
 """device-resident: a buffer that leaves the GPU only to come back in the same frame."""
 
+from collections.abc import Sequence
+
 from advisor import units
 from advisor.profiles.schema import BufferRecord
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, not_applicable, passed
-from advisor.rules.rows import in_order, moves, shared
+from advisor.rules.rows import in_order, moves_by_buffer, shared
 from advisor.strategies.registry import BASELINE
+from advisor.strategies.schedule import Step
 
 
 def judge(case: Case, limits: Limits) -> Finding:
     """Advises to run on the GPU what the CPU does to a buffer between two kernels."""
-    between = {buffer.name: _between(buffer, case) for buffer in shared(case.workload)}
+    steps = moves_by_buffer(BASELINE, case.workload, case.device)
+    between = {b.name: _between(b, case, steps.get(b.name, ())) for b in shared(case.workload)}
     found = [buffer for buffer in shared(case.workload) if between[buffer.name]]
     if not found:
         return passed("No buffer goes to the host and comes back in a frame.")
@@ -22,7 +26,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return not_applicable("No strategy that copies has both bytes and times.")
     loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
     often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in found}
-    moved = round(2 * sum(_most_moved(buffer, case) * often[buffer.name] for buffer in found))
+    most = {b.name: max(step.moved(b, case.traffic.valid_bytes) for step in steps[b.name]) for b in found}
+    moved = round(2 * sum(most[name] * often[name] for name in most))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
     shown = (
@@ -47,12 +52,6 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
 
 
-def _most_moved(buffer: BufferRecord, case: Case) -> float:
-    """Bytes of the largest copy of it in a frame of the baseline."""
-    steps = [step for step in moves(BASELINE, case.workload, case.device) if step.name == buffer.name]
-    return max(step.moved(buffer, case.traffic.valid_bytes) for step in steps)
-
-
 def _copying(case: Case) -> Row | None:
     """The row whose copies are told: the recommended strategy's, the baseline's, or the fastest one's."""
     known = [row for row in case.rows.values() if row.transfer_seconds and row.transfer_bytes]
@@ -60,13 +59,12 @@ def _copying(case: Case) -> Row | None:
     return preferred[0] if preferred else case.fastest(known)
 
 
-def _between(buffer: BufferRecord, case: Case) -> list[str]:
-    """Host stages between device stages, where the plan of the baseline copies it down and up for them."""
-    steps = moves(BASELINE, case.workload, case.device)
+def _between(buffer: BufferRecord, case: Case, steps: Sequence[Step]) -> list[str]:
+    """Host stages between device stages, where these copies of the buffer go down and up for them."""
+    if {step.action for step in steps} != {"to-device", "to-host"}:
+        return []
     touched = [stage for stage in in_order(case.workload) if stage.name in buffer.access]
     kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]
-    if {step.action for step in steps if step.name == buffer.name} != {"to-device", "to-host"}:
-        return []
     return [s.name for s in touched[kernels[0] : kernels[-1]] if s.side == "host"] if kernels else []
 
 

@@ -285,6 +285,14 @@ def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ..
     return tuple(step for step in steps if step.action in ("to-device", "to-host", "to-peer"))
 
 
+def moves_by_buffer(name: str, workload: WorkloadRecord, device: Device) -> dict[str, list[Step]]:
+    """The same by the buffer that they move."""
+    by_buffer: dict[str, list[Step]] = {}
+    for step in moves(name, workload, device):
+        by_buffer.setdefault(step.name, []).append(step)
+    return by_buffer
+
+
 def in_order(workload: WorkloadRecord) -> list[StageRecord]:
     """The stages of a frame in order, those of a loop twice: an iteration follows an iteration."""
     found: list[StageRecord] = []

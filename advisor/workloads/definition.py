@@ -39,9 +39,10 @@ from advisor.workloads.arguments import (
 
 StageFunction: TypeAlias = Callable[..., object]
 _MOST_SUMMARY = 300
-MOST_STAGES, MOST_BUFFERS = 100, 500
-"""All are checked, timed and predicted under each strategy, a few milliseconds each: a few seconds in all."""
 """Characters of a docstring's first line that a report shows."""
+MOST_STAGES, MOST_BUFFERS = 500, 2000
+"""All are checked and predicted under each strategy, some 10 ms of a processor's time for each: the largest
+workload concludes in half a minute."""
 
 
 class ImpossibleBuffer(WorkloadError):

@@ -128,8 +128,8 @@ def _sizes() -> Iterator[Case]:
     for stages, code in ((100, 0), (1500, 3)):
         frame = f"[host(produce)] + {stages - 1} * [device(add)]"
         many = f"return Workload(buffers={{k: Buffer(n, np.float32) for k in 'ab'}}, frame={frame})"
-        yield profiled(f"{stages} stages", code, says=("100",) * (code > 0), inside=many)
-    for buffers, code in ((200, 0), (5000, 3)):
+        yield profiled(f"{stages} stages", code, says=("500",) * (code > 0), inside=many)
+    for buffers, code in ((1200, 0), (5000, 3)):
         names = [f"b{number}" for number in range(buffers)]
         given = ", ".join(f"{name}: Out" for name in names)
         writes = "; ".join(f"{name}.fill(1)" for name in names)
@@ -139,7 +139,7 @@ def _sizes() -> Iterator[Case]:
             "frame=[host(produce), device(add)])"
         )
         top = "from advisor import InOut"
-        yield profiled(f"{buffers} buffers", code, says=("500",) * (code > 0), top=top, inside=inside)
+        yield profiled(f"{buffers} buffers", code, says=("2000",) * (code > 0), top=top, inside=inside)
     parameters = "".join(f", p{number}: int = {number}" for number in range(1000))
     yield profiled("1,000 parameters", 0, parameters=parameters)
     more = "\n".join(f"@workload\ndef w{number}(): pass" for number in range(1000))
