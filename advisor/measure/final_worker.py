@@ -45,7 +45,7 @@ from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent, start_here, tell_where_on_request
-from advisor.measure.sampling import Clock, breakdown, by_period, quiet, timed_block
+from advisor.measure.sampling import Clock, Spending, breakdown, by_period, quiet, timed_block
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
 from advisor.measure.undelayed import undelayed
@@ -154,7 +154,7 @@ class Final:
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         """The frames of a block, timed one by one."""
-        before, frames, most = time.process_time(), self.job.frames, self._most()
+        spending, frames, most = Spending(), self.job.frames, self._most()
         if self.job.jobs:  # reading the clock between frames would be a share of short ones
             begin = self.clock()
             for index in range(first, first + frames):
@@ -167,7 +167,7 @@ class Final:
             "frames": frames,
             "seconds": sum(seconds),
             "frame_seconds": tuple(seconds[:MOST_FRAMES]),
-            "cpu_seconds": (time.process_time() - before) / frames,
+            **spending.per_frame(frames),
         }
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
-from advisor.profiles.row_figures import FrameEnergy, HostPages, Iterations
+from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Iterations, StrategyFigures
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.secrets import masked_and_bounded, of_process
@@ -140,7 +140,7 @@ class TraceRun(Record):
     trace: Trace
 
 
-class Sample(Record):
+class Sample(StrategyFigures):
     """What one process measured of one strategy in one round."""
 
     task: Literal["measure"] = "measure"
@@ -155,8 +155,6 @@ class Sample(Record):
     latency_seconds: PositiveSeconds | None = None
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     page_locking: PageLocking | None = None
-    cpu_seconds: Seconds | None = None
-    host_pages: HostPages | None = None
     gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
     iterations: tuple[Iterations, ...] = ()
     nan: dict[str, str] = Field(
@@ -165,7 +163,7 @@ class Sample(Record):
     timeline: Timeline | None = None
 
 
-class ScriptSample(Record):
+class ScriptSample(FrameFigures):
     """What one process saw of the script. Ranges, copies and memory are of an observed run, which counts for
     no time."""
 
@@ -177,7 +175,6 @@ class ScriptSample(Record):
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies | None = None
     memory: ScriptMemory | None = None
-    cpu_seconds: Seconds | None = Field(default=None, description="Of a timed run, its children's included")
     energy: FrameEnergy | None = None
     unmetered: str = Field(default="", description="Why a timed run has no energy")
     libraries: tuple[str, ...] = Field(default=(), description="Other GPU libraries that it imported")

@@ -8,6 +8,7 @@ from statistics import mean, median
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
+from advisor.measure.row_figures import frame_figures
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 from advisor.verdicts.timing import accounted
@@ -43,7 +44,6 @@ def combine(
     frames = [frame for sample in samples for frame in sample.breakdown]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     latencies = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
-    spent = [sample.cpu_seconds for sample in samples if sample.cpu_seconds is not None]
     stages = {name: _median(frames, label) for label, name in names.items()}
     stages |= {name: mean(s.host_seconds[name] for s in samples) for name in samples[0].host_seconds}
     row = Measured(
@@ -62,8 +62,7 @@ def combine(
         hints=samples[0].hints,
         iterations=_iterations(samples),
         page_locking=_page_locking(samples),
-        host_pages=samples[0].host_pages,
-        cpu_seconds=median(spent) if spent else None,
+        **frame_figures(samples, median),
         setup_seconds=median(sample.setup_seconds for sample in samples),
         footprint=max((sample.footprint for sample in samples), key=lambda f: f.peak_process_bytes or 0),
         verified=all(sample.verified for sample in samples),

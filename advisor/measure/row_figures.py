@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import mean, median
 from typing import Any
 
 from advisor import stats
 from advisor.measure.jobs import ScriptSample
 from advisor.profiles.blocks import Block, Energy
-from advisor.profiles.row_figures import FrameEnergy, Quantile
+from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Quantile, StrategyFigures
 
 QUANTILES = {"p95": 0.95, "p99": 0.99}
 OUTSIDE = "measured only in the final"
+
+
+def frame_figures(
+    parts: Sequence[FrameFigures], average: Callable[[Iterable[float]], float]
+) -> dict[str, Any]:
+    """The row's figures from those of samples or blocks: the average of numbers, else the first; none that
+    no part has."""
+    result: dict[str, Any] = {}
+    for name in StrategyFigures.model_fields:
+        known = [value for part in parts if (value := getattr(part, name, None)) is not None]
+        if known:
+            result[name] = average(known) if isinstance(known[0], float) else known[0]
+    return result
 
 
 def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) -> dict[str, Any]:
@@ -29,10 +42,8 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
         for name, share in QUANTILES.items()
     }
     reasons["energy"] = "not distinguishable from the idle power" if windows else no_windows
-    spent = [block.cpu_seconds for block in blocks if block.cpu_seconds is not None]
-    if spent:
-        found["cpu_seconds"] = mean(spent)
-    return {**found, "absent": {name: why for name, why in reasons.items() if found[name] is None}}
+    absent = {name: why for name, why in reasons.items() if found[name] is None}
+    return {**found, **frame_figures(blocks, mean), "absent": absent}
 
 
 def _quantile(blocks: Sequence[Block], share: float) -> Quantile | None:
@@ -78,10 +89,7 @@ def above_idle(taken: float, idle: float, seconds: float, frames: int, source: s
 
 def of_runs(samples: Sequence[ScriptSample]) -> dict[str, Any]:
     """Fields of `ScriptMeasured`, from its timed runs."""
-    found: dict[str, Any] = {}
-    spent = [sample.cpu_seconds for sample in samples if sample.cpu_seconds is not None]
-    if spent:
-        found["cpu_seconds"] = median(spent)
+    found = frame_figures(samples, median)
     metered = [sample.energy for sample in samples if sample.energy is not None]
     if not metered:
         return {

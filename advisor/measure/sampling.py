@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import math
+import resource
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +47,34 @@ class Samples:
 
     frame_seconds: tuple[float, ...]
     stopped: str
-    cpu_seconds: float
-    """Of a frame on average: CPU time of all threads of the process."""
+    spent: dict[str, Any]
+    """Fields of `FrameFigures`, of a frame on average."""
+
+
+Counters = Mapping[str, Callable[[], float]]
+
+
+def _with_children() -> float:
+    """User and system time of this process, and of children that it has waited for."""
+    each = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in each)
+
+
+COUNTERS: Counters = {"cpu_seconds": time.process_time}
+"""What reads each of `FrameFigures` in this process, as a total that grows."""
+SCRIPT_COUNTERS: Counters = {**COUNTERS, "cpu_seconds": _with_children}
+
+
+class Spending:
+    """What this process spends from now on."""
+
+    def __init__(self, counters: Counters = COUNTERS) -> None:
+        self._counters = counters
+        self._before = {name: read() for name, read in counters.items()}
+
+    def per_frame(self, frames: int = 1) -> dict[str, Any]:
+        """Fields of `FrameFigures`."""
+        return {name: (read() - self._before[name]) / frames for name, read in self._counters.items()}
 
 
 def warm_up(
@@ -96,7 +124,7 @@ def sample(
     first: int,
     limits: Limits,
     half_width: Callable[[list[float], float], float] = median_half_width,
-    cpu_clock: Clock = time.process_time,
+    counters: Counters = COUNTERS,
 ) -> Samples:
     """Times frames one by one, with the garbage collector at rest, until one of the limits says stop.
 
@@ -104,7 +132,7 @@ def sample(
     """
     times: list[float] = []
     with quiet():
-        cpu = cpu_clock()
+        spending = Spending(counters)
         started, checks = clock(), _Checks(limits, half_width)
         while True:
             before = clock()
@@ -113,7 +141,7 @@ def sample(
             times.append(round(after - before, _CLOCK_DIGITS))
             stopped = checks.reason(times, after - started)
             if stopped:
-                return Samples(tuple(times), stopped, (cpu_clock() - cpu) / len(times))
+                return Samples(tuple(times), stopped, spending.per_frame(len(times)))
 
 
 def timed_block(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-import resource
 import runpy
 import sys
 import traceback
@@ -31,6 +30,7 @@ from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.jobs import STDOUT, Captured, Description, Job, ScriptSample
 from advisor.measure.kept_results import differences
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.sampling import SCRIPT_COUNTERS, Spending
 from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.tasks import described, loaded_gpu
 from advisor.profiles.schema import WorkloadRecord
@@ -125,11 +125,11 @@ def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
 
     def once() -> None:
         ranges.push_frame(0)
-        before, begin = _cpu_seconds(), perf_counter()
+        spending, begin = Spending(SCRIPT_COUNTERS), perf_counter()
         run.code, run.error = _execute(Path(job.file), job.arguments or ())
         script.synchronize()
         run.seconds = perf_counter() - begin - results.seconds
-        run.spent["cpu_seconds"] = _cpu_seconds() - before
+        run.spent |= spending.per_frame()
         ranges.pop()
 
     script.guard(lambda: _allocator_changed(run, job.strategy))
@@ -145,12 +145,6 @@ def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
         else:
             once()
     return run
-
-
-def _cpu_seconds() -> float:
-    """User and system time of this process, and of children that it has waited for."""
-    each = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in each)
 
 
 def _allocator_changed(run: _Run, strategy: str) -> None:

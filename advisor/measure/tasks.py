@@ -158,7 +158,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
         page_locking=scored.locking,
-        cpu_seconds=scored.samples.cpu_seconds,
+        **scored.samples.spent,
         host_pages=pages,
         gpu_state=state,
         timeline=seen.timeline,
@@ -190,7 +190,7 @@ def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried:
     means = replace(
         samples,
         frame_seconds=tuple(seconds / loop.period for seconds in samples.frame_seconds),
-        cpu_seconds=samples.cpu_seconds / loop.period,
+        spent={name: each / loop.period for name, each in samples.spent.items()},
     )
     return _Scored(means, _per_frame(locks, count), index + count)
 

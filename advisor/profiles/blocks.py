@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from advisor.profiles.base import Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
+from advisor.profiles.row_figures import FrameFigures
 
 MOST_FRAMES = 200
 """Frames of a block that are kept one by one, its first."""
@@ -32,7 +33,7 @@ class Energy(GpuEnergy):
     gpus: tuple[GpuEnergy, ...] = optional("Of several GPUs: each, by its number in the workload", ())
 
 
-class Block(Record):
+class Block(FrameFigures):
     """Consecutive frames of one contestant, all with the same frame indices as the others' of that round."""
 
     process: Count
@@ -48,9 +49,6 @@ class Block(Record):
     host_seconds: dict[Name, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
     iterations: dict[Word, Annotated[float, Field(ge=1)]] = table(
         "Mean of each loop of a frame; none of one that varies from run to run"
-    )
-    cpu_seconds: Seconds | None = optional(
-        "CPU time of a frame: all threads of the process, waits that spin included"
     )
     frame_latencies: tuple[Seconds, ...] = optional("Latencies of the first frames, where frames overlap", ())
     energy: Energy | None = optional("Of a window for energy, of two seconds")

@@ -14,6 +14,18 @@ MOST_ITERATIONS = 1_000_000
 """That a loop of a frame may be told to do at most."""
 
 
+class FrameFigures(Record):
+    """What a frame, or a script's run, spends beside its time: in samples, blocks and rows.
+
+    `advisor.measure.sampling.COUNTERS` says how each is read.
+    """
+
+    cpu_seconds: Seconds | None = optional(
+        "CPU time of a frame (of a script: of a run), all threads of the process, waits that spin included; "
+        "of a script also of children that it waited for"
+    )
+
+
 class Instead(Record):
     """The next best placement of a buffer of a mix, and what a frame would take more."""
 
@@ -70,6 +82,12 @@ class HostPages(Record):
         default_factory=dict, description="NUMA node to the share of the pages on it"
     )
     absent: dict[Word, Text] = Field(default_factory=dict)
+
+
+class StrategyFigures(FrameFigures):
+    """The same and what is read once, in a process's sample and in the strategy's row."""
+
+    host_pages: HostPages | None = None
 
 
 class Iterations(Record):

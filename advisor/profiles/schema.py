@@ -32,12 +32,12 @@ from advisor.profiles.preferences import Preferences
 from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
     FrameEnergy,
-    HostPages,
     Instead,
     Iterations,
     PlaceMemory,
     Quantile,
     Row,
+    StrategyFigures,
 )
 from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
@@ -187,7 +187,7 @@ class PageLocking(Record):
     seconds: Seconds = Field(description="Time these calls and those that undo them took")
 
 
-class Measured(Row):
+class Measured(StrategyFigures, Row):
     """A strategy that ran and gave the right results."""
 
     status: Literal["measured"] = "measured"
@@ -224,9 +224,7 @@ class Measured(Row):
     )
     p95: Quantile | None = optional("95th percentile of the latency of a frame")
     p99: Quantile | None = None
-    cpu_seconds: Seconds | None = optional("CPU time of a frame, all threads of the process")
     energy: FrameEnergy | None = None
-    host_pages: HostPages | None = None
     absent: dict[Word, Text] = table("What has no figure, and why")
     outside: Text = optional(
         "Why it took no part in the final, or left it; its figures are of one process", ""

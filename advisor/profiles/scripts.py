@@ -18,7 +18,7 @@ from advisor.profiles.base import (
     optional,
     table,
 )
-from advisor.profiles.row_figures import FrameEnergy
+from advisor.profiles.row_figures import FrameEnergy, FrameFigures
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -49,7 +49,7 @@ class ScriptMemory(Record):
     peak_bytes: Bytes = Field(description="The most that was in use at once")
 
 
-class ScriptMeasured(Record):
+class ScriptMeasured(FrameFigures):
     """The script under one strategy. Ranges, copies and memory come from a run of their own."""
 
     strategy: Word
@@ -60,9 +60,6 @@ class ScriptMeasured(Record):
     ranges: tuple[ScriptRange, ...] = ()
     copies: ScriptCopies
     memory: ScriptMemory | None = optional("None where the strategy's allocator has no hooks")
-    cpu_seconds: Seconds | None = optional(
-        "CPU time of a run: all its threads, and children that it waited for"
-    )
     energy: FrameEnergy | None = optional("Of a run; its frames are runs")
     absent: dict[Word, Text] = table("What has no figure, and why")
     verified: bool = Field(description="Something could be compared with the unchanged script, and is equal")
