@@ -41,12 +41,16 @@ MOST_SECONDS = 1200
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    """A test that takes longer shows where it stands, and ends."""
+    """A test that takes longer shows where it stands, and ends. Libraries that it imported stay, as above."""
     faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
+    before = len(sys.modules)
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        if len(sys.modules) > before + 20:
+            gc.collect()
+            gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -80,6 +84,16 @@ def turns_computed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sensitivity, "turns", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_short_look_at_the_machine() -> Iterator[None]:
+    """How busy others are is looked at for a fifth of a second in each profile: here for a tick or two."""
+    from advisor.devices import environment
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "_LOOK_SECONDS", 0.02)
         yield
 
 

@@ -57,17 +57,25 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, folder / "results"
 
 
-@pytest.mark.parametrize("strategy", [s.name for s in STRATEGIES if not s.several_gpus])
+NAMES = [s.name for s in STRATEGIES if not s.several_gpus]
+
+
+@pytest.mark.parametrize("strategy", NAMES)
 def test_every_strategy_gives_the_right_results(
     kept: tuple[str, Path], strategy: str, tmp_path: Path
 ) -> None:
-    """Each program's own check knows what must be in all frames, to the end of the process."""
+    """Each program's own check knows what must be in all frames, to the end of the process.
+
+    A Latin square: every strategy meets every haste in one of the four programs, every program every haste.
+    What overlaps frames meets all of them in the programs that it suits: there they tell races apart.
+    """
     program, results = kept
     if reason := by_name(strategy).unsuited(load(FILE, program, {}).record):
         assert "carries data between frames" in reason
         assert program in ("large_state", "ring")
         return
-    for haste in EVERY_HASTE:
+    turn = EVERY_HASTE[(PROGRAMS.index(program) + NAMES.index(strategy)) % len(EVERY_HASTE)]
+    for haste in EVERY_HASTE if "pipelined" in strategy else (turn,):
         backend = RecordingBackend(haste=haste)
         sample = outcome(program, strategy, tmp_path, backend, results, seconds=0.02)
         assert isinstance(sample, Sample), sample
@@ -152,8 +160,8 @@ def test_without_a_gpu(program: str, tmp_path: Path) -> None:
     assert not [note for note in made.notes if "could not" in note]
 
 
-def profiled(file: Path, program: str, directory: Path, *given: str) -> Profile:
-    asked = cpu_settings(f"{file}::{program}", *given, targets=("h200",))
+def profiled(file: Path, program: str, directory: Path, *given: str, **options: Any) -> Profile:
+    asked = cpu_settings(f"{file}::{program}", *given, targets=("h200",), **options)
     return pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
 
 
@@ -163,7 +171,7 @@ def to_host(made: Profile, strategy: str = "pageable") -> float:
 
 
 def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
-    made = profiled(FILE, "compaction", tmp_path, "n=3000000")
+    made = profiled(FILE, "compaction", tmp_path, "n=3000000", max_seconds=20.0)
     assert made.traffic is not None
     assert made.traffic.valid_bytes == {"kept": 8_000_000.0}
     more = made.traffic.model_copy(update={"valid_bytes": {"kept": 24_000_000.0}})
@@ -316,14 +324,7 @@ def test_the_program_is_right_but_for_its_length(tmp_path: Path) -> None:
 STRAY = {
     "a host stage writes": ("STEER", "state[:2] += 1", "steer", "state", "writes", "[0:1, 0:8]"),
     "of a list": ("STEER", "state[[0, 3]] = 1", "steer", "state", "writes", "[0:1, 0:8]"),
-    "a device stage writes": (
-        "COMPUTE",
-        "state += 1; out.fill(1)",
-        "compute",
-        "state",
-        "writes",
-        "[1:3, 0:8]",
-    ),
+    "a device stage": ("COMPUTE", "state += 1; out.fill(1)", "compute", "state", "writes", "[1:3, 0:8]"),
     "through a view": ("COMPUTE", "a = state.T; a[:, 0] = 2; out[...] = 1", "compute", "state", "writes", ""),
     "one number is read": ("STEER", "state[0] += rest[2]", "steer", "rest", "reads", "[0:2]"),
     "a sum": ("STEER", "state[0] += rest.sum()", "steer", "rest", "reads", "[0:2]"),
@@ -352,9 +353,8 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize("body", INSIDE)
-def test_a_stage_that_stays_in_its_part_is_right(body: str, tmp_path: Path) -> None:
-    profiled(program(tmp_path, COUNT="3 + frame % 5", STEER=body), "program", tmp_path)
+def test_a_stage_that_stays_in_its_part_is_right(tmp_path: Path) -> None:
+    profiled(program(tmp_path, COUNT="3 + frame % 5", STEER="; ".join(INSIDE)), "program", tmp_path)
 
 
 @pytest.mark.parametrize(("count", "value", "frame"), [("7 + frame", 9, 2), ("1 - 2 * frame", -1, 1)])
@@ -415,16 +415,9 @@ def test_a_length_has_to_be_written() -> None:
     def fill(data: Any) -> None: ...
 
     fill.__annotations__["data"] = Out
+    buffers = {"count": Buffer(1, "i4"), "data": Buffer(8, "f4", valid="count")}
     with pytest.raises(WorkloadError, match="no stage writes buffer 'count'"):
-        bind(
-            Workload(
-                {
-                    "count": Buffer(1, "i4"),
-                    "data": Buffer(8, "f4", valid="count"),
-                },
-                [host(fill)],
-            )
-        )
+        bind(Workload(buffers, [host(fill)]))
 
 
 @pytest.mark.parametrize(

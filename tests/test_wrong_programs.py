@@ -91,10 +91,16 @@ def _without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
 
 
-def profiled(folder: Path, body: str, *assignments: str, launcher: Launcher = HERE) -> Profile:
+def profiled(
+    folder: Path,
+    body: str = "xp.multiply(image, 2, out=result)",
+    *assignments: str,
+    text: str = PROGRAM,
+    launcher: Launcher = HERE,
+) -> Profile:
     file = folder / "program.py"
-    file.write_text(PROGRAM.replace("BODY", body), encoding="utf-8")
-    settings = cpu_settings(file, *assignments, targets=["rtx-4090"], max_seconds=1.0)
+    file.write_text(text.replace("BODY", body), encoding="utf-8")
+    settings = cpu_settings(file, *assignments, targets=["rtx-4090"], max_seconds=60.0)
     return pipeline.profile(settings, Silent(), keep_in=folder, launcher=launcher)
 
 
@@ -133,15 +139,11 @@ def test_an_error_names_stage_line_frame_and_buffers(
 
 
 def test_an_error_in_set_up_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "program.py"
-    text = PROGRAM.replace("BODY", "xp.multiply(image, 2, out=result)")
-    text = text.replace("frame=[", "setup=[host(first)], frame=[").replace(
+    text = PROGRAM.replace("frame=[", "setup=[host(first)], frame=[").replace(
         "    buffers = {", "    def first(image: Out): image[...] = np.ones(3)\n\n    buffers = {"
     )
-    file.write_text(text, encoding="utf-8")
-    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=1.0)
     with pytest.raises(WorkloadError, match=r"stage 'first' \(program.py:\d+\), set-up: ValueError"):
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+        profiled(tmp_path, text=text)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +158,12 @@ def test_an_error_in_set_up_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_a_device_stage_that_writes_a_host_array_is_named(body: str, array: str, tmp_path: Path) -> None:
-    text = PROGRAM.replace("BODY", body).replace("CACHE = {}", 'KEPT = {"sum": [np.zeros(2)]}')
+    text = PROGRAM.replace("CACHE = {}", 'KEPT = {"sum": [np.zeros(2)]}')
     text = text.replace("np.empty(n", "np.zeros(n").replace(
         "    def produce", "    def helper(value): own.fill(value + 1)\n\n    def produce"
     )
-    (tmp_path / "program.py").write_text(text, encoding="utf-8")
-    settings = cpu_settings(tmp_path / "program.py", targets=["rtx-4090"], max_seconds=1.0)
     with pytest.raises(WorkloadError) as raised:
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+        profiled(tmp_path, body, text=text)
     assert raised.value.message.startswith("device stage 'compute' (program.py:")
     assert f"writes the NumPy array {array}, float" in raised.value.message
 
@@ -181,11 +181,8 @@ def test_a_library_that_takes_numpy_arrays_alone_is_named(body: str, why: str, t
     for library in ("torch", "numba"):
         pytest.importorskip(library)
     head = "import numba, torch\n\n\n@numba.njit\ndef compiled(a, b):\n    b[:] = a[:] + 1\n\n\n"
-    text = PROGRAM.replace("BODY", body).replace("@workload\n", f"{head}@workload\n", 1)
-    (tmp_path / "program.py").write_text(text, encoding="utf-8")
-    settings = cpu_settings(tmp_path / "program.py", targets=["rtx-4090"], max_seconds=1.0)
     with pytest.raises(WorkloadError) as raised:
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+        profiled(tmp_path, body, text=PROGRAM.replace("@workload\n", f"{head}@workload\n", 1))
     line = LINE + head.count("\n")
     buffer = "image" if "image" in body else "result"
     assert f" at program.py:{line}, buffer {buffer!r}: {why}" in raised.value.message
@@ -228,8 +225,7 @@ def test_state_that_no_result_follows_is_accepted(line: str, tmp_path: Path) -> 
 
 
 def _with_state(line: str, folder: Path) -> Profile:
-    text = PROGRAM.replace("BODY", "xp.multiply(image, 2, out=result)")
-    text = text.replace("image[...] = np.arange(n).astype(dtype) + np.ones(1).astype(dtype) * frame", line)
+    text = PROGRAM.replace("image[...] = np.arange(n).astype(dtype) + np.ones(1).astype(dtype) * frame", line)
     text = text.replace(
         "CACHE = {}",
         "import helper\nCACHE = {}\nSEEN = 0\nRNG = np.random.default_rng(0)\nclass State: seen = 0\n",
@@ -237,11 +233,9 @@ def _with_state(line: str, folder: Path) -> Profile:
         "    own =",
         "    program.function.seen = getattr(program.function, 'seen', 0)\n    counts = [0]\n    own =",
     )
-    (folder / "program.py").write_text(text, encoding="utf-8")
     (folder / "helper.py").touch()
     sys.modules.pop("helper", None)  # another test's
-    settings = cpu_settings(folder / "program.py", targets=["rtx-4090"], max_seconds=1.0)
-    return pipeline.profile(settings, Silent(), keep_in=folder, launcher=HERE)
+    return profiled(folder, text=text)
 
 
 @pytest.mark.parametrize(
@@ -263,11 +257,7 @@ def test_nan_in_results_is_told(body: str, notes: list[str], tmp_path: Path) -> 
 
 
 def test_nan_after_the_compared_frames_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "program.py"
-    body = "result[...] = image; result[3] = np.nan if frame > 16 else 0"
-    file.write_text(PROGRAM.replace("BODY", body), encoding="utf-8")
-    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=60.0)  # time for more than 16 frames
-    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+    profile = profiled(tmp_path, "result[...] = image; result[3] = np.nan if frame > 16 else 0")
     (note,) = profile.notes
     assert "Buffer 'result' has NaN that it does not have in the compared frames: 1 of 256 elements" in note
     assert {row.verified for row in profile.measured().values()} == {False}
@@ -349,11 +339,8 @@ def test_a_name_of_cupy_alone_asks_for_a_twin(body: str, tmp_path: Path) -> None
 )
 def test_what_looks_forgotten_is_noted(old: str, new: str, notes: list[str], tmp_path: Path) -> None:
     assert old in PROGRAM
-    file = tmp_path / "program.py"
-    text = PROGRAM.replace("BODY", "xp.multiply(image, 2 + frame, out=result)").replace(old, new)
-    file.write_text(text, encoding="utf-8")
-    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=1.0)
-    told = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).notes
+    body, text = "xp.multiply(image, 2 + frame, out=result)", PROGRAM.replace(old, new)
+    told = profiled(tmp_path, body, text=text).notes
     assert len(told) == bool(notes)
     assert all(word in told[0] for word in notes)
 

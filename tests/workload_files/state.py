@@ -7,8 +7,6 @@ import numpy as np
 
 from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
 
-RAN = {"frames": 0}
-
 
 @workload
 def background(height: int = 36, width: int = 64) -> Workload:
@@ -68,7 +66,6 @@ def kalman(n: int = 64) -> Workload:
         if step != 1:
             raise ValueError(f"frame {frame} after frame {state['last']}")
         state["last"] = frame
-        RAN["frames"] += 1
         z[...] = frame + rng.standard_normal(z.shape) / step
 
     def average(xp, z: In, mean: Out) -> None:
@@ -81,7 +78,6 @@ def kalman(n: int = 64) -> Workload:
         state["x"] = x + gain * (float(mean[0]) - x[0])
         state["p"] = p - np.outer(gain, p[0])
         track[:] = state["x"]
-        track[1] += RAN["frames"] > 9
 
     def show(track: In) -> None:
         track.sum()
