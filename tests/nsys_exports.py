@@ -145,6 +145,13 @@ class Export:
         kind = self._event_type("NvtxDomainCreate")
         self.add("NVTX_EVENTS", start=1, eventType=kind, text=name, globalTid=THREAD, domainId=number)
 
+    def strategy(self, name: str, end: int | None = 100_000_000) -> Export:
+        """Our domain and the range of a strategy, with a steady frame from 10 to 20 ms."""
+        self.domain()
+        self.range(f"strategy:{name}", 0, end)
+        self.range("frame", 10_000_000, 20_000_000, payload=3)
+        return self
+
     def range(
         self, name: str, begin: int, end: int | None, payload: int | None = None, domain: int = 1
     ) -> None:

@@ -69,10 +69,7 @@ def capture_job(directory: Path, strategy: str = "pageable", **changes: object) 
 
 
 def export_of(path: Path, strategy: str = "pageable") -> Path:
-    export = Export(path)
-    export.domain()
-    export.range(f"strategy:{strategy}", 0, 100 * MS)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(path).strategy(strategy)
     export.range("host:produce", 10 * MS, 12 * MS)
     return export.done()
 
@@ -175,20 +172,15 @@ def test_a_collision_with_another_that_starts_is_tried_again_once(tmp_path: Path
 # What it does
 
 
-def test_each_strategy_is_read(tmp_path: Path) -> None:
+def test_each_strategy_is_read_and_its_report_kept_where_asked(tmp_path: Path) -> None:
     path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
-    told = captured(path, capture_job(tmp_path))
+    told = captured(path, capture_job(tmp_path), keep=tmp_path / "kept")
+    assert (tmp_path / "kept" / "pageable.nsys-rep").read_text() == "report\n"
     assert told.reason == ""
     assert told.tool == "nsys 2023.4.4"
     assert [(t.strategy, t.frame_seconds) for t in told.strategies] == [("pageable", 0.01)]
     left = {file.name for file in (tmp_path / "pageable").iterdir()}
     assert not left & {"capture.nsys-rep", "capture.sqlite"}, "they are large"
-
-
-def test_reports_are_kept_where_asked(tmp_path: Path) -> None:
-    path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
-    captured(path, capture_job(tmp_path), keep=tmp_path / "kept")
-    assert (tmp_path / "kept" / "pageable.nsys-rep").read_text() == "report\n"
 
 
 def test_no_nsys_is_a_reason(tmp_path: Path) -> None:
@@ -225,26 +217,23 @@ def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> Non
     assert eventually(lambda: not Path(f"/proc/{child}").exists())
 
 
-def test_a_workload_that_fails_under_nsys_costs_its_strategy(tmp_path: Path) -> None:
-    path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
-    bad = capture_job(tmp_path, "zero-copy", assignments={"n": "none"})
-    told = captured(path, bad, capture_job(tmp_path))
-    assert [t.strategy for t in told.strategies] == ["pageable"]
-    assert "under nsys" in told.missing[0].reason
-
-
-def test_a_process_that_dies_under_nsys_costs_its_strategy(tmp_path: Path) -> None:
-    dies = 'echo report >"$report.nsys-rep"; exit 9'
-    path = fake(tmp_path, dies, export=export_of(tmp_path / "e.sqlite"))
-    told = captured(path, capture_job(tmp_path), capture_job(tmp_path, "zero-copy"))
-    reasons = {m.reason for m in told.missing}
-    assert ["under nsys" in reason for reason in reasons] == [True]
-
-
-def test_an_nsys_that_complains_after_its_report_is_read_all_the_same(tmp_path: Path) -> None:
-    does = '"$@"; echo report >"$report.nsys-rep"; exit 1'
+@pytest.mark.parametrize(
+    ("does", "assignments", "read"),
+    [
+        (RUNS, {"n": "none"}, ["pageable"]),  # the first workload fails
+        ('echo report >"$report.nsys-rep"; exit 9', {"n": "64"}, []),  # both processes die
+        ('"$@"; echo report >"$report.nsys-rep"; exit 1', {"n": "none"}, ["pageable"]),  # nsys complains
+    ],
+)
+def test_a_job_that_fails_under_nsys_costs_its_strategy(
+    does: str, assignments: dict[str, str], read: list[str], tmp_path: Path
+) -> None:
     path = fake(tmp_path, does, export=export_of(tmp_path / "e.sqlite"))
-    assert captured(path, capture_job(tmp_path)).reason == ""
+    failing = capture_job(tmp_path, "zero-copy", assignments=assignments)
+    told = captured(path, failing, capture_job(tmp_path))
+    assert [t.strategy for t in told.strategies] == read
+    assert {m.strategy for m in told.missing} == {"zero-copy", "pageable"} - set(read)
+    assert ["under nsys" in reason for reason in {m.reason for m in told.missing}] == [True]
 
 
 @pytest.mark.parametrize("export", ["none", "empty"])

@@ -44,10 +44,7 @@ def pinned(path: Path, version: Version = "2023.4", shift: int = 0) -> Path:
 
 def managed(path: Path) -> Path:
     """One steady frame of 10 ms: 64 KiB by faults to the GPU, 128 KiB back, one page ahead of its use."""
-    export = Export(path)
-    export.domain()
-    export.range("strategy:managed", 0, None)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(path).strategy("managed", None)
     export.range("device:add", 10 * MS, 11 * MS)
     export.range("synchronize", 11 * MS, 15 * MS)
     export.range("host:consume", 15 * MS, 20 * MS)
@@ -101,10 +98,7 @@ def test_work_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
 
 
 def test_work_that_runs_after_the_last_frame_belongs_to_it(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:pinned-pipelined", 0, 100 * MS)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(tmp_path / "a.sqlite").strategy("pinned-pipelined")
     export.call(19 * MS, correlation=7)
     export.kernel(21 * MS, 23 * MS, "add", correlation=7)
     export.call(25 * MS, correlation=8)
@@ -114,16 +108,13 @@ def test_work_that_runs_after_the_last_frame_belongs_to_it(tmp_path: Path) -> No
     assert trace.idle_share == 1
 
 
-def test_the_gpu_idles_outside_of_copies_and_kernels(tmp_path: Path) -> None:
+def test_idle_time_and_allocations_by_kind(tmp_path: Path) -> None:
+    """Idle: outside of copies and kernels."""
     (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
     assert trace.idle_share == pytest.approx(0.6)
-
-
-def test_allocations_by_kind(tmp_path: Path) -> None:
-    (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
     assert trace.allocations
-    told = {a.kind: (a.count, a.bytes, a.largest_bytes) for a in trace.allocations}
-    assert told == {"pinned": (1, 4096, 4096), "device": (2, 768, 512)}
+    sizes = {a.kind: (a.count, a.bytes, a.largest_bytes) for a in trace.allocations}
+    assert sizes == {"pinned": (1, 4096, 4096), "device": (2, 768, 512)}
 
 
 def test_migrations_and_faults_of_the_frame_alone(tmp_path: Path) -> None:
@@ -143,10 +134,7 @@ def test_migrations_and_faults_of_the_frame_alone(tmp_path: Path) -> None:
 
 
 def test_what_lies_between_the_steps_belongs_to_the_frame_alone(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:managed", 0, 100 * MS)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(tmp_path / "a.sqlite").strategy("managed")
     export.range("device:add", 11 * MS, 12 * MS)
     for moment, faults in ((10, 1), (11, 2), (14, 4), (20, 8), (21, 16)):
         export.gpu_fault(moment * MS, faults)
@@ -166,29 +154,19 @@ def test_what_has_no_table_was_not_observed(tmp_path: Path) -> None:
 
 
 def test_no_table_of_copies_beside_kernels_means_that_there_were_none(tmp_path: Path) -> None:
-    def kernel_alone(name: str) -> Export:
-        export = Export(tmp_path / name)
-        export.domain()
-        export.range("strategy:zero-copy", 0, 100 * MS)
-        export.range("frame", 10 * MS, 20 * MS, payload=3)
+    for pinned, reason in ((True, "no managed memory was allocated"), (False, "nsys wrote no table")):
+        export = Export(tmp_path / f"{pinned}.sqlite").strategy("zero-copy")
         export.kernel(11 * MS, 12 * MS, "add")
-        return export
-
-    export = kernel_alone("a.sqlite")
-    export.allocation(4096, "PINNED")
-    (trace,) = read(export.done()).strategies
-    assert (trace.activity.copies, trace.activity.migrations) == ((), ())
-    assert trace.absent["gpu_page_faults"] == "no managed memory was allocated"
-    (without,) = read(kernel_alone("b.sqlite").done()).strategies
-    assert without.absent["gpu_page_faults"].startswith("nsys wrote no table")
+        if pinned:
+            export.allocation(4096, "PINNED")
+        (trace,) = read(export.done()).strategies
+        assert (trace.activity.copies, trace.activity.migrations) == ((), ())
+        assert trace.absent["gpu_page_faults"].startswith(reason)
 
 
 def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -> None:
     """nsys sees no migration on some devices; copies are seen there all the same."""
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:managed", 0, 100 * MS)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(tmp_path / "a.sqlite").strategy("managed")
     export.copy(11 * MS, 12 * MS, 300, "DTOD", "_DEVICE", "_DEVICE")
     export.allocation(4096, "MANAGED")
     (trace,) = read(export.done()).strategies
@@ -199,28 +177,23 @@ def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -
     )
 
 
-def test_the_last_of_overlapping_frames_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("frames", "kept", "counts"), [(("cab", "cab", "c"), 2, [2, 2, 2]), (("a", "a", "b"), 3, [2, 1])]
+)
+def test_a_frame_with_a_part_of_the_usual_steps_is_left_out_and_one_with_others_kept(
+    frames: tuple[str, ...], kept: int, counts: list[int], tmp_path: Path
+) -> None:
+    """Of overlapping frames the last has a part of the steps."""
     export = Export(tmp_path / "a.sqlite")
     export.domain()
     export.range("strategy:pinned-pipelined", 0, 100 * MS)
-    for index, steps in ((3, 3), (4, 3), (5, 1)):
+    for index, steps in enumerate(frames, 3):
         begin = 10 * index * MS
         export.range("frame", begin, begin + 9 * MS, payload=index)
-        for number in range(steps):
-            export.range(f"host:{'cab'[number]}", begin + number * MS, begin + (number + 1) * MS)
+        for number, step in enumerate(steps):
+            export.range(f"host:{step}", begin + number * MS, begin + (number + 1) * MS)
     (trace,) = read(export.done()).strategies
-    assert (trace.frames, [step.count for step in trace.ranges]) == (2, [2, 2, 2])
-
-
-def test_frames_of_which_each_is_another_are_all_kept(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:pinned", 0, 100 * MS)
-    for index, step in ((3, "host:a"), (4, "host:a"), (5, "host:b")):
-        export.range("frame", 10 * index * MS, 10 * index * MS + 9 * MS, payload=index)
-        export.range(step, 10 * index * MS, 10 * index * MS + MS)
-    (trace,) = read(export.done()).strategies
-    assert trace.frames == 3
+    assert (trace.frames, [step.count for step in trace.ranges]) == (kept, counts)
 
 
 def test_the_timeline_has_the_hosts_steps_and_the_gpus_work(tmp_path: Path) -> None:
@@ -237,10 +210,7 @@ def test_the_timeline_has_the_hosts_steps_and_the_gpus_work(tmp_path: Path) -> N
 
 
 def test_very_many_migrations_are_drawn_as_few(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:managed", 0, 100 * MS)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(tmp_path / "a.sqlite").strategy("managed")
     for number in range(1000):
         begin = 10 * MS + number * 5 * US
         export.migration(begin, begin + 4 * US, 4096, "HTOD", "_COHERENCE")
@@ -284,10 +254,7 @@ def test_several_strategies_in_one_file(tmp_path: Path) -> None:
 
 
 def test_a_frame_that_was_never_closed_is_left_out(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:pinned", 0, None)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export = Export(tmp_path / "a.sqlite").strategy("pinned", None)
     export.range("frame", 21 * MS, None, payload=4)
     (trace,) = read(export.done()).strategies
     assert trace.frames == 1
