@@ -64,7 +64,7 @@ def main(command: list[str]) -> int:
     variables = {name: value for name, value in os.environ.items() if name not in named}
     process = subprocess.Popen(command, env=variables)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: process.send_signal(number))
+        signal.signal(number, lambda number, _: _pass_on(process, number))
     try:
         code = _wait(process)
     finally:
@@ -72,6 +72,13 @@ def main(command: list[str]) -> int:
         for file in kept:
             file.restore()
     return code if code >= 0 else 128 - code
+
+
+def _pass_on(process: subprocess.Popen[bytes], number: int) -> None:
+    """Leaves it unreaped, unlike `Popen.send_signal`: its exit code is for `_wait`."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

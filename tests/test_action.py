@@ -565,6 +565,34 @@ def test_files_of_later_steps_are_restored_and_nobody_writes_to_them_later(job: 
     assert job.outputs == {"code": "0"}
 
 
+WAITING = """#!/usr/bin/env bash
+(sleep 0.2 & echo "$!" >"$ADVISOR_TEST/orphan")
+trap 'exit 7' TERM
+touch "$ADVISOR_TEST/ready"
+for _ in {1..600}; do
+    [ -e "$ADVISOR_TEST/signalled" ] || kill -0 "$(cat "$ADVISOR_TEST/orphan")" 2>/dev/null || exit 3
+    sleep 0.1
+done
+"""
+
+
+@pytest.mark.parametrize(("signalled", "code"), [(False, 3), (True, 7)], ids=["an orphan", "a signal"])
+def test_a_command_sees_its_orphans_go_and_gets_signals(tmp_path: Path, signalled: bool, code: int) -> None:
+    (tmp_path / "program").write_text(WAITING, encoding="utf-8")
+    if signalled:
+        (tmp_path / "signalled").touch()
+    contained = str(REPOSITORY / "action/contained.py")
+    given = environment(ADVISOR_TEST=str(tmp_path))
+    process = subprocess.Popen(
+        [sys.executable, "-I", contained, "bash", str(tmp_path / "program")], env=given
+    )
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.05)
+    if signalled:
+        process.terminate()
+    assert process.wait(120) == code
+
+
 PLANTING_LINKS = """#!/usr/bin/env bash
 if [ -n "${ADVISOR_TEST_WHOLE:-}" ]; then ln -s "$ADVISOR_TEST/elsewhere" "$ADVISOR_OUT"; exit; fi
 mkdir -p "$ADVISOR_OUT/deep"
@@ -607,6 +635,21 @@ def test_gates_with_nothing_compared_fail_the_job(job: Job, options: str) -> Non
     ended = job("compare", **given)
     assert job.outputs == {"code": "0", "outcome": "ungated"}
     assert ended.stderr.count("::warning::Nothing was compared: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("gates", "told"),
+    [("slower=5%", {"code": "4", "outcome": "failed"}), ("", {"code": "0", "outcome": "ungated"})],
+)
+def test_versions_that_were_not_compared_fail_the_job_where_there_are_gates(
+    job: Job, gates: str, told: dict[str, str]
+) -> None:
+    job.program("advisor", STAND_IN)
+    job.save(profile(), "out/profile.json")
+    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE": "0" * 40, "ADVISOR_WORKLOAD": "w.py"}
+    ended = job("compare", **given, ADVISOR_FAIL_IF=gates, ADVISOR_TEST_CODE="4")
+    assert job.outputs == told
+    assert ("::warning::Nothing was compared" in ended.stderr) == (not gates)
 
 
 def test_a_baseline_is_no_option(job: Job) -> None:

@@ -88,6 +88,20 @@ def test_a_slower_helper_is_found_between_two_folders(command: Command, tmp_path
     assert not missing(page, "### slower by", "stage write", "a/w.py", "b/w.py")
 
 
+@pytest.mark.parametrize("gates", [(), ("--fail-if", "slower=500%"), ("--fail-if", "footprint=+500%")])
+def test_a_time_in_which_nothing_is_compared_passes_no_gate(
+    command: Command, tmp_path: Path, gates: tuple[str, ...]
+) -> None:
+    """It ends as soon as that is known, without BASE."""
+    files = version(tmp_path / "a", 100), version(tmp_path / "b", 200)
+    said = command("compare", "--run", *map(str, files), "--no-gpu", "--max-seconds", "4", *gates)
+    assert said.code == 4, said
+    assert said.error[0].startswith("error: nothing was compared within --max-seconds 4: checking and ")
+    assert said.error[1] == "  next: Raise --max-seconds."
+    assert "BASE: " not in said.err
+    assert not (tmp_path / "advisor-comparison").exists()
+
+
 def test_one_file_at_the_merge_base_and_in_the_working_tree(
     command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,9 +80,11 @@ RIGHT = [
     "result[...] = (xp if hasattr(xp, 'RawKernel') else np).sqrt(image)",
     "result[...] = image; result -= result.min(); result /= max(float(result.max()), 1)",
     "result[...] = image if xp is np else xp.ElementwiseKernel('T x', 'T y', 'y = x', 'copy')(image)",
-    "from scipy import ndimage; result[...] = xp.asarray(ndimage.median_filter(xp.asnumpy(image), 3)) "
-    "if hasattr(xp, 'asnumpy') else ndimage.median_filter(image, 3)",
 ]
+LIBRARY = (
+    "from scipy import ndimage; result[...] = xp.asarray(ndimage.median_filter(xp.asnumpy(image), 3)) "
+    "if hasattr(xp, 'asnumpy') else ndimage.median_filter(image, 3)"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -278,6 +280,12 @@ def test_a_conversion_of_what_cupy_has_no_kernels_for_is_refused(dtype: str, tmp
 @pytest.mark.parametrize("body", RIGHT)
 def test_right_ones_are_accepted(body: str, tmp_path: Path) -> None:
     assert profiled(tmp_path, body).predictions[0].recommendation is not None
+
+
+def test_a_library_s_own_loop_is_accepted_and_its_arithmetic_is_asked_for(tmp_path: Path) -> None:
+    told = profiled(tmp_path, LIBRARY).predictions[0]
+    assert told.recommendation is None
+    assert all("arithmetic is unknown" in row.reason for row in told.results)  # type: ignore[union-attr]
 
 
 def test_a_wait_is_advice_with_a_gain(tmp_path: Path) -> None:

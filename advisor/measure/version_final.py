@@ -26,6 +26,9 @@ from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Que
 BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
 
+LEAST_FINAL = LEAST_SECONDS / 2
+"""With less time left none is begun; it has fewer contestants than one of strategies."""
+
 
 @dataclass
 class VersionFinal:
@@ -107,7 +110,7 @@ class VersionFinal:
         return timed(with_blocks(row, blocks), found, self.objective, hosts, 1)
 
     def _hold(self, deadline: float, progress: Progress) -> None:
-        if deadline - self.clock() < LEAST_SECONDS / 2:
+        if deadline - self.clock() < LEAST_FINAL:
             return
         self.attempts += 1
         self.deadline = deadline
@@ -125,7 +128,7 @@ class VersionFinal:
             found = self.judged()
             shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in found.ratios.items())
             progress.begin(f"HEAD / BASE: {shown}")
-            return Look(found.settled, self._resting(found, deadline - self.clock()), found.step)
+            return Look(found.complete, self._resting(found, deadline - self.clock()), found.step)
 
         progress.begin("HEAD against BASE")
         run_final(plan, self.held, self._start, self.clock, look, lambda _: None)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher
@@ -15,7 +16,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.runner import CONCLUDING_SECONDS, Run, job_of, run
 from advisor.measure.sampling import Clock
 from advisor.measure.settings import Settings
-from advisor.measure.version_final import VersionFinal
+from advisor.measure.version_final import LEAST_FINAL, VersionFinal
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.registry import BASELINE, choose
@@ -63,7 +64,8 @@ def run_versions(
 ) -> Both:
     """Measures both. accept: is shown HEAD's description and BASE's, and raises where those do not compare.
 
-    Raises `AdvisorError`, which names the version, where one cannot be run or measured.
+    Raises `AdvisorError`, which names the version, where one cannot be run or measured; `NothingMeasured`
+    where the time did not suffice for one ratio.
     """
     head, base = versions.head, versions.base
     began = head.began if head.began is not None else clock()
@@ -71,6 +73,7 @@ def run_versions(
     progress.limit(deadline + CONCLUDING_SECONDS - clock())
     screening = _Screening(versions, launcher, progress, directory, promising, deadline, clock)
     of_head = screening.run(HEAD, head, lambda _: None)
+    screening.require_time(began)
     chosen = recommended(of_head)
     names = tuple(dict.fromkeys((BASELINE, *((chosen,) if chosen else ()), *versions.named)))
     of_base = screening.run(
@@ -78,10 +81,13 @@ def run_versions(
         replace(base, strategies=choose(names)),
         lambda description: accept(of_head.description, description),
     )
+    screening.require_time(began)
     runs = {HEAD: of_head, BASE: of_base}
     final = _final(versions, runs, names, launcher, directory, clock)
     final.run(deadline, progress)
     require_both(final)
+    if not final.judged().ratios:
+        raise _nothing(head, final.began - began)
     return Both(of_base, of_head, final, tuple(_uncompared(names, runs)))
 
 
@@ -121,6 +127,19 @@ class _Screening:
                 raise KeyboardInterrupt
             _require_figures(found)
         return found
+
+    def require_time(self, began: float) -> None:
+        """Raises `NothingMeasured` where a final has no time left: what comes after it would take more."""
+        if self.deadline - self.clock() < LEAST_FINAL:
+            raise _nothing(self.versions.head, self.clock() - began)
+
+
+def _nothing(head: Settings, preparing: float) -> NothingMeasured:
+    return NothingMeasured(
+        f"nothing was compared within --max-seconds {head.max_seconds:g}: checking and screening took "
+        f"{units.digits(preparing, 2)} s",
+        next_step="Raise --max-seconds.",
+    )
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,6 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
 def answer(found: VersionComparison) -> str:
     """The one line: by how much, under what, and which part of a frame."""
     run = found.run
-    if not run.judged.ratios:
-        return f"open: checking and screening took {_preparing(found)}, so nothing was compared; {_RAISE}"
     if run.judged.noise and not run.judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
     said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
@@ -86,10 +84,6 @@ def answer(found: VersionComparison) -> str:
 
 
 _RAISE = "raise --max-seconds"
-
-
-def _preparing(found: VersionComparison) -> str:
-    return f"{units.digits(found.run.preparing_seconds, 2)} s"
 
 
 def _what_would_settle(judged: Judged) -> list[str]:
@@ -168,7 +162,7 @@ def _how(found: VersionComparison) -> str:
     if judged.rounds < FEWEST_FOR_NOISE:
         told.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
     if judged.open and run.preparing_seconds:
-        told.append(f"Checking and screening took {_preparing(found)} of the time.")
+        told.append(f"Checking and screening took {units.digits(run.preparing_seconds, 2)} s of the time.")
     if judged.noise and judged.noise.high < _TOO_WIDE * judged.noise.low:
         told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
     told += [f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()]

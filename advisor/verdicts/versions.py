@@ -114,6 +114,11 @@ class Judged:
         return bool(self.ratios) and not self.open and self.processes >= FEWEST_PROCESSES
 
     @property
+    def complete(self) -> bool:
+        """Settled, in rounds enough to say which part of a frame differs."""
+        return self.settled and self.rounds >= FEWEST_ROUNDS
+
+    @property
     def trusted(self) -> bool:
         """HEAD does not clearly differ from itself."""
         return self.noise is None or (self.noise.low <= 1 + TRUSTED and self.noise.high >= 1 / (1 + TRUSTED))
@@ -151,7 +156,7 @@ def judged(
         spread=both.noise,
         seconds={strategy: _seconds(merged, strategy) for strategy in here},
     )
-    if pace is None or told.settled or not here:
+    if pace is None or told.complete or not here:
         return told
     growth = {strategy: _growth(pairs, strategy, question, certainty) for strategy in told.open}
     most = max(growth.values(), default=1.0)
