@@ -130,7 +130,9 @@ def answered(task: Task, name: str = "NVIDIA H200") -> Answer:
 
 def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **options: Any) -> Request:
     package = Package("w.py", {"w.py": SOURCE})
-    return Request(package, None, "vector_add", options, values, wanted, QUICK, "advisor fleet w.py")
+    files, command = package.packed(), "advisor fleet w.py"
+    task = Task(file="w.py", options=options, files=files, seconds=QUICK.task, command=command)
+    return Request(package, "vector_add", task, values, wanted, QUICK)
 
 
 def run(

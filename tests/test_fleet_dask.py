@@ -25,7 +25,7 @@ pytest.importorskip("distributed", reason="the extra fleet is not installed")
 from advisor.fleet import dask_cluster, fleet
 from advisor.fleet.dask_cluster import DaskCluster, connected, local
 from advisor.fleet.packaging import gather
-from advisor.fleet.records import Answer
+from advisor.fleet.records import Answer, Task
 from advisor.fleet.request import Limits, Request, Selection
 from advisor.fleet.scheduling import SchedulerLost
 from advisor.measure.progress import Silent
@@ -132,7 +132,9 @@ def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[Non
 
 
 def run(address: str, file: Path, out: Path, limits: Limits, *, resume: bool = False) -> fleet.Outcome:
-    request = Request(gather(file), None, "tiny", QUICK, ("",), Selection(), limits)
+    package = gather(file)
+    task = Task(file=package.file, options=QUICK, files=package.packed(), seconds=limits.task)
+    request = Request(package, "tiny", task, ("",), Selection(), limits)
     out.mkdir(exist_ok=True)
     with connected(address, None, None) as cluster:
         return fleet.run(request, cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume)

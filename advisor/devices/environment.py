@@ -15,7 +15,15 @@ import psutil
 from advisor import units
 from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
-from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, sysfs_address
+from advisor.devices.host import (
+    THIS_MACHINE,
+    Machine,
+    Tree,
+    cpu_model,
+    gpu_numa_node,
+    host_state,
+    sysfs_address,
+)
 from advisor.devices.tegra import tegra_state
 from advisor.profiles.redaction import here
 from advisor.profiles.secrets import masked
@@ -24,7 +32,6 @@ from advisor.profiles.system_state import Environment, GpuState
 _BUSY = 0.25
 """Share of all cores in use by others from which figures are taken to suffer; chosen, not measured."""
 _LOOK_SECONDS = 0.2
-_CPU_NAMES = ("model name", "Model", "Hardware")
 
 
 def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -> Environment:
@@ -33,11 +40,7 @@ def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -
     `busy` is the share of all cores that others use; where it is not given, it is looked at for a moment.
     All GPUs are read, since it is not known yet which one will be measured; `finished` keeps that one.
     """
-    fields = [
-        line.partition(":")[::2] for line in (Tree(machine.root).text("proc/cpuinfo") or "").splitlines()
-    ]
-    found = (value.strip() for wanted in _CPU_NAMES for name, value in fields if name.strip() == wanted)
-    model = next(found, None)
+    model = cpu_model(Tree(machine.root))
     busy = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100 if busy is None else busy
     noise = (
         f"Other programs used {units.percent(busy)} of the CPU at the start of the run. Close them to get "

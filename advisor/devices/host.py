@@ -19,6 +19,7 @@ _NO_LIMIT = 1 << 60
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
 _CONTAINER_GROUPS = re.compile(r"docker|kubepods|containerd|libpod|/lxc")
 _OVERLAY_ROOT = re.compile(r"^\S+ \S+ \S+ \S+ / .* - overlay ", re.MULTILINE)
+_CPU_NAMES = ("model name", "Model", "Hardware")
 _REASONS = {
     "cpu.hertz": "Linux reports no CPU clocks (usual in virtual machines)",
     "numa_nodes": "/sys/devices/system/node cannot be read",
@@ -138,6 +139,13 @@ def sysfs_address(pci_bus_id: str) -> str:
     if not re.fullmatch(r"[0-9a-f]+", domain) or not colon:
         return pci_bus_id.strip().lower()
     return f"{int(domain, 16):04x}:{rest}"
+
+
+def cpu_model(tree: Tree) -> str | None:
+    """The CPU as /proc/cpuinfo names it."""
+    lines = [line.partition(":")[::2] for line in (tree.text("proc/cpuinfo") or "").splitlines()]
+    models = (value.strip() for wanted in _CPU_NAMES for name, value in lines if name.strip() == wanted)
+    return next(models, None)
 
 
 def cpu_clocks(tree: Tree) -> CpuClocks:

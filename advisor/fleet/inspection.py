@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-from advisor.devices.host import ROOT, Tree
+from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.devices.memory_class import memory_class
 from advisor.fleet.records import Gpu, Machine
 from advisor.measure.backends import driver_version, has_cupy
@@ -39,7 +39,7 @@ def machine() -> Machine:
         host=socket.gethostname(),
         advisor=__version__,
         python=platform.python_version(),
-        cpu=_cpu(),
+        cpu=(cpu_model(Tree(ROOT)) or platform.machine())[:300],
         cupy=cupy,
         cupy_cuda=built_for,
         driver_cuda=driver_version(),
@@ -52,12 +52,6 @@ def main(_: list[str]) -> None:
     print(machine().model_dump_json(), flush=True)
     sys.stdout.flush()
     os._exit(0)  # the driver's own exit handlers have nothing to do
-
-
-def _cpu() -> str:
-    text = Tree(ROOT).text("proc/cpuinfo") or ""
-    model = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
-    return (model[1] if model else platform.machine())[:300]
 
 
 def _cupy() -> tuple[str | None, int | None]:

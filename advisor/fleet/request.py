@@ -58,52 +58,38 @@ class Request:
     """One run. `values` are NAME=VALUE of the swept parameter, "" alone without a sweep."""
 
     package: Package
-    workload: str | None
     title: str
     """The workload's name on the pages."""
-    options: Mapping[str, Any]
+    template: Task
+    """The task of every worker, but for its GPU and the value."""
     values: tuple[str, ...]
     selection: Selection
     limits: Limits
-    command: str = ""
-    include_host: bool = False
-    no_environment: bool = False
     shown: Mapping[str, str] = field(default_factory=dict)
     """What pages call a value, where that differs."""
 
     @property
     def digest(self) -> str:
         """Hash of everything the profiles depend on."""
-        no_gpu = self.selection.no_gpu
-        inputs = (self.package.digest, self.workload, self.options, self.values, no_gpu, __version__)
+        task, no_gpu = self.template, self.selection.no_gpu
+        inputs = (self.package.digest, task.workload, task.options, self.values, no_gpu, __version__)
         return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
 
     def key(self, device: Device) -> str:
         return device.key(each=self.selection.each)
 
     def task(self, device: Device, value: str) -> Task:
-        options = dict(self.options)
+        options = dict(self.template.options)
         if value:
             options["parameters"] = [*options.get("parameters", ()), value]
-        return Task(
-            gpu=device.uuid,
-            no_gpu=self.selection.no_gpu,
-            file=self.package.file,
-            workload=self.workload,
-            options=options,
-            include_host=self.include_host,
-            no_environment=self.no_environment,
-            command=self.command,
-            files=self.package.packed(),
-            seconds=self.limits.task,
-        )
+        return self.template.model_copy(update={"gpu": device.uuid, "options": options})
 
     def record(self) -> FleetRecord:
         return FleetRecord(
             request=self.digest,
             workload=self.title,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            command=self.command,
+            command=self.template.command,
             parameter=self.values[0].partition("=")[0],
         )
 
@@ -136,17 +122,24 @@ def make_request(
     source = configuration.arguments(**{**sent, "workload": options.workload})
     configuration.make_settings([source], backend="cpu")
     prefix = f"{sweep.parameter}=" if sweep else ""
+    template = Task(
+        no_gpu=selection.no_gpu,
+        file=package.file,
+        workload=name,
+        options=sent,
+        include_host=options.include_host,
+        no_environment=options.no_environment,
+        command=command_line(arguments),
+        files=package.packed(),
+        seconds=limits.task,
+    )
     return Request(
         package,
-        name,
         name or next(iter(workloads(file)), file.stem),
-        sent,
+        template,
         tuple(f"{prefix}{value}" for value in sweep.values) if sweep else ("",),
         selection,
         limits,
-        command_line(arguments),
-        include_host=options.include_host,
-        no_environment=options.no_environment,
         shown={f"{prefix}{value}": f"{prefix}{label}" for value, label in sweep.shown.items()}
         if sweep
         else {},

@@ -49,7 +49,7 @@ class Results:
         self._request, self._path, self._progress = request, directory, progress
         self._write, self._tell = write, tell
         self.record = request.record()
-        self.redactor = here(include_host=request.include_host)
+        self.redactor = here(include_host=request.template.include_host)
         self._sha256 = hashlib.sha256(request.package.files[request.package.file]).hexdigest()
         self.rows: dict[str, Row] = {}
         """By task."""
@@ -83,7 +83,7 @@ class Results:
 
     def unfit(self, worker: str, host: str, why: Unfit) -> None:
         """Adds a row, without the worker's address unless hosts may be named."""
-        name = host if host and self._request.include_host else f"worker {len(self.unfit_rows) + 1}"
+        name = host if host and self._request.template.include_host else f"worker {len(self.unfit_rows) + 1}"
         row = Row(task=worker, device=name, status="unfit", reason=why.reason, next_step=why.next_step)
         self.unfit_rows.append(row)
         self._tell(f"{worker}: {why.reason}\n  next: {why.next_step}")
@@ -123,7 +123,7 @@ class Results:
         """The device's name on the pages: numbered from the second of that name on."""
         key = self._request.key(device)
         if key not in self._labels:
-            name = f"{device.name} ({device.host})" if self._request.include_host else device.name
+            name = f"{device.name} ({device.host})" if self._request.template.include_host else device.name
             taken, number, label = set(self._labels.values()), 1, name
             while label in taken:
                 number += 1
