@@ -14,7 +14,7 @@ from running import REPOSITORY, Command, missing
 
 from advisor.cli.console import Around
 from advisor.devices.host import Machine
-from advisor.devices.links import Joined
+from advisor.devices.links import GpuLinks
 from advisor.doctor.checks import examine, understands
 from advisor.doctor.facts import Facts, gather
 from advisor.doctor.gpu_checks import _links
@@ -264,8 +264,8 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 def test_how_two_gpus_are_joined(reaches: bool, port: str, said: tuple[str, ...]) -> None:
     one, other = "0000:3b:00.0", "0000:5e:00.0"
     gpus = (
-        Joined(one, reaches=(other,) if reaches else (), nvlinks=18, root_port="0000:00:01.0"),
-        Joined(other, reaches=(one,) if reaches else (), nvlinks=18, root_port=port),
+        GpuLinks(one, reaches=(other,) if reaches else (), nvlinks=18, root_port="0000:00:01.0"),
+        GpuLinks(other, reaches=(one,) if reaches else (), nvlinks=18, root_port=port),
     )
     (found,) = _links(gpus)
     assert found.subject == "GPU 0 and 1"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.devices.host import Machine
-from advisor.devices.links import Joined, joined, root_port
+from advisor.devices.links import GpuLinks, gpu_links, root_port
 
 PLACES = ["0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0"]
 
@@ -63,20 +63,20 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_who_reaches_whom_and_over_what(machine: Machine) -> None:
-    first, second, third = joined(machine)
-    assert first == Joined(PLACES[0], "GPU-0", "H200", (PLACES[1],), 17, "0000:00:01.0")
+    first, second, third = gpu_links(machine)
+    assert first == GpuLinks(PLACES[0], "GPU-0", "H200", (PLACES[1],), 17, "0000:00:01.0")
     assert (second.reaches, second.root_port) == ((PLACES[0],), "0000:00:01.0")
     assert (third.reaches, third.nvlinks, third.root_port) == ((), None, "0000:80:01.0")
 
 
 def test_those_of_a_workload_in_its_order(machine: Machine) -> None:
-    found = joined(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])
+    found = gpu_links(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])
     assert [each.uuid for each in found] == ["GPU-2", "GPU-0", None]
 
 
 def test_without_nvml_nothing_is_told(machine: Machine) -> None:
     machine.nvml.broken = True
-    assert joined(machine) == ()
+    assert gpu_links(machine) == ()
 
 
 def test_a_gpu_of_another_bus_has_no_port(machine: Machine) -> None:

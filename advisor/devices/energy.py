@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from advisor.devices.host import THIS_MACHINE, Machine, Tree
-from advisor.devices.nvml import Questions, Unreachable, handle_of, opened
+from advisor.devices.nvml import Queries, Unreachable, handle_of, opened
 from advisor.devices.tegra import is_tegra
 
 INPUTS = ("VDD_IN", "POM_5V_IN", "VIN")
@@ -53,7 +53,7 @@ def metering(pci_bus_id: str | None, index: int, machine: Machine = THIS_MACHINE
         return
     try:
         with opened(machine.nvml) as module:
-            counter = _Nvml(Questions(module, handle_of(module, pci_bus_id, index)))
+            counter = _Nvml(Queries(module, handle_of(module, pci_bus_id, index)))
             counter.joules()
             yield counter
     except Unreachable as problem:
@@ -62,14 +62,14 @@ def metering(pci_bus_id: str | None, index: int, machine: Machine = THIS_MACHINE
 
 @dataclass
 class _Nvml:
-    asking: Questions
+    queries: Queries
     source: str = "NVML's energy counter: the card, without the host"
 
     def joules(self) -> float:
         """nvmlDeviceGetTotalEnergyConsumption, in millijoules since the driver was loaded; from Volta on."""
-        told = self.asking.ask("energy", "nvmlDeviceGetTotalEnergyConsumption")
+        told = self.queries.query("energy", "nvmlDeviceGetTotalEnergyConsumption")
         if told is None:
-            raise Unmetered(f"NVML's energy counter: {self.asking.absent['energy']}")
+            raise Unmetered(f"NVML's energy counter: {self.queries.absent['energy']}")
         return float(told) / 1000
 
 

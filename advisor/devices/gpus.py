@@ -11,7 +11,7 @@ import psutil
 from pydantic import ValidationError
 
 from advisor.devices.host import THIS_MACHINE, Machine, in_container
-from advisor.devices.nvml import Questions, Unreachable, address_of, all_handles, as_text, handle_of, opened
+from advisor.devices.nvml import Queries, Unreachable, address_of, all_handles, as_text, handle_of, opened
 from advisor.profiles.system_state import GpuState, Moment
 
 # nvml.h, nvmlClocksEventReasons. Idle (1), application clocks (2) and display clocks (256) are not faults.
@@ -79,48 +79,48 @@ def gpu_states(*, moment: Moment = "before", machine: Machine = THIS_MACHINE) ->
 
 
 def _state(module: Any, handle: Any, moment: Moment, process: int | None, contained: bool) -> GpuState:
-    asking = Questions(module, handle)
-    rates = asking.ask("utilization", "nvmlDeviceGetUtilizationRates")
-    state = asking.ask("performance_state", "nvmlDeviceGetPerformanceState")
+    queries = Queries(module, handle)
+    rates = queries.query("utilization", "nvmlDeviceGetUtilizationRates")
+    state = queries.query("performance_state", "nvmlDeviceGetPerformanceState")
     if state is not None and not 0 <= state <= 15:
-        asking.absent["performance_state"], state = "not reported by NVML", None
+        queries.absent["performance_state"], state = "not reported by NVML", None
     thermometers = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
-    degrees = asking.ask("temperature_celsius", thermometers, *_GPU_SENSOR)
+    degrees = queries.query("temperature_celsius", thermometers, *_GPU_SENSOR)
     figures: dict[str, Any] = {
         "performance_state": state,
         "temperature_celsius": None if degrees is None else float(degrees),
-        "throttle_reasons": _throttle_reasons(asking),
-        "throttled_seconds": _throttled_seconds(asking),
+        "throttle_reasons": _throttle_reasons(queries),
+        "throttled_seconds": _throttled_seconds(queries),
         "utilization": None if rates is None else min(rates.gpu / 100, 1.0),
-        **{figure: _positive(asking, figure) for figure in _POSITIVE},
-        **_memory(asking),
-        **_processes(asking, process, contained),
+        **{figure: _positive(queries, figure) for figure in _POSITIVE},
+        **_memory(queries),
+        **_processes(queries, process, contained),
     }
     sure = {"moment": moment, "clock_seconds": time.monotonic(), "pci_address": address_of(module, handle)}
-    sure["driver"] = as_text(asking.ask("driver", "nvmlSystemGetDriverVersion", of_gpu=False))
+    sure["driver"] = as_text(queries.query("driver", "nvmlSystemGetDriverVersion", of_gpu=False))
     try:
-        return GpuState.model_validate({**sure, **figures, "absent": asking.absent})
+        return GpuState.model_validate({**sure, **figures, "absent": queries.absent})
     except ValidationError as problem:
         wrong = {str(error["loc"][0]): f"NVML reported {error['input']}" for error in problem.errors()}
         kept = {figure: value for figure, value in figures.items() if figure not in wrong}
-        return GpuState.model_validate({**sure, **kept, "absent": {**asking.absent, **wrong}})
+        return GpuState.model_validate({**sure, **kept, "absent": {**queries.absent, **wrong}})
 
 
-def _positive(asking: Questions, figure: str) -> float | None:
+def _positive(queries: Queries, figure: str) -> float | None:
     """Some drivers write 0 for what they do not know."""
     call, arguments = _POSITIVE[figure]
-    answer = asking.ask(figure, call, *arguments)
+    answer = queries.query(figure, call, *arguments)
     if answer is not None and answer <= 0:
-        asking.absent[figure] = f"NVML reported {answer}, which is invalid"
+        queries.absent[figure] = f"NVML reported {answer}, which is invalid"
         return None
     if answer is None or figure.startswith("link"):
         return answer if answer is None else int(answer)
     return int(answer) * 1_000_000 if figure.endswith("hertz") else int(answer) / 1000
 
 
-def _throttle_reasons(asking: Questions) -> tuple[str, ...] | None:
+def _throttle_reasons(queries: Queries) -> tuple[str, ...] | None:
     calls = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-    bits = asking.ask("throttle_reasons", calls)
+    bits = queries.query("throttle_reasons", calls)
     if bits is None:
         return None
     if bits & _IDLE:
@@ -128,57 +128,57 @@ def _throttle_reasons(asking: Questions) -> tuple[str, ...] | None:
     return tuple(word for bit, word in REASONS.items() if bits & bit)
 
 
-def _throttled_seconds(asking: Questions) -> dict[str, float]:
+def _throttled_seconds(queries: Queries) -> dict[str, float]:
     told = {}
     for cause, policy in POLICIES.items():
-        answer = asking.ask("throttled_seconds", "nvmlDeviceGetViolationStatus", policy)
+        answer = queries.query("throttled_seconds", "nvmlDeviceGetViolationStatus", policy)
         if answer is not None:
             told[cause] = answer.violationTime / 1e9
     if told:
-        asking.absent.pop("throttled_seconds", None)
+        queries.absent.pop("throttled_seconds", None)
     return told
 
 
-def _memory(asking: Questions) -> dict[str, int | None]:
+def _memory(queries: Queries) -> dict[str, int | None]:
     """Unsupported where the GPU has no memory of its own (Orin, GB10)."""
-    answer = asking.ask("memory_total_bytes", "nvmlDeviceGetMemoryInfo")
+    answer = queries.query("memory_total_bytes", "nvmlDeviceGetMemoryInfo")
     if answer is None or answer.total <= 0:
-        why = asking.absent.get("memory_total_bytes", "NVML reported 0, which is invalid")
-        asking.absent.update({"memory_total_bytes": why, "memory_used_bytes": why})
+        why = queries.absent.get("memory_total_bytes", "NVML reported 0, which is invalid")
+        queries.absent.update({"memory_total_bytes": why, "memory_used_bytes": why})
         return {}
     return {"memory_total_bytes": answer.total, "memory_used_bytes": answer.used}
 
 
-def _processes(asking: Questions, process: int | None, contained: bool) -> dict[str, int | None]:
+def _processes(queries: Queries, process: int | None, contained: bool) -> dict[str, int | None]:
     """Processes that compute on the GPU, which the driver may number as the host does, not as a container."""
     calls = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
-    listed = asking.ask("other_processes", calls)
+    listed = queries.query("other_processes", calls)
     ours = [entry for entry in listed or () if entry.pid == process]
     if listed is None or (process is not None and not ours):
         unlisted = (
             "NVML does not list advisor's own process (usual in a container), so other processes cannot "
             "be identified"
         )
-        why = asking.absent.get("other_processes", unlisted)
+        why = queries.absent.get("other_processes", unlisted)
         lost = ("other_processes", "other_processes_bytes", "process_bytes")
-        asking.absent.update(dict.fromkeys(lost[: 2 if process is None else 3], why))
+        queries.absent.update(dict.fromkeys(lost[: 2 if process is None else 3], why))
         return {}
     own = {process, os.getpid()}
     with contextlib.suppress(psutil.Error):
         own |= {child.pid for child in psutil.Process().children(recursive=True)}
     others = [entry for entry in listed if entry.pid not in own]
-    figures: dict[str, int | None] = {"process_bytes": _total(asking, "process_bytes", ours)} if ours else {}
+    figures: dict[str, int | None] = {"process_bytes": _total(queries, "process_bytes", ours)} if ours else {}
     if not others and contained:
         why = "NVML lists none, but in a container it may not see processes outside"
-        asking.absent["other_processes"] = asking.absent["other_processes_bytes"] = why
+        queries.absent["other_processes"] = queries.absent["other_processes_bytes"] = why
         return figures
     figures["other_processes"] = len({entry.pid for entry in others})
-    return {**figures, "other_processes_bytes": _total(asking, "other_processes_bytes", others)}
+    return {**figures, "other_processes_bytes": _total(queries, "other_processes_bytes", others)}
 
 
-def _total(asking: Questions, figure: str, entries: list[Any]) -> int | None:
+def _total(queries: Queries, figure: str, entries: list[Any]) -> int | None:
     """Memory of these processes. A process with a context holds some, so 0 is a figure that was not found."""
     if any(not entry.usedGpuMemory for entry in entries):
-        asking.absent[figure] = "NVML lists the process without its memory use"
+        queries.absent[figure] = "NVML lists the process without its memory use"
         return None
     return sum(int(entry.usedGpuMemory) for entry in entries)

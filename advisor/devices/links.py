@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.devices.host import ROOT, THIS_MACHINE, Machine, sysfs_address
-from advisor.devices.nvml import Questions, Unreachable, address_of, all_handles, as_text, opened
+from advisor.devices.nvml import Queries, Unreachable, address_of, all_handles, as_text, opened
 
 _READ, _REACHES = 0, 0
 """NVML_P2P_CAPS_INDEX_READ, and NVML_P2P_STATUS_OK."""
@@ -21,7 +21,7 @@ _MOST_NVLINKS = 36
 
 
 @dataclass(frozen=True)
-class Joined:
+class GpuLinks:
     """One GPU. What is not known is None, or left out of `reaches`."""
 
     address: str
@@ -36,7 +36,7 @@ class Joined:
     """The port of the host that it is below."""
 
 
-def joined(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[Joined, ...]:
+def gpu_links(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[GpuLinks, ...]:
     """Every GPU that NVML lists, or those at the PCI addresses `only`; none where NVML cannot be asked."""
     try:
         with opened(machine.nvml) as module:
@@ -44,13 +44,13 @@ def joined(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[J
     except Unreachable:
         return ()
     wanted = map(sysfs_address, only) if only else found
-    return tuple(found.get(address) or Joined(address) for address in wanted)
+    return tuple(found.get(address) or GpuLinks(address) for address in wanted)
 
 
 def by_number(places: Sequence[str], machine: Machine = THIS_MACHINE) -> dict[str, str | int | float]:
     """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
     told: dict[str, str | int | float] = {}
-    known = joined(machine, places) or tuple(Joined(place) for place in places)
+    known = gpu_links(machine, places) or tuple(GpuLinks(place) for place in places)
     for number, (gpu, place) in enumerate(zip(known, places, strict=True)):
         port = gpu.root_port or root_port(place, machine.root)
         found = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": port}
@@ -71,27 +71,27 @@ def root_port(address: str, root: Path = ROOT) -> str | None:
     return bridges[0] if bridges else None
 
 
-def _all(module: Any, root: Path) -> Iterator[Joined]:
+def _all(module: Any, root: Path) -> Iterator[GpuLinks]:
     handles = {address: handle for handle in all_handles(module) if (address := address_of(module, handle))}
     for address, handle in handles.items():
-        asking = Questions(module, handle)
+        queries = Queries(module, handle)
         reached = (
             other
             for other, peer in handles.items()
-            if other != address and asking.ask("p2p", "nvmlDeviceGetP2PStatus", peer, _READ) == _REACHES
+            if other != address and queries.query("p2p", "nvmlDeviceGetP2PStatus", peer, _READ) == _REACHES
         )
-        yield Joined(
+        yield GpuLinks(
             address=address,
-            uuid=as_text(asking.ask("uuid", "nvmlDeviceGetUUID")),
-            name=as_text(asking.ask("name", "nvmlDeviceGetName")),
+            uuid=as_text(queries.query("uuid", "nvmlDeviceGetUUID")),
+            name=as_text(queries.query("name", "nvmlDeviceGetName")),
             reaches=tuple(reached),
-            nvlinks=_nvlinks(asking),
+            nvlinks=_nvlinks(queries),
             root_port=root_port(address, root),
         )
 
 
-def _nvlinks(asking: Questions) -> int | None:
+def _nvlinks(queries: Queries) -> int | None:
     """None where no link answers: the GPU has none, or NVML does not tell."""
-    states = [asking.ask("nvlink", "nvmlDeviceGetNvLinkState", link) for link in range(_MOST_NVLINKS)]
+    states = [queries.query("nvlink", "nvmlDeviceGetNvLinkState", link) for link in range(_MOST_NVLINKS)]
     known = [state for state in states if state is not None]
     return sum(state == 1 for state in known) if known else None

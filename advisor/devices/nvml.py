@@ -30,15 +30,15 @@ class Unreachable(Exception):
     """NVML, or the GPU in it, cannot be reached; the text says why."""
 
 
-class Questions:
-    """Asks NVML one figure at a time, of one GPU; what it does not answer is noted in `absent`."""
+class Queries:
+    """Queries NVML, one figure of one GPU at a time; what it does not answer is noted in `absent`."""
 
     def __init__(self, module: Any, gpu: Any = None) -> None:
         self._module = module
         self._gpu = gpu
         self.absent: dict[str, str] = {}
 
-    def ask(self, figure: str, calls: str | tuple[str, ...], *arguments: Any, of_gpu: bool = True) -> Any:
+    def query(self, figure: str, calls: str | tuple[str, ...], *arguments: Any, of_gpu: bool = True) -> Any:
         """The answer of the first call that gives one, else None; later calls are for older drivers."""
         given = (self._gpu, *arguments) if of_gpu else arguments
         for name in (calls,) if isinstance(calls, str) else calls:
@@ -88,27 +88,27 @@ def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
             if handles
             else "NVML lists no GPU"
         )
-    questions = Questions(nvml)
-    handle = questions.ask("gpu", "nvmlDeviceGetHandleByPciBusId", pci_bus_id, of_gpu=False)
+    queries = Queries(nvml)
+    handle = queries.query("gpu", "nvmlDeviceGetHandleByPciBusId", pci_bus_id, of_gpu=False)
     if handle is not None:
         return handle
     # The only GPU may have no PCI address in NVML: integrated GPUs have one in CUDA alone.
     if len(handles) == 1 and address_of(nvml, handles[0]) is None:
         return handles[0]
-    raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {questions.absent['gpu']}")
+    raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {queries.absent['gpu']}")
 
 
 def all_handles(nvml: Any) -> list[Any]:
     """Every GPU that NVML lists and lets us open."""
-    questions = Questions(nvml)
-    count = questions.ask("count", "nvmlDeviceGetCount", of_gpu=False) or 0
-    handles = [questions.ask("gpu", "nvmlDeviceGetHandleByIndex", i, of_gpu=False) for i in range(count)]
+    queries = Queries(nvml)
+    count = queries.query("count", "nvmlDeviceGetCount", of_gpu=False) or 0
+    handles = [queries.query("gpu", "nvmlDeviceGetHandleByIndex", i, of_gpu=False) for i in range(count)]
     return [handle for handle in handles if handle is not None]
 
 
 def address_of(nvml: Any, handle: Any) -> str | None:
     """The GPU's PCI address as sysfs writes it; None for one that has none."""
-    answer = Questions(nvml, handle).ask("pci", "nvmlDeviceGetPciInfo")
+    answer = Queries(nvml, handle).query("pci", "nvmlDeviceGetPciInfo")
     text = as_text(getattr(answer, "busId", None))
     return sysfs_address(text) if text else None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.devices.gpus import gpu_states
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state
-from advisor.devices.links import Joined, joined
+from advisor.devices.links import GpuLinks, gpu_links
 from advisor.devices.packages import installed
 from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
@@ -36,7 +36,7 @@ class Facts:
     """The program, or why there is none."""
     counters_for_root: bool | None
     """Whether the driver keeps the GPU's counters for root."""
-    joined: tuple[Joined, ...] = ()
+    links: tuple[GpuLinks, ...] = ()
     """The GPUs as NVML lists them, and how they are joined."""
 
 
@@ -73,5 +73,5 @@ def gather(
         gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
         nsys=found,
         counters_for_root=None if only_root is None else only_root.strip() != "0",
-        joined=joined(machine),
+        links=gpu_links(machine),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from advisor import units
-from advisor.devices.links import Joined
+from advisor.devices.links import GpuLinks
 from advisor.devices.memory_class import explained
 from advisor.doctor.facts import Facts
 from advisor.doctor.probe import Probe
@@ -38,11 +38,11 @@ def gpu_findings(facts: Facts) -> Iterator[Finding]:
         unknown = "unknown to this version of advisor"
         yield info("memory class", str(kind), explained(kind, device.attributes) if kind else unknown)
         yield _managed(device, facts)
-        yield from _links(facts.joined)
+        yield from _links(facts.links)
         yield _system(device)
 
 
-def _links(gpus: Sequence[Joined]) -> Iterator[Finding]:
+def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
     """For each two GPUs: whether they reach each other, over what, and whether they share the host's link."""
     for (first, one), (second, other) in combinations(enumerate(gpus), 2):
         over = "NVLink" if one.nvlinks and other.nvlinks else "PCIe"
