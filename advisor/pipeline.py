@@ -48,7 +48,6 @@ from advisor.rules.advise import advise, require_rules
 from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, to_place
 from advisor.strategies.spaces import MOST_EXHAUSTIVE
-from advisor.verdicts import scripts
 from advisor.verdicts.comparing.versions import (
     VersionComparison,
     VersionRun,
@@ -56,7 +55,7 @@ from advisor.verdicts.comparing.versions import (
     require_same_frames,
 )
 from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
-from advisor.verdicts.measured import recommend
+from advisor.verdicts.measured import recommend, recommend_script, timed_script
 from advisor.verdicts.predicted import by_time
 from advisor.verdicts.timing import timed_again
 from advisor.verdicts.versions import BASE, HEAD, changes
@@ -323,8 +322,8 @@ def conclude(
     Of a script nothing can be predicted or advised: its verdict goes by the time of a run.
     """
     if profile.script is not None:
-        rows = scripts.timed(profile.script.measured)
-        found = scripts.recommend(rows, profile.method.confidence)
+        rows = timed_script(profile.script.measured)
+        found = recommend_script(rows, profile.method.confidence)
         script = profile.script.model_copy(update={"measured": rows})
         return profile.model_copy(update={"script": script, "recommendation": found})
     profile = timed_again(profile)

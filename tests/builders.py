@@ -25,7 +25,7 @@ from advisor.profiles.schema import (
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.profiles.system_state import CpuClocks, Environment, GpuState, HostState, NumaNode
 from advisor.profiles.traffic import StageWork, Traffic
-from advisor.verdicts import scripts
+from advisor.verdicts.measured import recommend_script
 
 MIB = 1 << 20
 
@@ -247,7 +247,7 @@ def script_profile(*arguments: str, peak_bytes: int = 1 << 20, **seconds: float)
     ran = ScriptRun(
         arguments=arguments, baseline="default-pool", warm_up_seconds=2, compared=(), measured=rows
     )
-    return profile(results=(), recommendation=scripts.recommend(rows, 0.95), script=ran)
+    return profile(results=(), recommendation=recommend_script(rows, 0.95), script=ran)
 
 
 def cpu_profile(**fields: Any) -> Profile:

@@ -34,8 +34,7 @@ from advisor.report.answer import Answers
 from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
-from advisor.verdicts.agreement import agreement, one_for_all
-from advisor.verdicts.crossings import Standing
+from advisor.verdicts.crossings import Standing, agreement, one_for_all
 from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -25,8 +25,8 @@ from advisor.report import pages
 from advisor.report.answering import measured_answer
 from advisor.report.charts import footprint_chart
 from advisor.report.headlines import headline
-from advisor.verdicts.measured import decided, figures_of, recommend
-from advisor.verdicts.speeds import speeds
+from advisor.verdicts.measured import decided, recommend, speeds
+from advisor.verdicts.scores import figures_of
 
 GOLDEN = Path(__file__).parent / "golden"
 REPORTS = Path(__file__).parents[1] / "reports"

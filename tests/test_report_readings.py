@@ -31,7 +31,7 @@ from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import method
 from advisor.report.pages import page_of
 from advisor.report.tables import gaps
-from advisor.verdicts.counting import counted
+from advisor.verdicts.scores import counted
 
 
 def on(**environment: Any) -> Profile:

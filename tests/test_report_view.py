@@ -34,7 +34,7 @@ from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts
 from advisor.report.tables import break_even, setup_costs
 from advisor.stats import Ratio, ratio_interval
-from advisor.verdicts.speeds import speeds
+from advisor.verdicts.measured import speeds
 
 
 def headline(**fields: object) -> str:

@@ -25,7 +25,7 @@ from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile
 from advisor.profiles.system_state import CpuClocks, NumaNode
 from advisor.rules.advise import advise
-from advisor.verdicts.noise import of_blocks
+from advisor.verdicts.caveats import noise_of
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
@@ -337,10 +337,10 @@ def test_clocks_are_told_where_they_moved_under_load(hertz: int, told: bool):
 @pytest.mark.parametrize("blocks", [5, 18])
 def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks: int):
     made = held(0.002, 0.0002).blocks[:blocks]
-    found = of_blocks(made, "pinned")
+    found = noise_of(made, "pinned")
     assert bool(found) == (blocks == 18)
     late = [b.model_copy(update={"latency_seconds": 0.03}) for b in made]
-    assert of_blocks(late, "pinned") is None
+    assert noise_of(late, "pinned") is None
 
 
 @pytest.mark.parametrize(

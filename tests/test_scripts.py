@@ -31,7 +31,7 @@ from advisor.profiles.schema import WRONG_RESULTS, Profile
 from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
-from advisor.verdicts import scripts
+from advisor.verdicts.measured import recommend_script
 from advisor.workloads.scripts import Results, is_script
 
 TRAIN = FILES / "train.py"
@@ -601,7 +601,7 @@ def test_a_verdict_is_never_inside_the_noise(
     others: tuple[float, ...], strategy: str | None, verdict: str
 ) -> None:
     rows = [measured(UNCHANGED, 1.0, 1.001, 0.999), measured("managed-pool", *others)]
-    found = scripts.recommend(rows, 0.95)
+    found = recommend_script(rows, 0.95)
     assert found is not None
     assert (found.strategy, found.verdict) == (strategy, verdict)
     assert (found.verdict == "open") == (found.bound is None or found.bound > 0.05)
@@ -611,11 +611,11 @@ def test_a_verdict_is_never_inside_the_noise(
 
 
 def test_one_run_each_is_no_verdict_and_none_is_none() -> None:
-    found = scripts.recommend([measured(UNCHANGED, 1.0), measured("managed-pool", 0.1)], 0.95)
+    found = recommend_script([measured(UNCHANGED, 1.0), measured("managed-pool", 0.1)], 0.95)
     assert found is not None
     assert (found.strategy, found.verdict, found.bound) == ("managed-pool", "open", None)
     assert "--rounds" in found.next_step
-    assert scripts.recommend([], 0.95) is None
-    alone = scripts.recommend([measured(UNCHANGED, 1.0, verified=False)], 0.95)
+    assert recommend_script([], 0.95) is None
+    alone = recommend_script([measured(UNCHANGED, 1.0, verified=False)], 0.95)
     assert alone is not None
     assert UNCHANGED in alone.reason

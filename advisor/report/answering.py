@@ -22,12 +22,12 @@ from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import code as script_code
+from advisor.verdicts.caveats import all_failed, undoubted
 from advisor.verdicts.comparing.rows import host_noise
-from advisor.verdicts.counting import counted
-from advisor.verdicts.doubts import all_failed, undoubted
+from advisor.verdicts.measured import baseline
 from advisor.verdicts.predicted import simulations
 from advisor.verdicts.reasons import counted as counts
-from advisor.verdicts.speeds import baseline
+from advisor.verdicts.scores import counted
 
 ADVICES = 3
 _ONCE = "# Once."

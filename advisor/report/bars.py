@@ -12,9 +12,8 @@ from advisor.report import words
 from advisor.report.answer import Answer, Bar
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.final import known
-from advisor.verdicts.measured import figure_of
-from advisor.verdicts.scripts import ratio as script_ratio
-from advisor.verdicts.speeds import baseline, predicted_speed, speeds
+from advisor.verdicts.measured import baseline, predicted_speed, script_ratio, speeds
+from advisor.verdicts.scores import figure_of
 from advisor.verdicts.ties import SAME_MEMORY
 from advisor.verdicts.tracks import times
 

@@ -18,8 +18,8 @@ from advisor.report.methods import ON_CPU
 from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
-from advisor.verdicts.counting import counted
-from advisor.verdicts.doubts import undoubted
+from advisor.verdicts.caveats import undoubted
+from advisor.verdicts.scores import counted
 
 _PARTS = (
     "Parts are grouped by kind, not by time, and each is a separate median. The bracket below shows the "

@@ -9,7 +9,7 @@ from advisor.profiles.schema import Failed, Profile
 from advisor.profiles.sweeps import SweepResults
 from advisor.report import words
 from advisor.report.blocks import Failure
-from advisor.verdicts.doubts import all_failed, failed_rows
+from advisor.verdicts.caveats import all_failed, failed_rows
 
 FIX = "Fix the error above and run again."
 FIGURES = re.compile(r"\d+(\.\d+)?")

@@ -16,8 +16,8 @@ from advisor.report.page import Page, Section, around, circumstances, download, 
 from advisor.report.recommendations import verdicts
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
-from advisor.verdicts.counting import counted
-from advisor.verdicts.doubts import all_failed
+from advisor.verdicts.caveats import all_failed
+from advisor.verdicts.scores import counted
 
 _NOTHING_PREDICTED = (
     "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."

@@ -16,7 +16,7 @@ from advisor.report.failures import FIRST_FRAMES, FIX, HOST_ONLY, first_reason
 from advisor.report.headlines import headline as verdict_headline
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
-from advisor.verdicts.doubts import asked_for_one, doubt, failed_rows
+from advisor.verdicts.caveats import asked_for_one, doubt, failed_rows
 from advisor.verdicts.reasons import counted
 
 _DECLINED = "no strategy can be predicted"

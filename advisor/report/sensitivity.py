@@ -19,11 +19,10 @@ from advisor.report.page import Section, filled
 from advisor.report.recommendations import decided
 from advisor.report.tables import setup_costs
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.counting import counted
-from advisor.verdicts.doubts import doubt
-from advisor.verdicts.measured import aim_of, compared, contestants_of, figures_of, recommend
+from advisor.verdicts.caveats import doubt
+from advisor.verdicts.measured import aim_of, baseline, compared, contestants_of, recommend, speeds
 from advisor.verdicts.reasons import counted as counts
-from advisor.verdicts.speeds import baseline, speeds
+from advisor.verdicts.scores import counted, figures_of
 from advisor.verdicts.ties import code_change
 
 _BLIND = (

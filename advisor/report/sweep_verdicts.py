@@ -12,10 +12,9 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.failures import FIRST_FRAMES, HOST_ONLY
 from advisor.report.recommendations import uncapitalised
+from advisor.verdicts.caveats import Doubt
 from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
-from advisor.verdicts.doubts import Doubt
-from advisor.verdicts.places import Place, place
-from advisor.verdicts.tracks import Stop, Track
+from advisor.verdicts.tracks import Place, Stop, Track, place
 
 _MOST_PARTS = 6
 _FINER = 5

@@ -9,7 +9,7 @@ from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import Environment, HostState
 from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed, text
-from advisor.verdicts.noise import Noise, of_blocks
+from advisor.verdicts.caveats import Noise, noise_of
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -27,7 +27,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         only = f"{worst.strategy} is known only to ±{units.percent(width)}"
         return passed(f"{only}, but the verdict does not depend on it.", *shown)
-    noise = of_blocks(case.blocks, worst.strategy)
+    noise = noise_of(case.blocks, worst.strategy)
     detail = text(
         f"The median of {worst.strategy} is known only to ±{units.percent(width)}, and the candidates for "
         f"the best are closer together: {_scatter(worst, 'blocks' if case.blocks else 'frames')}.",

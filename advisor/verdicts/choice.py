@@ -15,16 +15,11 @@ from typing import Literal
 import numpy as np
 
 from advisor import stats
+from advisor.profiles.blocks import Search
 from advisor.profiles.preferences import Objective
 from advisor.stats import Floats
-from advisor.verdicts.estimate import Pairs
+from advisor.verdicts.estimate import Block, Pairs, paired
 from advisor.verdicts.ties import Candidate, break_tie, leanest, within
-
-SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
-"""Of the error that the verdict may make, the share of each planned look: that of the rounds new at it. Each
-comes after twice the rounds of the one before. Lan and DeMets, "Discrete sequential boundaries for clinical
-trials", Biometrika 70, 1983; the last look has what is left, also where the time is up before."""
-LOOKS = len(SPENDING)
 
 Exclusion = Literal["left", "unmeasured", "budget", "footprint"]
 """Why a contestant does not compete: it died or gave wrong results in the final, it has no block, it is over
@@ -58,7 +53,7 @@ class Aim:
     confidence: float = 0.95
     """Of everything that the final claims at all of its looks."""
     share: float = 1.0
-    """Of the error, what this look may spend; see `SPENDING`."""
+    """Of the error, what this look may spend; see `planning.SPENDING`."""
 
     @property
     def certainty(self) -> float:
@@ -180,3 +175,39 @@ def _most(values: Floats, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
     """The largest of each row, among those of `where`; minus infinity where there is none."""
     largest: Floats = np.where(where, values, -np.inf).max(axis=1)
     return largest
+
+
+# How much a mix of placements may gain at most. The best uniform strategy takes at most as long as each of
+# them, so what a mix gains over it is at most the least of the upper ends of its gains over all (as in Hsu's
+# comparisons with the best).
+
+MOST_GAIN = 10.0
+"""As a logarithm: what blocks know so little of has no bound."""
+
+
+def most_gained(
+    blocks: Sequence[Block], uniform: Sequence[str], mixes: Sequence[str], aim: Aim, alone: Collection[str]
+) -> dict[str, float]:
+    """By mix of the final, as a share; all hold at once at the aim's certainty."""
+    seen = {block.contestant for block in blocks}
+    rivals, judged = [n for n in uniform if n in seen], [n for n in mixes if n in seen]
+    if not rivals or not judged:
+        return {}
+    names = [*rivals, *judged]
+    pairs = paired(blocks, names, [name for name in names if name in alone])
+    upper = (pairs.difference + pairs.half_widths(aim.certainty, len(names) - 1))[
+        : len(rivals), len(rivals) :
+    ]
+    least = np.clip(upper.min(axis=0), 0.0, MOST_GAIN)
+    return dict(zip(judged, np.expm1(least).tolist(), strict=True))
+
+
+def mix_bound(gained: Mapping[str, float], search: Search | None) -> float | None:
+    """What no mix that was measured gains more than; None where nothing was searched.
+
+    Mixes of the final count by its blocks, all others by those of the search.
+    """
+    if search is None or not search.tried:
+        return None
+    others = (one.most - 1 for one in search.tried if one.name not in gained)
+    return max([0.0, *gained.values(), *others])

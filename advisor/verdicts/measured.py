@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
 from advisor.profiles.conclusions import Faster, Recommendation
 from advisor.profiles.preferences import Objective, Preferences, counts_latency
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import Measured, Predicted, Profile
+from advisor.profiles.scripts import ScriptMeasured
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import Pairs, paired, unpaired
-from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known
-from advisor.verdicts.mixes import bound, most_gained
+from advisor.strategies.scripts import UNCHANGED
+from advisor.verdicts.choice import Aim, Contestant, mix_bound, most_gained
+from advisor.verdicts.estimate import Block, Pairs, paired, times, unpaired
+from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known, ratio
 from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
 from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, told, with_mixes
-from advisor.verdicts.scores import percentile, rounds_of_a_score, scores
+from advisor.verdicts.scores import figure_of, figures_of, percentile, rounds_of_a_score, scores
 from advisor.verdicts.ties import code_change, leanest, within
 
 SCREENED = "screened out"
@@ -42,11 +45,11 @@ def recommend(profile: Profile) -> Recommendation | None:
     made = recommendation(decision.verdict, rows, profile.preferences)
     ahead = _ahead(profile, made)
     if ahead is not None:
-        return with_mixes(by_screening(made, ahead), bound({}, profile.search), profile.search)
+        return with_mixes(by_screening(made, ahead), mix_bound({}, profile.search), profile.search)
     mixes = {row.strategy for row in rows if row.placements}
     if profile.final is None or not profile.blocks or made.strategy is None or made.strategy in mixes:
         return made
-    return with_mixes(made, bound(_gained(profile, mixes), profile.search), profile.search)
+    return with_mixes(made, mix_bound(_gained(profile, mixes), profile.search), profile.search)
 
 
 def _unmeasured_lean(profile: Profile, found: Decision) -> list[Measured]:
@@ -217,20 +220,85 @@ def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
     )
 
 
-def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
-    """What the objective counts of each row, where it has that: seconds, or joules for energy."""
-    found = {row.strategy: figure_of(row, objective) for row in rows}
-    return {strategy: figure[0] for strategy, figure in found.items() if figure}
+# How much faster than the baseline each strategy is
 
 
-def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float] | None:
-    """What the objective counts of a row, and its interval."""
-    if objective == "energy":
-        return (row.energy.joules,) * 3 if row.energy else None
-    if objective == "latency-p99":
-        return (row.p99.seconds, row.p99.low_seconds, row.p99.high_seconds) if row.p99 else None
-    longer = 1.0
-    if counts_latency(objective) and row.latency_seconds is not None:
-        longer = row.latency_seconds / row.median_seconds
-    low, high = row.interval_seconds
-    return row.median_seconds * longer, low * longer, high * longer
+def baseline(profile: Profile) -> Measured | None:
+    """What ratios and break-even compare with: the recommendation's baseline, else `pageable`."""
+    named = profile.recommendation.baseline if profile.recommendation else None
+    return profile.measured().get(named or BASELINE)
+
+
+def speeds(profile: Profile) -> dict[str, stats.Ratio]:
+    """The baseline's figure over that of each row, with intervals where the two were compared."""
+    base, pairs = baseline(profile), compared(profile)
+    if base is None:
+        return {}
+    told = {name: _speed(profile, pairs, base, row) for name, row in profile.measured().items()}
+    return {name: found for name, found in told.items() if found is not None}
+
+
+def _speed(profile: Profile, pairs: Pairs, base: Measured, row: Measured) -> stats.Ratio | None:
+    """The baseline's figure over this row's; without an interval where no final compared them."""
+    objective, chosen = profile.preferences.objective, profile.recommendation
+    if chosen and chosen.strategy == row.strategy != base.strategy and chosen.speedup and chosen.interval:
+        return stats.Ratio(chosen.speedup, *chosen.interval)
+    if {base.strategy, row.strategy} <= set(pairs.names):
+        return ratio(pairs.among([base.strategy, row.strategy]), profile.method.confidence)
+    above, below = figure_of(base, objective), figure_of(row, objective)
+    return _plain(above[0], below[0]) if above and below else None
+
+
+def _plain(above: float, below: float) -> stats.Ratio:
+    """A ratio whose interval is not known."""
+    return stats.Ratio(above / below, 0.0, math.inf)
+
+
+def predicted_speed(base: Predicted, row: Predicted) -> stats.Ratio:
+    """The baseline's likely time over this row's, with its range where that is known."""
+    plain = _plain(base.likely_seconds, row.likely_seconds)
+    over = row.over.get(base.strategy)
+    return stats.Ratio(plain.value, 1 / over[1], 1 / over[0]) if over else plain
+
+
+# A script: each round is one process of each strategy, one after the other
+
+
+def recommend_script(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendation | None:
+    """By ratios inside a round, as for a workload; None without rows."""
+    if not rows:
+        return None
+    contestants = [Contestant(row.strategy, 0, int(row.strategy != UNCHANGED)) for row in rows]
+    verdict = decide(_runs(rows), contestants, Aim(UNCHANGED, confidence=confidence)).verdict
+    unchecked = [row.strategy for row in rows if not row.verified]
+    seconds = {row.strategy: row.median_seconds for row in rows}
+    return told(recorded(verdict, UNCHANGED), seconds, Preferences(), unit="run", unchecked=unchecked)
+
+
+def timed_script(rows: Sequence[ScriptMeasured]) -> tuple[ScriptMeasured, ...]:
+    """With the times of runs that the verdict compares."""
+    found = times(_runs(rows))
+    return tuple(
+        row.model_copy(
+            update={
+                "median_seconds": (seconds := found[row.strategy]),
+                "interval_seconds": tuple(end * seconds / row.median_seconds for end in row.interval_seconds),
+            }
+        )
+        for row in rows
+    )
+
+
+def script_ratio(
+    row: ScriptMeasured, other: ScriptMeasured, rows: Sequence[ScriptMeasured], confidence: float
+) -> stats.Ratio:
+    """This one's time over the other's, with its interval; `rows` are all of the script's."""
+    return ratio(paired(_runs(rows), [row.strategy, other.strategy]), confidence)
+
+
+def _runs(rows: Sequence[ScriptMeasured]) -> list[Block]:
+    return [
+        Block(process=number, round=0, contestant=row.strategy, place=0, seconds=seconds)
+        for row in rows
+        for number, seconds in enumerate(row.run_seconds)
+    ]

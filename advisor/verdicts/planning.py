@@ -1,6 +1,6 @@
 """How many processes and rounds come next, and how many seconds more would settle it.
 
-A look follows each doubling of the rounds: four looks share the error that may be made (`choice.SPENDING`);
+A look follows each doubling of the rounds: four looks share the error that may be made (`SPENDING`);
 a look after every round would claim falsely in one run of seven. Own luck is averaged out by processes, noise
 by rounds; the cheapest number of rounds in a process is Kalibera and Jones's, "Rigorous Benchmarking in
 Reasonable Time", ISMM 2013.
@@ -11,9 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from advisor.verdicts.choice import LOOKS
 from advisor.verdicts.estimate import Pairs
 
+SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
+"""Of the error that the verdict may make, the share of each planned look: that of the rounds new at it. Each
+comes after twice the rounds of the one before. Lan and DeMets, "Discrete sequential boundaries for clinical
+trials", Biometrika 70, 1983; the last look has what is left, also where the time is up before."""
+LOOKS = len(SPENDING)
 FEWEST_PROCESSES = 2
 """One process cannot tell a contestant's luck in it from its time."""
 FEWEST_ROUNDS = 3

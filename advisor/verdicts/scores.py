@@ -1,4 +1,5 @@
-"""The number that a verdict counts of each block: a period, a latency, a 99th percentile, or joules.
+"""The number that a verdict counts of a block, a row or a profile: a period, a latency, a 99th percentile, or
+joules.
 
 A block has too few frames for a 99th percentile. Blocks of one process that follow one another are put
 together until every contestant has as many frames as an upper bound needs, and the percentile of such a batch
@@ -11,14 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.preferences import Objective, counts_latency
+from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.verdicts.estimate import Block
 
+AnyRow = TypeVar("AnyRow")
 TAIL = 0.99
 """The quantile of the objective latency-p99."""
 
@@ -73,3 +77,59 @@ def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
         for (process, batch, name), value, count in found
         if value is not None
     ]
+
+
+def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
+    """What the objective counts of each row, where it has that: seconds, or joules for energy."""
+    found = {row.strategy: figure_of(row, objective) for row in rows}
+    return {strategy: figure[0] for strategy, figure in found.items() if figure}
+
+
+def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float] | None:
+    """What the objective counts of a row, and its interval."""
+    if objective == "energy":
+        return (row.energy.joules,) * 3 if row.energy else None
+    if objective == "latency-p99":
+        return (row.p99.seconds, row.p99.low_seconds, row.p99.high_seconds) if row.p99 else None
+    longer = 1.0
+    if counts_latency(objective) and row.latency_seconds is not None:
+        longer = row.latency_seconds / row.median_seconds
+    low, high = row.interval_seconds
+    return row.median_seconds * longer, low * longer, high * longer
+
+
+def counted(profile: Profile, objective: Objective | None = None) -> Profile:
+    """The profile with the rows of frames that overlap as the objective counts them: its own or that one.
+
+    That is the latency of a frame in place of the time between finished frames, except for throughput. Of
+    measured frames only the median latency is kept; its spread is taken to be theirs.
+    """
+    if not counts_latency(objective or profile.preferences.objective):
+        return profile
+    return profile.model_copy(
+        update={
+            "results": tuple(_counted_row(row) for row in profile.results),
+            "predictions": tuple(
+                made.model_copy(update={"results": tuple(_counted_row(row) for row in made.results)})
+                for made in profile.predictions
+            ),
+        }
+    )
+
+
+def _counted_row(row: AnyRow) -> AnyRow:
+    if not isinstance(row, (Measured, Predicted)) or row.latency_seconds is None:
+        return row
+    if isinstance(row, Predicted):
+        longer = row.latency_seconds / row.likely_seconds
+        times = {name: getattr(row, name) * longer for name in ("low_seconds", "high_seconds")}
+        return row.model_copy(update={"likely_seconds": row.latency_seconds, **times})
+    longer = row.latency_seconds / row.median_seconds
+    low, high = row.interval_seconds
+    return row.model_copy(
+        update={
+            "frame_seconds": tuple(seconds * longer for seconds in row.frame_seconds),
+            "median_seconds": row.latency_seconds,
+            "interval_seconds": (low * longer, high * longer),
+        }
+    )

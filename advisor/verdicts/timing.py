@@ -11,8 +11,7 @@ from advisor.profiles.blocks import Block
 from advisor.profiles.preferences import Objective
 from advisor.profiles.schema import Measured, Profile, Result
 from advisor.verdicts.estimate import margins, times
-from advisor.verdicts.measured import figures_of
-from advisor.verdicts.scores import scores
+from advisor.verdicts.scores import figures_of, scores
 
 TOLERANCE = 1e-6
 """What is less is rounding."""

@@ -19,9 +19,9 @@ from advisor.report.answer import Answers
 from advisor.report.headlines import headline
 from advisor.report.pages import page_of, render
 from advisor.report.sensitivity import Choice
-from advisor.verdicts.counting import counted
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import recommend_predicted
+from advisor.verdicts.scores import counted
 
 if TYPE_CHECKING:
     from browser.browsing import Visit

@@ -27,7 +27,7 @@ from advisor.verdicts.comparing.rows import (
     row,
     rows_of,
 )
-from advisor.verdicts.counting import counted
+from advisor.verdicts.scores import counted
 
 _DECIDING = ("device", "parameters", "arguments")
 """Where these differ, a gate would judge something else than a change of the code."""
