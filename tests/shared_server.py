@@ -32,9 +32,7 @@ class SharedServer(ForkServer):
     ) -> Process:
         here = json.dumps([worker, str(Path.cwd()), dict(os.environ)]).encode()
         where = base64.b64encode(here).decode()
-        process = super().fork("shared_server", [where, *arguments], output, pass_fds)
-        self._statuses.pop(process.pid, None)  # it lives long enough to meet an id again
-        return process
+        return super().fork("shared_server", [where, *arguments], output, pass_fds)
 
 
 @cache

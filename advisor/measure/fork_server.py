@@ -11,8 +11,9 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -45,8 +46,7 @@ class ForkServer:
 
     def __init__(self, command: list[str], log: Path) -> None:
         """command: calls `advisor.measure.forking.main`; the socket's number is added to it."""
-        self._statuses: dict[int, int] = {}
-        ours, theirs = socket.socketpair()
+        self._link, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
             self._server = subprocess.Popen(
                 [*command, str(theirs.fileno())],
@@ -56,7 +56,6 @@ class ForkServer:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self._link, self._rest = ours, b""
 
     @property
     def pid(self) -> int:
@@ -71,29 +70,18 @@ class ForkServer:
         `{fd}` among the arguments stands for the number that the passed descriptor has there. Raises OSError
         where the server is gone.
         """
-        request = json.dumps({"worker": worker, "arguments": arguments}).encode() + b"\n"
-        self._link.settimeout(self.ready_seconds)
-        try:
-            socket.send_fds(self._link, [request], [output.fileno(), *pass_fds])
-            while "pid" not in (answer := self._answer()):
-                self._note(answer)
-        except TimeoutError:
+        request = json.dumps({"worker": worker, "arguments": arguments}).encode()
+        status, told = Pipe(duplex=False)
+        with told:
+            self._link.settimeout(self.ready_seconds)
+            socket.send_fds(self._link, [request], [told.fileno(), output.fileno(), *pass_fds])
+        if not status.poll(self.ready_seconds):
             self.close()  # what it forks later would be nobody's
-            raise
-        return Forked(answer["pid"], self)
-
-    def status(self, pid: int, seconds: float) -> int | None:
-        """The exit code of a worker; None while it runs, as far as is known after waiting that long."""
-        deadline = time.monotonic() + seconds
-        while pid not in self._statuses:
-            self._link.settimeout(max(deadline - time.monotonic(), 0.0001))
-            try:
-                self._note(self._answer())
-            except TimeoutError:
-                return None
-            except OSError:
-                self._statuses[pid] = _UNKNOWN
-        return self._statuses[pid]
+            raise TimeoutError("the fork server does not answer")
+        try:
+            return Forked(status.recv(), status)
+        except EOFError:
+            raise ConnectionResetError("the fork server has exited") from None
 
     def close(self) -> None:
         """Ends the server; workers that are left, and what they left, end with it."""
@@ -105,39 +93,22 @@ class ForkServer:
             self._server.kill()
             self._server.wait()
 
-    def _note(self, answer: dict[str, int]) -> None:
-        self._statuses[answer["ended"]] = answer["code"]
-
-    def _answer(self) -> dict[str, int]:
-        while b"\n" not in self._rest:
-            read = self._link.recv(1 << 12)
-            if not read:
-                raise ConnectionResetError("the fork server has exited")
-            self._rest += read
-        line, _, self._rest = self._rest.partition(b"\n")
-        answer: dict[str, int] = json.loads(line)
-        return answer
-
 
 class Forked:
-    """A worker of the server's: it is not this process's child, so the server tells how it ended."""
+    """A worker of the server's: it is not this process's child, so the server sends how it ended."""
 
-    def __init__(self, pid: int, server: ForkServer) -> None:
-        self.pid = pid
-        self.returncode: int = _UNKNOWN
-        self._server = server
-        self._ended = False
+    def __init__(self, pid: int, status: Connection) -> None:
+        self.pid, self.returncode = pid, _UNKNOWN
+        self._status = status
 
     def poll(self) -> int | None:
         """See `Process`."""
-        return self._told(0.0 if self._alive() else _LAST)
+        return self._ended(0.0 if self._alive() else _LAST)
 
     def wait(self, timeout: float | None = None) -> int:
         """See `Process`."""
-        deadline = time.monotonic() + (timeout if timeout is not None else 1e9)
-        while self._told(0.05) is None:
-            if time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        if self._ended(timeout) is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return self.returncode
 
     def kill(self) -> None:
@@ -146,12 +117,13 @@ class Forked:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    def _told(self, seconds: float) -> int | None:
-        if not self._ended:
-            code = self._server.status(self.pid, seconds)
-            if code is None:
+    def _ended(self, seconds: float | None) -> int | None:
+        """Its exit code, -SIGKILL where the server ended before it could send one; None while it runs."""
+        if not self._status.closed:
+            if not self._status.poll(seconds):
                 return None
-            self.returncode, self._ended = code, True
+            with self._status, suppress(EOFError, OSError):
+                self.returncode = self._status.recv()
         return self.returncode
 
     def _alive(self) -> bool:

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Container
 from contextlib import suppress
 from importlib import import_module
+from multiprocessing.connection import Connection
 from typing import NoReturn
 
 import psutil
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> None:
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # OpenBLAS's threads, which know of forks
     gc.freeze()
-    workers: set[int] = set()
+    workers: dict[int, Connection] = {}
     waiting = selectors.DefaultSelector()
     waiting.register(link, selectors.EVENT_READ)
     waiting.register(woken, selectors.EVENT_READ)
@@ -54,19 +55,17 @@ def main(arguments: list[str]) -> None:
         for key, _ in waiting.select():
             if key.fileobj is woken:
                 woken.recv(1 << 12)
-                _report(link, workers)
-            elif (pid := _serve(link, (woken, wake))) is None:
+                _report(workers)
+            elif not _serve(link, (woken, wake), workers):
                 _end_all()
-            else:
-                workers.add(pid)
 
 
-def _serve(link: socket.socket, ours: tuple[socket.socket, ...]) -> int | None:
-    """The worker that is asked for, forked; None once the parent is gone."""
+def _serve(link: socket.socket, ours: tuple[socket.socket, ...], workers: dict[int, Connection]) -> bool:
+    """Forks the worker that is asked for; False once the parent is gone."""
     text, descriptors, _, _ = socket.recv_fds(link, 1 << 16, 8)
     if not text:
-        return None
-    request = json.loads(text)
+        return False
+    request, status = json.loads(text), Connection(descriptors.pop(0), readable=False)
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
@@ -74,11 +73,14 @@ def _serve(link: socket.socket, ours: tuple[socket.socket, ...]) -> int | None:
             signal.signal(number, signal.SIG_DFL)
         for end in (link, *ours):
             end.close()
+        for told in (status, *workers.values()):
+            told.close()  # so that it ends with this server
         _work(request["worker"], request["arguments"], descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    _send(link, {"pid": pid})
-    return pid
+    workers[pid] = status
+    _send(status, pid)
+    return True
 
 
 def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn:
@@ -105,14 +107,14 @@ def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn
     os._exit(code)
 
 
-def _report(link: socket.socket, workers: set[int]) -> None:
+def _report(workers: dict[int, Connection]) -> None:
     """Tells the parent of every worker that has ended, once what it left running has ended too."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] in workers:
-                workers.remove(ended[0])
+            if status := workers.pop(ended[0], None):
                 _end_children(besides=workers)
-                _send(link, {"ended": ended[0], "code": os.waitstatus_to_exitcode(ended[1])})
+                with status:
+                    _send(status, os.waitstatus_to_exitcode(ended[1]))
 
 
 def _end_children(besides: Container[int] = ()) -> None:
@@ -133,5 +135,6 @@ def _end_all() -> NoReturn:
     os._exit(0)
 
 
-def _send(link: socket.socket, answer: dict[str, int]) -> None:
-    link.sendall(json.dumps(answer).encode() + b"\n")
+def _send(status: Connection, number: int) -> None:
+    with suppress(OSError):  # who asked for it has given it up
+        status.send(number)

@@ -149,9 +149,7 @@ class _Forked(ForkServer):
     """A server that need not import anything."""
 
     def __init__(self) -> None:
-        self._statuses = {}
         self._link, theirs = socket.socketpair()
-        self._rest = b""
         parent = os.getpid()
         if not (pid := os.fork()):
             self._link.close()
