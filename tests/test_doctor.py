@@ -15,9 +15,8 @@ from running import REPOSITORY, Command, missing
 from advisor.cli.console import Around
 from advisor.devices.host import Machine
 from advisor.devices.links import GpuLinks
-from advisor.doctor.checks import examine, understands
+from advisor.doctor.checks import _links, examine, understands
 from advisor.doctor.facts import Facts, gather
-from advisor.doctor.gpu_checks import _links
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys
 from advisor.profiles.checkup import Finding

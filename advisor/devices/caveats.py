@@ -1,4 +1,4 @@
-"""What the readings mean for the figures, in plain words: what was seen, what it does, what to do."""
+"""Warnings from the readings: what was seen, its effect on the times, the remedy."""
 
 from __future__ import annotations
 

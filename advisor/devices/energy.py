@@ -37,7 +37,7 @@ class Meter(Protocol):
 
     @property
     def source(self) -> str:
-        """What counts, and of what."""
+        """The counter and what it covers."""
 
     def joules(self) -> float:
         """The count now. May raise `Unmetered` where the counter is lost."""
@@ -67,10 +67,10 @@ class _Nvml:
 
     def joules(self) -> float:
         """nvmlDeviceGetTotalEnergyConsumption, in millijoules since the driver was loaded; from Volta on."""
-        told = self.queries.query("energy", "nvmlDeviceGetTotalEnergyConsumption")
-        if told is None:
+        millijoules = self.queries.query("energy", "nvmlDeviceGetTotalEnergyConsumption")
+        if millijoules is None:
             raise Unmetered(f"NVML's energy counter: {self.queries.absent['energy']}")
-        return float(told) / 1000
+        return float(millijoules) / 1000
 
 
 @dataclass
@@ -117,7 +117,7 @@ def _integrating(rails: Rails) -> Iterator[Rails]:
             try:
                 rails.joules()
             except Unmetered:
-                return  # whoever asks next is told
+                return  # the next caller gets the error
 
     thread = threading.Thread(target=watch, name="rails", daemon=True)
     thread.start()

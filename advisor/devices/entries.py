@@ -1,4 +1,4 @@
-"""What is written down of one device: attributes and figures, each with its source.
+"""A device of the catalogue: attributes and figures, each with its source.
 
 A file that cannot be right is refused here; the words for the reader are in catalogue.py.
 """
@@ -65,7 +65,7 @@ class Attribute(Record):
 
 
 class Figures(Record):
-    """What the model needs to know. All but the first two may be absent."""
+    """The model's inputs. All but the first two may be absent."""
 
     memory_bytes: Figure
     device_memory_bytes_per_second: Figure = Field(description="The memory's peak, as specified")
@@ -216,7 +216,7 @@ _DECIDING = (
 
 
 def _range_of(key: str, value: int | str) -> str | None:
-    """What was expected of an attribute, or None where it is right."""
+    """The expected range of an attribute, or None where it is right."""
     if key in FLAGS:
         return None if value in (0, 1) else "0 or 1"
     if key == "compute_capability":

@@ -57,8 +57,8 @@ def gpu_state(
 ) -> GpuState:
     """The GPU at that PCI address now; the index counts only where no address is known and it is certain.
 
-    `process` is one of ours that has a context on the GPU: its memory is told and it is no stranger. Never
-    raises; where NVML or the GPU cannot be reached, `absent["nvml"]` says why.
+    `process` is one of ours that has a context on the GPU: its memory is reported, and it does not count as
+    another process. Never raises; where NVML or the GPU cannot be reached, `absent["nvml"]` says why.
     """
     contained = in_container(root=machine.root)
     try:
@@ -129,14 +129,14 @@ def _throttle_reasons(queries: Queries) -> tuple[str, ...] | None:
 
 
 def _throttled_seconds(queries: Queries) -> dict[str, float]:
-    told = {}
+    seconds = {}
     for cause, policy in POLICIES.items():
         answer = queries.query("throttled_seconds", "nvmlDeviceGetViolationStatus", policy)
         if answer is not None:
-            told[cause] = answer.violationTime / 1e9
-    if told:
+            seconds[cause] = answer.violationTime / 1e9
+    if seconds:
         queries.absent.pop("throttled_seconds", None)
-    return told
+    return seconds
 
 
 def _memory(queries: Queries) -> dict[str, int | None]:

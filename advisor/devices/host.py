@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +71,13 @@ class Tree:
 
     def kibibytes(self, path: str, field: str) -> int | None:
         """A field of /proc/meminfo or a node's meminfo, in bytes: they say kB and mean KiB."""
-        found = re.search(rf"\b{field}:\s*(\d+) kB", self.text(path) or "", re.ASCII)
-        return int(found[1]) * 1024 if found else None
+        match = re.search(rf"\b{field}:\s*(\d+) kB", self.text(path) or "", re.ASCII)
+        return int(match[1]) * 1024 if match else None
 
     def field(self, path: str, name: str) -> str | None:
-        """What follows `name:` in a file of such lines."""
-        found = re.search(rf"^{name}:[ \t]*(\S+)$", self.text(path) or "", re.MULTILINE)
-        return found[1] if found else None
+        """The value after `name:` in a file of such lines."""
+        match = re.search(rf"^{name}:[ \t]*(\S+)$", self.text(path) or "", re.MULTILINE)
+        return match[1] if match else None
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
@@ -86,19 +89,19 @@ class Tree:
     def glob(self, pattern: str) -> Iterator[str]:
         """Paths that match, numbers in their order: node2 before node10."""
         try:
-            found = [str(path.relative_to(self.root)) for path in self.root.glob(pattern)]
+            paths = [str(path.relative_to(self.root)) for path in self.root.glob(pattern)]
         except OSError:
-            found = []
-        return iter(sorted(found, key=lambda path: re.sub(r"\d+", lambda number: number[0].zfill(20), path)))
+            paths = []
+        return iter(sorted(paths, key=lambda path: re.sub(r"\d+", lambda number: number[0].zfill(20), path)))
 
 
 def host_state(*, root: Path = ROOT) -> HostState:
     """The host now. What the files do not tell is absent, with the reason."""
     tree = Tree(root)
-    found = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
+    match = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
     locked: Limit | None = None
-    if found:
-        locked = "unlimited" if found[1] == "unlimited" else int(found[1])
+    if match:
+        locked = "unlimited" if match[1] == "unlimited" else int(match[1])
     state = HostState(
         cpu=cpu_clocks(tree),
         numa_nodes=tuple(
@@ -117,13 +120,13 @@ def host_state(*, root: Path = ROOT) -> HostState:
         wsl=is_wsl(root=root),
         container=in_container(root=root),
     )
-    told = {**dict(state), "cpu.hertz": state.cpu.hertz, "numa_nodes": state.numa_nodes or None}
-    return state.model_copy(update={"absent": unread(told, _REASONS)})
+    values = {**dict(state), "cpu.hertz": state.cpu.hertz, "numa_nodes": state.numa_nodes or None}
+    return state.model_copy(update={"absent": unread(values, _REASONS)})
 
 
-def unread(told: Mapping[str, object], reasons: Mapping[str, str]) -> dict[str, str]:
+def unread(values: Mapping[str, object], reasons: Mapping[str, str]) -> dict[str, str]:
     """The reason for each figure that is not there."""
-    return {name: why for name, why in reasons.items() if told[name] in (None, {})}
+    return {name: why for name, why in reasons.items() if values[name] in (None, {})}
 
 
 def gpu_numa_node(pci_address: str, *, root: Path = ROOT) -> int | None:
@@ -179,8 +182,8 @@ def in_container(*, root: Path = ROOT) -> bool:
 
 def _huge_pages(tree: Tree) -> str | None:
     """The word in brackets: `always [madvise] never`."""
-    found = re.search(r"\[(\w+)\]", tree.text("sys/kernel/mm/transparent_hugepage/enabled") or "")
-    return found[1] if found else None
+    match = re.search(r"\[(\w+)\]", tree.text("sys/kernel/mm/transparent_hugepage/enabled") or "")
+    return match[1] if match else None
 
 
 def _group_limit(tree: Tree) -> Limit | None:
@@ -196,3 +199,13 @@ def _group_limit(tree: Tree) -> Limit | None:
     limits = [limit for path in files if (limit := tree.text(path)) is not None]
     numbers = [int(limit) for limit in limits if limit.isdecimal() and int(limit) < _NO_LIMIT]
     return min(numbers, default="unlimited" if limits else None)
+
+
+@cache
+def installed(*names: str) -> dict[str, str]:
+    """The versions of those of the named packages that are installed, by name."""
+    versions = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions

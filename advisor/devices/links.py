@@ -40,22 +40,22 @@ def gpu_links(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tupl
     """Every GPU that NVML lists, or those at the PCI addresses `only`; none where NVML cannot be asked."""
     try:
         with opened(machine.nvml) as module:
-            found = {each.address: each for each in _all(module, machine.root)}
+            listed = {each.address: each for each in _all(module, machine.root)}
     except Unreachable:
         return ()
-    wanted = map(sysfs_address, only) if only else found
-    return tuple(found.get(address) or GpuLinks(address) for address in wanted)
+    wanted = map(sysfs_address, only) if only else listed
+    return tuple(listed.get(address) or GpuLinks(address) for address in wanted)
 
 
 def by_number(places: Sequence[str], machine: Machine = THIS_MACHINE) -> dict[str, str | int | float]:
     """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
-    told: dict[str, str | int | float] = {}
+    facts: dict[str, str | int | float] = {}
     known = gpu_links(machine, places) or tuple(GpuLinks(place) for place in places)
     for number, (gpu, place) in enumerate(zip(known, places, strict=True)):
         port = gpu.root_port or root_port(place, machine.root)
-        found = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": port}
-        told |= {f"gpu{number}_{name}": value for name, value in found.items() if value is not None}
-    return told
+        values = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": port}
+        facts |= {f"gpu{number}_{name}": value for name, value in values.items() if value is not None}
+    return facts
 
 
 def root_port(address: str, root: Path = ROOT) -> str | None:

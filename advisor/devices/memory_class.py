@@ -53,11 +53,11 @@ FOLLOWS: dict[MemoryClass, dict[str, str]] = {
         "managed": "accessed in place, or migrated to the side that touches it",
     },
 }
-"""What a device makes of each kind of memory that the CPU can reach."""
+"""Each kind of memory that the CPU can reach, on a device of the class."""
 
 
 WHOLE = "moves whole to the GPU before each launch, and back when the CPU touches it between launches"
-"""What becomes of managed memory on a card without concurrent managed access."""
+"""Managed memory on a card without concurrent managed access."""
 
 
 def moves_whole(attributes: Mapping[str, int | float | str | bool]) -> bool:
@@ -67,7 +67,7 @@ def moves_whole(attributes: Mapping[str, int | float | str | bool]) -> bool:
 
 
 def explained(kind: MemoryClass, attributes: Mapping[str, int | float | str | bool]) -> str:
-    """What the class means, and what of it the device lacks."""
+    """The meaning of the class, and what the device lacks of it."""
     return EXPLAINED[kind] + (f"; managed memory {WHOLE}" if moves_whole(attributes) else "")
 
 

@@ -1,4 +1,4 @@
-"""Everything that the doctor looks at, gathered once."""
+"""The facts that the checks need, gathered once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.devices.gpus import gpu_states
-from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state
+from advisor.devices.host import THIS_MACHINE, Machine, Tree, gpu_numa_node, host_state, installed
 from advisor.devices.links import GpuLinks, gpu_links
-from advisor.devices.packages import installed
 from advisor.devices.tegra import tegra_state
 from advisor.doctor.probe import Probe, probe
 from advisor.nsys.program import Nsys, NsysFailed, find
@@ -20,7 +19,7 @@ PACKAGES = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy", "cuda-bindin
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found. None where it could not be read."""
+    """None where a fact could not be read."""
 
     driver: int | None
     """The newest CUDA that the driver supports; 13000 is 13.0."""
@@ -51,27 +50,27 @@ def gather(
     from advisor.measure.backends import driver_version, gpu_count
 
     packages = installed(*PACKAGES)
-    found: Nsys | str
+    program: Nsys | str
     try:
-        found = find(nsys)
+        program = find(nsys)
     except NsysFailed as problem:
-        found = str(problem)
+        program = str(problem)
     lines = (Tree(machine.root).text("proc/driver/nvidia/params") or "").splitlines()
     only_root = dict(line.partition(": ")[::2] for line in lines).get("RmProfilingAdminOnly")
     gpus = gpu_count()
     has_cupy = any(name.startswith("cupy") for name in packages)
-    told = tried(gpu) if gpus and has_cupy else None
-    place = str(told.environment.get("pci_bus_id", "")) if told else ""
+    trial = tried(gpu) if gpus and has_cupy else None
+    place = str(trial.environment.get("pci_bus_id", "")) if trial else ""
     return Facts(
         driver=driver_version(),
         gpus=gpus,
         packages=packages,
-        probe=told,
+        probe=trial,
         host=host_state(root=machine.root),
         board=tegra_state(moment="before", root=machine.root),
         readings=gpu_states(moment="before", machine=machine),
         gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
-        nsys=found,
+        nsys=program,
         counters_for_root=None if only_root is None else only_root.strip() != "0",
         links=gpu_links(machine),
     )

@@ -21,7 +21,7 @@ SECONDS = 90.0
 
 
 class Probe(Record):
-    """What trying the GPU gave; `problem` says what did not work."""
+    """The result of trying the GPU; `problem` says what did not work."""
 
     device: Device | None = None
     environment: dict[str, str | int | float] = Field(default_factory=dict)
@@ -62,12 +62,13 @@ def _tried(gpu: int) -> Probe:
         return Probe(problem=problem.message, next_step=problem.next_step)
     except Exception as problem:
         return Probe(problem=f"CuPy failed: {_first_line(problem)}")
-    told = Probe(device=device, environment=environment, free_bytes=backend.free_memory())
+    result = Probe(device=device, environment=environment, free_bytes=backend.free_memory())
     try:
         total = int((backend.xp.arange(4, dtype="i4") * 2).sum())
     except Exception as problem:
-        return told.model_copy(update={"problem": f"a first kernel failed: {_first_line(problem)}"})
-    return told if total == 12 else told.model_copy(update={"problem": "a first kernel gave a wrong result"})
+        return result.model_copy(update={"problem": f"a first kernel failed: {_first_line(problem)}"})
+    wrong = "" if total == 12 else "a first kernel gave a wrong result"
+    return result.model_copy(update={"problem": wrong})
 
 
 def _first_line(problem: Exception) -> str:

@@ -162,7 +162,7 @@ def _lost(problem: object) -> SchedulerLost:
 
 
 def _line(problem: object) -> str:
-    """What a worker's exception says, in a line fit to print: a worker can have written anything."""
+    """An exception as one printable line: a worker can have written anything."""
     kind = f"{type(problem).__name__}: " if isinstance(problem, BaseException) else ""
     return printable(shortened(here().hide(f"{kind}{problem}".strip().partition("\n")[0]), 300))
 

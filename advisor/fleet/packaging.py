@@ -42,7 +42,7 @@ class Package:
 
     @property
     def contents(self) -> str:
-        """What travels, in a line: `w.py, helper.py, mine/ (12 files), 34 KB`."""
+        """The contents in a line: `w.py, helper.py, mine/ (12 files), 34 KB`."""
         folders: dict[str, int] = {}
         for name in self.files:
             top, slash, _ = name.partition("/")
@@ -138,9 +138,9 @@ def _imported(source: bytes, file: Path, folder: Path) -> Iterator[Path]:
             return
         raise WorkloadError(f"{file} is not valid Python: {problem}", next_step="Fix the file.") from None
     for name in dict.fromkeys(_names(tree)):
-        for found in (folder / name, folder / f"{name}.py"):
-            if name.isidentifier() and (found.is_file() or (found.is_dir() and any(found.rglob("*.py")))):
-                yield found
+        for path in (folder / name, folder / f"{name}.py"):
+            if name.isidentifier() and (path.is_file() or (path.is_dir() and any(path.rglob("*.py")))):
+                yield path
                 break
 
 

@@ -1,4 +1,4 @@
-"""What a fleet is asked to profile: files, options, devices and limits; from them the task of a worker."""
+"""The request of a fleet: files, options, devices and limits; from them the task of a worker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Request:
     selection: Selection
     limits: Limits
     shown: Mapping[str, str] = field(default_factory=dict)
-    """What pages call a value, where that differs."""
+    """Labels of values on the pages, where they differ."""
 
     @property
     def digest(self) -> str:

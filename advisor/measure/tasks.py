@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from advisor.devices.gpus import gpu_state
-from advisor.devices.packages import installed
+from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames

@@ -118,7 +118,7 @@ def _waits(database: Database, rows: Rows) -> tuple[Synchronizations, ...]:
 
 
 def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
-    """What these processes allocated, by kind of memory; None for all, and where none was seen."""
+    """Allocations of these processes (None: of all), by kind of memory; None where none was recorded."""
     if not database.readable(Tables.MEMORY):
         return None
     operations = database.names("ENUM_CUDA_DEV_MEM_EVENT_OPER")

@@ -113,7 +113,7 @@ class Database:
         return self._pairs(enumeration, "name")
 
     def labels(self, enumeration: str) -> dict[int, str]:
-        """What an ENUM_ table calls its numbers, in lower case."""
+        """Labels of an ENUM_ table by number, in lower case."""
         column = "label" if self.has(enumeration, "label") else "name"
         return {number: text.lower() for number, text in self._pairs(enumeration, column).items()}
 
@@ -121,12 +121,12 @@ class Database:
         """Texts of the StringIds table."""
         if not self.has("StringIds", "id", "value"):
             return {}
-        found = {}
+        texts = {}
         for part in range(0, len(numbers), 500):
             wanted = ",".join(str(int(n)) for n in numbers[part : part + 500])
             query = f"SELECT id, substr(value, 1, {LONGEST}) FROM StringIds WHERE id IN ({wanted})"
-            found.update({int(row[0]): str(row[1]) for row in self._run(query)})
-        return found
+            texts.update({int(row[0]): str(row[1]) for row in self._run(query)})
+        return texts
 
     def settings(self, table: str) -> dict[str, str]:
         """A META_DATA_ table of names and values; empty where there is none."""
@@ -169,10 +169,10 @@ class Database:
 
 def distinct(values: Integers) -> list[int]:
     """The numbers that occur. Raises ValueError for more than `MOST_KINDS`."""
-    found: list[int] = np.unique(values).tolist()
-    if len(found) > MOST_KINDS:
+    numbers: list[int] = np.unique(values).tolist()
+    if len(numbers) > MOST_KINDS:
         raise ValueError(f"it has more than {MOST_KINDS} processes or kinds of memory")
-    return found
+    return numbers
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def _pushed(database: Database, event_type: int) -> Iterable[tuple[Any, ...]]:
 
 def _frames(ranges: Sequence[Range]) -> list[Frame]:
     """The frames of one thread under each strategy, then the steps under each frame."""
-    found = []
+    marked = []
     last = max((r.end for r in ranges), default=0)
     for outer in ranges:
         if not outer.name.startswith(STRATEGY):
@@ -114,23 +114,23 @@ def _frames(ranges: Sequence[Range]) -> list[Frame]:
         under = [r for r in ranges if r.name == "frame" and outer.begin <= r.begin and r.end <= end]
         closed = [r for r in under if r.end > r.begin]
         steady = [r for r in closed if r.payload is None or r.payload > FIRST_FRAMES] or closed[-1:]
-        found += [(outer.name.removeprefix(STRATEGY), frame) for frame in steady]
-        if len(found) > _MOST_RANGES:
+        marked += [(outer.name.removeprefix(STRATEGY), frame) for frame in steady]
+        if len(marked) > _MOST_RANGES:
             raise ValueError("its strategy ranges overlap")
     steps = [r for r in ranges if r.name != "frame" and not r.name.startswith(STRATEGY)]
     begins = np.array([r.begin for r in steps], np.int64)
-    firsts = np.searchsorted(begins, [frame.begin for _, frame in found])
-    lasts = np.searchsorted(begins, [frame.end for _, frame in found])
+    firsts = np.searchsorted(begins, [frame.begin for _, frame in marked])
+    lasts = np.searchsorted(begins, [frame.end for _, frame in marked])
     if (lasts - firsts).sum() > _MOST_STEPS:
         raise ValueError("its frame ranges overlap")
     frames = [
         Frame(strategy, frame.thread // THREAD_BITS, frame.begin, frame.end, tuple(steps[begin:end]))
-        for (strategy, frame), begin, end in zip(found, firsts, lasts, strict=True)
+        for (strategy, frame), begin, end in zip(marked, firsts, lasts, strict=True)
     ]
     # Without frames that have but a part of the usual steps: of those that overlap, the last begins no other,
     # and a mean over it would miss uploads and kernels.
     whole = []
-    for name in dict(found):
+    for name in dict(marked):
         of = [(f, Counter(step.name for step in f.steps)) for f in frames if f.strategy == name]
         kinds = Counter(tuple(sorted(steps.elements())) for _, steps in of)
         usual = Counter(kinds.most_common(1)[0][0])
@@ -143,14 +143,14 @@ def timeline(database: Database, frame: Frame) -> Timeline:
     gpu_seen = database.readable(Tables.COPIES) or database.readable(Tables.KERNELS)
     # The GPU's own work stands in the place of the steps that it does, where that was seen.
     steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not gpu_seen]
-    found = [_span(frame, track(step.name), step.name, step.begin, step.end) for step in steps]
+    spans = [_span(frame, track(step.name), step.name, step.begin, step.end) for step in steps]
     rows = list(_within(database, frame, Tables.KERNELS, "shortName"))
     names = database.strings(list({row[2] for row in rows}))
-    found += [_span(frame, "kernel", names.get(name, "kernel"), begin, end) for begin, end, name in rows]
-    spans = [span for span in (*found, *_copies(database, frame)) if span]
+    spans += [_span(frame, "kernel", names.get(name, "kernel"), begin, end) for begin, end, name in rows]
+    inside = [span for span in (*spans, *_copies(database, frame)) if span]
+    inside.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
     length = (frame.end - frame.begin) / 1e9
-    spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-    return thinned(Timeline(source="nsys", frame_seconds=length, spans=tuple(spans)), MOST_SPANS)
+    return thinned(Timeline(source="nsys", frame_seconds=length, spans=tuple(inside)), MOST_SPANS)
 
 
 def _copies(database: Database, frame: Frame) -> Iterator[Span | None]:

@@ -26,7 +26,7 @@ class Windows:
 
     def find(self, processes: Integers, moments: Integers) -> Integers:
         """The number of the stretch that each moment lies in; -1 where it lies in none."""
-        found = np.full(len(moments), -1, np.int64)
+        result = np.full(len(moments), -1, np.int64)
         for process, stretches in self._of.items():
             mine = np.flatnonzero(processes == process)
             if not len(mine):
@@ -34,8 +34,8 @@ class Windows:
             begins, ends, numbers = stretches.T
             at = np.searchsorted(begins, moments[mine], side="right") - 1
             inside = (at >= 0) & (moments[mine] <= ends[at])
-            found[mine[inside]] = numbers[at[inside]]
-        return found
+            result[mine[inside]] = numbers[at[inside]]
+        return result
 
 
 class Busy:

@@ -1,6 +1,6 @@
 """Finds and runs nsys: its place, version, options and output.
 
-The options of `nsys profile` differ between versions, so it is asked which it has, and told no other.
+The options of `nsys profile` differ between versions, so its help is read, and no other option is passed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOOK_SECONDS = 20.0
 _LOG_TAIL = 50_000
 """Bytes: its progress bars take many, and `profile --help` is long."""
 _COLLISION = "sem_open"
-"""What fails at the start of nsys now and then where others start too (2023.4: one of 20, four at once)."""
+"""Fails now and then at the start of nsys where others start too (2023.4: one of 20, four at once)."""
 _PAGE_FAULTS = ("--cuda-um-cpu-page-faults", "--cuda-um-gpu-page-faults")
 
 
@@ -127,7 +127,7 @@ def _with_version(path: Path) -> Nsys:
 
 
 def run(command: Sequence[str], seconds: float = _LOOK_SECONDS) -> str:
-    """What a command of nsys printed. Raises `NsysFailed` when it fails, or does not end in time.
+    """Output of a command of nsys. Raises `NsysFailed` when it fails, or does not end in time.
 
     It runs in a session of its own; what it started ends with it. A collision is tried again once.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from advisor.devices.packages import installed
+from advisor.devices.host import installed
 
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 COMPARISON = "https://docs.cupy.dev/en/stable/reference/comparison.html"

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.packages import installed
+from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Backend
