@@ -15,7 +15,7 @@ _REPOSITORY = (
 )
 """Two commits, and a program that leaves `ran`."""
 _CHECK = "; c=$?; test -e ran && exit 99; test -e .git/worktrees && exit 98; exit $c"
-_COMPARE = "compare --run w.py --against HEAD~1 --no-gpu --max-seconds 8 -q --out ../out"
+_COMPARE = "compare --run w.py --against HEAD~1 --no-gpu --max-seconds 60 -q --out ../out"
 _FILTER = (
     "echo '* filter=evil' > .git/info/attributes; "
     "for k in clean smudge process; do git config filter.evil.$k {program}; done; touch -d 2001-01-01 w.py; "
@@ -47,7 +47,8 @@ def repositories() -> Iterator[Case]:
     for name, make in _HOSTILE.items():
         begin = f"{_REPOSITORY}{make}"
         yield Case(f"git: {name}, profile", (), 0, FILES, shell=f"{begin}{{advisor}} {COMMAND}{_CHECK}")
-        yield Case(f"git: {name}, compare", (), 0, FILES, shell=f"{begin}{{advisor}} {_COMPARE}{_CHECK}")
+        shell = f"{begin}{{advisor}} {_COMPARE} --fail-if slower=900%{_CHECK}"  # soon answered
+        yield Case(f"git: {name}, compare", (), 0, FILES, shell=shell)
     missing = f"{_REPOSITORY}{_PROMISOR}{{advisor}} {_COMPARE}{_CHECK}"
     yield Case("git: a file is on a promisor remote", (), 5, FILES, ("git archive",), shell=missing)
     for name, make, code in (("hangs", _HANGS, 5), ("tells garbage", _GARBAGE, 2)):
@@ -56,12 +57,16 @@ def repositories() -> Iterator[Case]:
         yield Case(
             f"git: it {name}, compare", (), code, FILES, shell=f"{begin}{{advisor}} {_COMPARE}{_CHECK}"
         )
+    against = (
+        f"{_REPOSITORY}{{advisor}} {_COMPARE} --against $(head -c 100000 /dev/zero | tr '\\0' x){_CHECK}"
+    )
+    yield Case("git: a long revision", (), 2, FILES, ("git knows no revision",), ("x" * 3000,), shell=against)
     yield from _interrupted()
 
 
 def _interrupted() -> Iterator[Case]:
     slow = {"w.py": workload(produce="time.sleep(0.01)")}
-    run = f"{{advisor}} {_COMPARE} --max-seconds 60 & j=$!; "
+    run = f"{{advisor}} {_COMPARE} & j=$!; "
     for after in (1.5, 4, 8):
         for times in (1, 2):
             again = "kill -INT $j; sleep 0.05; " * times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.faults.case import SHORT, Case, workload
+from tests.faults.case import FILES, SHORT, Case, workload
 
 
 def options() -> Iterator[Case]:
@@ -65,7 +65,7 @@ def options() -> Iterator[Case]:
         ("rules", "none"),
         ("devices", "show", "none"),
         ("new",),
-        ("compare", "--run", "w.py", "--against", "x" * 100_000),
-        ("fleet", "w.py", "--scheduler", "tcp://" + "x" * 100_000),
     ):
         yield Case(f"command: {' '.join(command)[:40]}", command, 2)
+    address = ("fleet", "w.py", "--scheduler", "tcp://" + "x" * 100_000)
+    yield Case("a long scheduler address", address, 4, FILES, ("the scheduler tcp://",), ("x" * 3000,))
