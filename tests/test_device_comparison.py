@@ -34,7 +34,7 @@ from advisor.report.answer import Answers
 from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
-from advisor.verdicts.crossings import Standing, agreement, one_for_all
+from advisor.verdicts.crossings import Optima, agreement, one_for_all
 from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -243,15 +243,15 @@ def test_a_measured_device_is_not_shown_as_predicted_too() -> None:
 
 
 names = st.sampled_from("abcd")
-decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names, min_size=1))
-undecided = st.builds(lambda rivals: Standing(rivals=tuple(rivals)), st.frozensets(names, min_size=2))
+decided = st.builds(lambda best: Optima(best, min(best)), st.frozensets(names, min_size=1))
+undecided = st.builds(lambda rivals: Optima(rivals=tuple(rivals)), st.frozensets(names, min_size=2))
 
 
 @settings(deadline=None)
-@given(st.lists(decided | undecided | st.just(Standing()), max_size=6))
-def test_what_is_said_of_all_devices_holds_on_each(standings: list[Standing]) -> None:
-    found = agreement(standings)
-    known = [s for s in standings if s.best or s.rivals]
+@given(st.lists(decided | undecided | st.just(Optima()), max_size=6))
+def test_what_is_said_of_all_devices_holds_on_each(optima: list[Optima]) -> None:
+    found = agreement(optima)
+    known = [s for s in optima if s.best or s.rivals]
     if found is None:
         assert not known
         return

@@ -25,7 +25,7 @@ from advisor.profiles.schema import Commit, Profile
 from advisor.report.history_page import MOST_POINTS, history_page
 from advisor.report.history_section import MOST_ROWS
 from advisor.report.pages import render
-from advisor.verdicts.histories import courses
+from advisor.verdicts.histories import all_series
 from advisor.verdicts.steps import steps
 
 pytest.importorskip("ruptures", reason="the extra `history` is not installed")
@@ -69,7 +69,7 @@ def on_driver(made: Profile, driver: str) -> Profile:
 
 
 def shown(found: History, form: str = "txt") -> str:
-    return render(history_page(found, courses(found)), form)
+    return render(history_page(found, all_series(found)), form)
 
 
 def test_steps_are_found_where_they_are_and_as_large_as_they_are() -> None:
@@ -99,8 +99,8 @@ def test_there_is_no_step_in_what_does_not_vary_nor_in_one_last_time(times: list
 
 def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> None:
     all_of_them = dict.fromkeys(TIMES, 1.10)
-    (course,) = courses(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
-    first, second = course.changes
+    (followed,) = all_series(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
+    first, second = followed.changes
     assert (first.at, set(first.steps)) == (12, {"pinned"})
     assert (second.at, set(second.steps)) == (25, set(TIMES))
     told = shown(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
@@ -120,11 +120,11 @@ def test_a_step_with_another_driver_is_not_laid_on_the_code(form: str) -> None:
 
 def test_a_step_within_one_commit_is_not_the_codes() -> None:
     made = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1))
-    (course,) = courses(history(made))
-    assert [change.same_code for change in course.changes] == [True]
+    (followed,) = all_series(history(made))
+    assert [change.same_code for change in followed.changes] == [True]
     assert "(not the code: " in shown(history(made))
     changed = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1, changed=True))
-    assert not courses(history(changed))[0].changes[0].same_code
+    assert not all_series(history(changed))[0].changes[0].same_code
 
 
 def test_machines_and_parameters_have_lines_of_their_own() -> None:
@@ -135,18 +135,18 @@ def test_machines_and_parameters_have_lines_of_their_own() -> None:
     mixed = [
         each if i % 2 else twice[i].model_copy(update={"environment": slow[i]}) for i, each in enumerate(made)
     ]
-    found = courses(history(mixed))
-    assert [len(course.entries) for course in found] == [20, 20]
-    assert {len(course.changes) for course in found} == {0, 1}
+    found = all_series(history(mixed))
+    assert [len(followed.entries) for followed in found] == [20, 20]
+    assert {len(followed.changes) for followed in found} == {0, 1}
     told = " ".join(shown(history(mixed), "details").split())
     assert "Test discrete (Slow CPU, 2 cores)" in told
 
 
 def test_predicted_times_are_never_on_a_line_with_measured_ones() -> None:
     both = [*series(8), *series(8, make=cpu_profile)]
-    found = courses(history(both))
-    assert [course.track.basis for course in found] == ["measured", *["predicted"] * 3, "cpu"]
-    assert {len(course.entries) for course in found} == {8}
+    found = all_series(history(both))
+    assert [followed.track.basis for followed in found] == ["measured", *["predicted"] * 3, "cpu"]
+    assert {len(followed.entries) for followed in found} == {8}
     assert "Predicted: No step in 8 profiles" in shown(history(both), "details")
 
 
@@ -309,7 +309,7 @@ def test_folders_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytes
     assert [(each.file, each.reason) for each in found.left_out] == [
         ("locked", "cannot be read: Permission denied")
     ]
-    assert "locked" in render(history_page(found, courses(found)), "md")
+    assert "locked" in render(history_page(found, all_series(found)), "md")
     (tmp_path / "one" / "profile.json").unlink()
     with pytest.raises(FileProblem, match="locked: cannot be read"):
         histories.gather(tmp_path, lambda made: made)

@@ -37,7 +37,7 @@ from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.sweep import parse_sweep
-from advisor.verdicts.crossings import Standing, changes, runs, standing
+from advisor.verdicts.crossings import Optima, changes, optima_of, runs
 from advisor.verdicts.tracks import tracks
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,7 +86,7 @@ def test_predictions_are_told_apart_in_each_simulated_device(rival: str | None, 
     point = Point(1, cpu_profile(predictions=(made,)), href="./n=1/r.html")
     (track, *_) = tracks(sweep_results("vector_add", "n", [point]))
     (stop,) = track.stops
-    assert (stop.standing.likely, stop.standing.overlaps) == (likely, likely)
+    assert (stop.optima.likely, stop.optima.overlaps) == (likely, likely)
 
 
 def gpu_sweep() -> SweepResults:
@@ -310,30 +310,30 @@ def test_values_without_an_order_are_told_one_by_one() -> None:
 
 
 names = st.sampled_from("abcd")
-decided = st.builds(lambda best: Standing(best, min(best)), st.frozensets(names, min_size=1, max_size=3))
+decided = st.builds(lambda best: Optima(best, min(best)), st.frozensets(names, min_size=1, max_size=3))
 
 
-@given(st.lists(decided | st.just(Standing()), max_size=12))
+@given(st.lists(decided | st.just(Optima()), max_size=12))
 def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(
-    standings: list[Standing],
+    optima: list[Optima],
 ) -> None:
-    found = runs(standings)
+    found = runs(optima)
     told = [run.strategy for run in found for _ in run.values]
-    assert told == [s.chosen for s in standings if s.chosen]
+    assert told == [s.chosen for s in optima if s.chosen]
     assert all(before.strategy != after.strategy for before, after in pairwise(found))
-    made = changes(standings, found)
+    made = changes(optima, found)
     for change in made:
         assert change.low < change.high
-        assert change.after.strategy not in standings[change.low].best
-        assert change.before.strategy not in standings[change.high].best
-    if all(set(told) <= s.best for s in standings if s.best):
+        assert change.after.strategy not in optima[change.low].best
+        assert change.before.strategy not in optima[change.high].best
+    if all(set(told) <= s.best for s in optima if s.best):
         assert not made
 
 
 def test_only_a_prediction_makes_a_bet_of_overlapping_ranges() -> None:
     bet = recommendation("a", verdict="open", tied_with=("b",))
-    assert standing(bet, predicted=True) == Standing(frozenset("a"), "a", likely=True, overlaps=True)
-    assert standing(bet, predicted=False) == Standing(rivals=("a", "b"))
+    assert optima_of(bet, predicted=True) == Optima(frozenset("a"), "a", likely=True, overlaps=True)
+    assert optima_of(bet, predicted=False) == Optima(rivals=("a", "b"))
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,12 @@ def history(
     from advisor import configuration, pipeline
     from advisor.profiles import histories
     from advisor.report import pages
-    from advisor.verdicts.histories import courses
+    from advisor.verdicts.histories import all_series
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
     found = histories.gather(directory, pipeline.concluded)
-    told = courses(found)
+    told = all_series(found)
     if not told:
         raise NothingMeasured(
             f"no profile below {directory} has a strategy that was measured or predicted",

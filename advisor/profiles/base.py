@@ -41,7 +41,7 @@ Hertz = Annotated[int, Field(gt=0)]
 
 
 def _tell_the_first(part: Any) -> None:
-    """Of every list in a schema, and in what the schema is made of, the first wrong item is told alone."""
+    """Limits errors to the first wrong item of every list in a schema, and in what it is made of."""
     if isinstance(part, dict):
         if part.get("type") == "tuple":
             part["fail_fast"] = True

@@ -99,7 +99,7 @@ def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Pr
 
 
 def _rows(profile: Profile) -> tuple[Result | ScriptMeasured, ...]:
-    """Of the device that the profile is of, with figures or without."""
+    """Rows of the profile's own device, with figures or without."""
     return (*profile.results, *(profile.script.measured if profile.script else ()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 NONE = "/"
-"""Of a user without one; nothing is shortened by it."""
+"""The home of a user without one; nothing is shortened by it."""
 
 
 def home() -> str:

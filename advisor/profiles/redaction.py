@@ -68,7 +68,7 @@ class Redactor:
 
 
 def here(*, include_host: bool = False) -> Redactor:
-    """Of this process, its user and its machine."""
+    """The names of this process, its user and its machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers

@@ -11,7 +11,7 @@ from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, Text,
 Positive = Annotated[float, Field(gt=0)]
 
 MOST_ITERATIONS = 1_000_000
-"""That a loop of a frame may be told to do at most."""
+"""Iterations that a loop of a frame may be told to do at most."""
 
 
 class FrameFigures(Record):

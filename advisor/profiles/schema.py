@@ -50,7 +50,7 @@ FORMAT = 2
 MOST_PERIOD = 1000
 """Frames of a period: blocks are whole periods."""
 MOST_GPUS = 16
-"""Of one workload: as many as one host of today has."""
+"""GPUs of one workload: as many as one host of today has."""
 
 Kind = Literal["cuda", "cpu", "catalogue"]
 MemoryClass = Literal["tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"]
@@ -311,7 +311,7 @@ class Predicted(Row):
 
     @property
     def host_seconds(self) -> float:
-        """Of the likely time, the host's stages: timed on the CPU at hand, unlike all else."""
+        """The host's stages in the likely time: timed on the CPU at hand, unlike all else."""
         return sum(seconds for name, seconds in self.terms.items() if name.startswith("host:"))
 
 

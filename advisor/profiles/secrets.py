@@ -33,7 +33,7 @@ _ENDINGS = (
     "password", "passwords", "passwd", "passphrase", "secret", "secrets", "token", "credential",
     "credentials", "apikey", "secretkey", "privatekey", "accesskey",
 )  # fmt: skip
-"""Of words: PGPASSWORD is one word."""
+"""Separates words: PGPASSWORD is one word."""
 _COUNTED = frozenset(("tokens",))
 """A number under such a name is a size."""
 _KEYS = frozenset(("api", "access", "account", "private", "secret", "ssh", "encryption", "signing", "auth"))
@@ -56,12 +56,12 @@ _PAIR = re.compile(
     r"""(?<=[(\[])(?P<open>\s*(?:[bBfFrRuU]{1,2})?\\*["'])(?P<name>[\w-]+)"""
     r"""(?P<between>\\*["'](?P<sign>,)\s*\\*(?:[bBfFrRuU]{1,2})?)(?=["'])"""
 )
-"""As in a list of headers: `("token", "value")`."""
+"""Pairs in a list of headers: `("token", "value")`."""
 _NAMED = re.compile(
     r"""\b(?:[Nn]ame|[Kk]ey)\\*["']?\s{0,9}[:=]\s{0,9}\\*["']?(?P<name>[\w-]+)"""
     r"""(?P<between>\\*["']?(?P<sign>,|\s)\s{0,99}\\*["']?[Vv]alue\\*["']?\s{0,9}[:=]\s{0,9}\\*)(?=\S)"""
 )
-"""As in a list of variables: `{"name": "DB_PASSWORD", "value": "..."}`, in YAML and XML too."""
+"""Entries in a list of variables: `{"name": "DB_PASSWORD", "value": "..."}`, in YAML and XML too."""
 _BLOCK = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*[|>][-+\d]{0,2}[ \t]*(?:\n|(?:\\r)?\\n)")
 _BLOCK_LINES = re.compile(r"([ \t]+)(?:(?!\\n).)+(?:(?:\n|(?:\\r)?\\n)(?:\1(?:(?!\\n).)+|(?=\n|\\n)))*")
 """A value of several lines in YAML, and its name; its line ends may be escaped."""
@@ -85,7 +85,7 @@ _LOGIN = re.compile(
     r"""\b(?:mysql|mariadb|7za?\b)\w*\b[^\n;|&]{0,200}?[\s'"]-p(?=[^\s'"])|\bredis-cli\b[^\n;|&]{0,200}?\s-a\s+|"""
     r"""\bdocker\s+login\b[^\n;|&]{0,200}?\s-p\s+)[^\s'",;]+"""
 )
-"""As in a `.netrc`, and in commands: `curl -u name:password`, `mysql -ppassword`."""
+"""Passwords in a `.netrc`, and in commands: `curl -u name:password`, `mysql -ppassword`."""
 _HINTS = (
     "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
     "key", "basic", ":/", "-u ", "-user", "mysql", "mariadb", "7z", "redis-cli", "docker",
@@ -152,7 +152,7 @@ def _long(values: Iterable[str]) -> Iterator[str]:
 
 
 def _passwords(text: str) -> list[str]:
-    """Those of the URLs in a text, as they are and decoded."""
+    """Secrets of the URLs in a text, as they are and decoded."""
     found = [password for pattern in _PASSWORD_IN_URL for password in pattern.findall(text)]
     return [*found, *map(unquote, found)]
 
@@ -174,7 +174,7 @@ def of_process(
 
 
 def _is_secret_variable(name: str) -> bool:
-    """As `is_secret`, but every key is one; PWD is the shell's working directory."""
+    """`is_secret`, but every key is one; PWD is the shell's working directory."""
     return name not in ("PWD", "OLDPWD") and (is_secret(name) or name.endswith(("_KEY", "_PAT")))
 
 

@@ -18,7 +18,7 @@ else:
 LARGEST = 1_000_000
 """Bytes. The largest file of the catalogue has 12,000."""
 _MOST_PARTS = 30
-"""Of one dotted key: reading takes time and memory by the square of them."""
+"""Parts of one dotted key: reading takes time and memory by the square of them."""
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{{_MOST_PARTS}}}")
 

@@ -159,7 +159,7 @@ def _verdicts(found: Sequence[Place]) -> Iterator[blocks.Verdict]:
 
 
 def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
-    told, predicted = agreement([place.stop.standing for place in places]), basis == "predicted"
+    told, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
     who = words.count(len(places), f"{basis} device")
     if told is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")

@@ -1,4 +1,4 @@
-"""The page of a history: for each course its times over commits, what changed where, and by how much."""
+"""The page of a history: for each series its times over commits, what changed where, and by how much."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from statistics import median
 from advisor.profiles.histories import History
 from advisor.report import blocks, words
 from advisor.report.history_section import cause, place, section
-from advisor.report.lines import Curve, LineChart, Passage, Sample, Style, line_chart, styles
+from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.methods import pairs
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.sweep_page import leading, sample
-from advisor.verdicts.histories import Change, Course
+from advisor.verdicts.histories import Change, Series
 from advisor.verdicts.steps import FEWEST, can_look
 
 MOST_POINTS = 120
@@ -28,17 +28,17 @@ _HOW = (
 )
 
 
-def history_page(history: History, found: Sequence[Course]) -> Page:
-    """Everything a history says; `found` are its courses."""
-    looks = styles(list(dict.fromkeys(name for course in found for name in course.track.with_figures)))
+def history_page(history: History, found: Sequence[Series]) -> Page:
+    """Everything a history says; `found` are its series."""
+    looks = styles(list(dict.fromkeys(name for series in found for name in series.track.with_figures)))
     names = _names(found)
     named = list(zip(names, found, strict=True))
-    told = tuple(_verdict(course, name) for name, course in named)
-    charts = [filled(_chart(course, name, looks, i)) for i, (name, course) in enumerate(named, 1)]
-    missing = not can_look() and any(len(course.entries) >= FEWEST for course in found)
-    workloads = list(dict.fromkeys(words.name(course.profile.workload.name) for course in found))
+    told = tuple(_verdict(series, name) for name, series in named)
+    charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
+    missing = not can_look() and any(len(series.entries) >= FEWEST for series in found)
+    workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in found))
     devices = dict.fromkeys(words.name(c.track.device.name) for c in found if c.track.basis == "measured")
-    predicted = all(course.track.basis != "measured" for course in found)
+    predicted = all(series.track.basis != "measured" for series in found)
     return Page(
         kind="history",
         brand="history",
@@ -56,7 +56,7 @@ def history_page(history: History, found: Sequence[Course]) -> Page:
                 blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
                 blocks.Items(tuple(_left_out(history)), "Files left out", most=10),
             ),
-            *(section(course, name, i) for i, (name, course) in enumerate(named, 1)),
+            *(section(series, name, i) for i, (name, series) in enumerate(named, 1)),
             Section(
                 "method", "Method", filled(blocks.Prose(_HOW), _machines(found)), nav="Method", folded=True
             ),
@@ -76,20 +76,20 @@ def _between(history: History) -> str:
     return f"{first.label} ({first.time:%Y-%m-%d}) to {last.label} ({last.time:%Y-%m-%d})"
 
 
-def _names(found: Sequence[Course]) -> list[str]:
-    """Each course by what tells it from the others: workload, parameters, device, machine."""
-    profiles = [course.profile for course in found]
+def _names(found: Sequence[Series]) -> list[str]:
+    """Each series by what tells it from the others: workload, parameters, device, machine."""
+    profiles = [series.profile for series in found]
     tags = [
         [words.name(profile.workload.name) for profile in profiles],
         [pairs(profile.workload.parameters) for profile in profiles],
     ]
     kept = [tag for tag in tags if len(set(tag)) > 1]
     devices = [
-        f"{words.name(course.track.device.name)}{', on the CPU' * (course.track.basis == 'cpu')}"
-        for course in found
+        f"{words.name(series.track.device.name)}{', on the CPU' * (series.track.basis == 'cpu')}"
+        for series in found
     ]
     names = [", ".join(filter(None, parts)) for parts in zip(*kept, devices, strict=True)]
-    machines = [words.name(course.machine) for course in found]
+    machines = [words.name(series.machine) for series in found]
     same = [names.count(name) > 1 for name in names]
     return [
         f"{name} ({machine})" if twice else name
@@ -97,24 +97,24 @@ def _names(found: Sequence[Course]) -> list[str]:
     ]
 
 
-def _verdict(course: Course, name: str) -> blocks.Verdict:
-    predicted = course.track.basis == "predicted"
-    last = course.changes[-1] if course.changes else None
+def _verdict(series: Series, name: str) -> blocks.Verdict:
+    predicted = series.track.basis == "predicted"
+    last = series.changes[-1] if series.changes else None
     unsure = bool(last and (last.around or last.same_code))
     return blocks.Verdict(
         basis="predicted" if predicted else "measured",
-        tone="none" if not course.looked else "inconclusive" if unsure else "clear",
+        tone="none" if not series.looked else "inconclusive" if unsure else "clear",
         device=name,
-        headline=f"{'Predicted: ' * predicted}{_headline(course)}",
-        reason=" ".join(filter(None, (cause(last) if last else "", _now(course)))),
+        headline=f"{'Predicted: ' * predicted}{_headline(series)}",
+        reason=" ".join(filter(None, (cause(last) if last else "", _now(series)))),
     )
 
 
 def _summed(
-    told: Sequence[blocks.Verdict], named: Sequence[tuple[str, Course]]
+    told: Sequence[blocks.Verdict], named: Sequence[tuple[str, Series]]
 ) -> tuple[blocks.Verdict, ...]:
-    """Those of courses with too few profiles as one."""
-    few = [name for name, course in named if len(course.entries) < FEWEST]
+    """Those of series with too few profiles as one."""
+    few = [name for name, series in named if len(series.entries) < FEWEST]
     if len(few) < 2:
         return tuple(told)
     why = f"each has fewer than {FEWEST} profiles, too few to look for steps"
@@ -122,23 +122,23 @@ def _summed(
     return (*kept, blocks.Verdict("nothing", "none", words.listing(few, limit=3), why))
 
 
-def _headline(course: Course) -> str:
-    many = words.count(len(course.entries), "profile")
-    if not course.changes:
-        if course.looked:
+def _headline(series: Series) -> str:
+    many = words.count(len(series.entries), "profile")
+    if not series.changes:
+        if series.looked:
             return f"No step in {many}"
         few = f"too few to look for steps ({FEWEST} are needed)"
-        why = few if len(course.entries) < FEWEST else "steps were not looked for"
+        why = few if len(series.entries) < FEWEST else "steps were not looked for"
         return f"{many}: {why}"
-    last = course.changes[-1]
-    strategy = _foremost(course, last)
+    last = series.changes[-1]
+    strategy = _foremost(series, last)
     others = len(last.steps) - 1
     more = f" (and {words.count(others, 'other strategy')})" if others else ""
     size = words.slower(last.steps[strategy].ratio)
-    where = f"{words.code(strategy)}{more} {size} at {place(course, last)}{_beside(last)}"
-    if len(course.changes) == 1:
+    where = f"{words.code(strategy)}{more} {size} at {place(series, last)}{_beside(last)}"
+    if len(series.changes) == 1:
         return f"One step in {many}: {where}"
-    return f"{len(course.changes)} steps in {many}; the last: {where}"
+    return f"{len(series.changes)} steps in {many}; the last: {where}"
 
 
 def _beside(change: Change) -> str:
@@ -149,37 +149,37 @@ def _beside(change: Change) -> str:
     return f" ({changed} changed, too)" if changed else ""
 
 
-def _foremost(course: Course, change: Change) -> str:
+def _foremost(series: Series, change: Change) -> str:
     """The strategy recommended last if it changed, else that with the largest step."""
-    chosen = course.track.stops[-1].standing.chosen
+    chosen = series.track.stops[-1].optima.chosen
     if chosen in change.steps:
         return chosen
     return max(change.steps, key=lambda name: abs(change.steps[name].ratio.value - 1))
 
 
-def _now(course: Course) -> str:
+def _now(series: Series) -> str:
     """What is recommended now, and since when."""
-    chosen = [stop.standing.chosen for stop in course.track.stops]
+    chosen = [stop.optima.chosen for stop in series.track.stops]
     last = chosen[-1]
     if last is None:
         return ""
     since = next((i + 1 for i in range(len(chosen) - 1, -1, -1) if chosen[i] != last), 0)
-    where = f"since {words.code(course.entries[since].label)}" if since else "throughout"
+    where = f"since {words.code(series.entries[since].label)}" if since else "throughout"
     return f"{words.code(last)} is recommended {where}."
 
 
-def _chart(course: Course, name: str, looks: dict[str, Style], index: int) -> LineChart | None:
-    track, predicted = course.track, course.track.basis == "predicted"
-    size = -(-len(course.entries) // MOST_POINTS)
-    groups = [range(i, min(i + size, len(course.entries))) for i in range(0, len(course.entries), size)]
+def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> LineChart | None:
+    track, predicted = series.track, series.track.basis == "predicted"
+    size = -(-len(series.entries) // MOST_POINTS)
+    groups = [range(i, min(i + size, len(series.entries))) for i in range(0, len(series.entries), size)]
     shown = leading(track.stops, track.with_figures)
     curves = [
         Curve(s, looks[s], tuple(_joined([sample(track.stops[i], s) for i in group]) for group in groups))
         for s in track.with_figures
     ]
     changes = [
-        Passage(max(change.at - 1, 0) // size, change.at // size, _told(course, change))
-        for change in course.changes
+        Crossover(max(change.at - 1, 0) // size, change.at // size, _told(series, change))
+        for change in series.changes
     ]
     notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
         size > 1
@@ -189,7 +189,7 @@ def _chart(course: Course, name: str, looks: dict[str, Style], index: int) -> Li
         f"history-{index}",
         f"{'Predicted time' if predicted else 'Time'} of one frame over commits, {name}",
         "commit",
-        [course.entries[group[0]].label for group in groups],
+        [series.entries[group[0]].label for group in groups],
         [curve for curve in curves if curve.strategy in shown],
         predicted=predicted,
         note=" ".join(notes),
@@ -208,15 +208,15 @@ def _joined(samples: Sequence[Sample | None]) -> Sample | None:
     return Sample(middle, min(s.low for s in known), max(s.high for s in known), known[-1].chosen)
 
 
-def _told(course: Course, change: Change) -> str:
+def _told(series: Series, change: Change) -> str:
     """For the chart, which shows the place alone until somebody points at it."""
     steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
-    return f"{course.entries[change.at].label}, {words.listing(steps, limit=4)}"
+    return f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
 
 
-def _machines(found: Sequence[Course]) -> blocks.Items:
+def _machines(found: Sequence[Series]) -> blocks.Items:
     """The machines, where there are several."""
-    machines = words.grouped(found, lambda course: course.machine)
+    machines = words.grouped(found, lambda series: series.machine)
     if len(machines) < 2:
         return blocks.Items(())
     items = (

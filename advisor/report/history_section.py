@@ -1,4 +1,4 @@
-"""One course of a history as a section: steps, times, and what else changed, commit by commit."""
+"""One series of a history as a section: steps, times, and what else changed, commit by commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.report.axes import ratio_axis
 from advisor.report.page import MARKED, Section, filled, legend
 from advisor.report.sweep_verdicts import cell
 from advisor.verdicts.comparing.conditions import Condition
-from advisor.verdicts.histories import Change, Course, physical_bytes
+from advisor.verdicts.histories import Change, Series, physical_bytes
 from advisor.verdicts.tracks import Stop
 
 MOST_ROWS = 200
@@ -22,33 +22,33 @@ _CLOCKS = ("clocks", "clock throttling")
 """These change with every run: they are told beside a step alone."""
 
 
-def section(course: Course, name: str, number: int) -> Section:
+def section(series: Series, name: str, number: int) -> Section:
     """Of the page."""
-    table = _table(course, name, number)
+    table = _table(series, name, number)
     return Section(
         f"course-{number}",
         name,
         filled(
-            _steps(course, number) if course.changes else None,
-            blocks.Items(tuple(_causes(course)), "Other possible causes", label="possible cause"),
+            _steps(series, number) if series.changes else None,
+            blocks.Items(tuple(_causes(series)), "Other possible causes", label="possible cause"),
             table,
             blocks.Prose(legend(table), forms="md txt"),
-            blocks.Items(tuple(_memory(course)), "Changes of memory", label="memory"),
-            blocks.Items(tuple(_recommended(course)), "Changes of the recommendation", label="recommended"),
-            blocks.Items(tuple(_surroundings(course)), "Changes besides the code", label="also changed"),
+            blocks.Items(tuple(_memory(series)), "Changes of memory", label="memory"),
+            blocks.Items(tuple(_recommended(series)), "Changes of the recommendation", label="recommended"),
+            blocks.Items(tuple(_surroundings(series)), "Changes besides the code", label="also changed"),
         ),
         nav=name,
-        badge="" if course.track.basis == "cpu" else course.track.basis,
+        badge="" if series.track.basis == "cpu" else series.track.basis,
         brief=True,
     )
 
 
-def place(course: Course, change: Change) -> str:
+def place(series: Series, change: Change) -> str:
     """The first commit after the step; the others that it may be."""
-    place = words.code(course.entries[change.at].label)
+    place = words.code(series.entries[change.at].label)
     if change.first == change.last:
         return place
-    ends = (words.code(course.entries[i].label) for i in (change.first, change.last))
+    ends = (words.code(series.entries[i].label) for i in (change.first, change.last))
     return f"{place} (or another from {' to '.join(ends)})"
 
 
@@ -66,9 +66,9 @@ def _conditions(around: Sequence[Condition]) -> str:
     return words.listing(dict.fromkeys(told))
 
 
-def _steps(course: Course, number: int) -> blocks.Table:
+def _steps(series: Series, number: int) -> blocks.Table:
     """Every step of every strategy, by its commit."""
-    found = [(change, name, step) for change in course.changes for name, step in change.steps.items()]
+    found = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
     found.sort(key=lambda each: -each[0].at)
     axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in found])
     rows = (
@@ -83,7 +83,7 @@ def _steps(course: Course, number: int) -> blocks.Table:
                 blocks.TableCell(
                     units.ratio(step.ratio.value), words.ratio_between(step.ratio.low, step.ratio.high)
                 ),
-                blocks.TableCell(place(course, change).replace("`", "")),
+                blocks.TableCell(place(series, change).replace("`", "")),
                 blocks.TableCell(_blamed(change)),
             ),
             rank=-float(change.at),
@@ -104,7 +104,7 @@ def _steps(course: Course, number: int) -> blocks.Table:
         caption="Steps, latest first: time after divided by time before.",
         title="Steps:",
         identifier=f"steps-{number}",
-        predicted=course.track.basis == "predicted",
+        predicted=series.track.basis == "predicted",
     )
 
 
@@ -118,22 +118,22 @@ def _blamed(change: Change) -> str:
     return "code or other changes" if change.around else "code"
 
 
-def _causes(course: Course) -> Iterator[blocks.Item]:
-    for change in reversed(course.changes):
+def _causes(series: Series) -> Iterator[blocks.Item]:
+    for change in reversed(series.changes):
         if told := cause(change):
-            yield blocks.Item((place(course, change).replace("`", ""),), "", told)
+            yield blocks.Item((place(series, change).replace("`", ""),), "", told)
 
 
-def _table(course: Course, name: str, number: int) -> blocks.Table:
-    shown, predicted = course.track.with_figures, course.track.basis == "predicted"
-    rows = list(_rows(course, shown))
+def _table(series: Series, name: str, number: int) -> blocks.Table:
+    shown, predicted = series.track.with_figures, series.track.basis == "predicted"
+    rows = list(_rows(series, shown))
     cut = len(rows) > MOST_ROWS
     if cut:
         kept = sorted(sorted(range(len(rows)), key=lambda i: rows[i].rank)[:MOST_ROWS])
         rows = [rows[i] for i in kept]
     what = "Predicted time" if predicted else "Time"
     only = (
-        f" {MOST_ROWS} of {len(course.entries)} profiles: those at changes, the others evenly spread." * cut
+        f" {MOST_ROWS} of {len(series.entries)} profiles: those at changes, the others evenly spread." * cut
     )
     return blocks.Table(
         "history",
@@ -150,20 +150,20 @@ def _table(course: Course, name: str, number: int) -> blocks.Table:
     )
 
 
-def _rows(course: Course, strategies: Sequence[str]) -> Iterator[blocks.Row]:
+def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:
     """The ends and the commits of changes matter most, then every other one, every fourth and so on."""
-    stops, places = course.track.stops, {change.at for change in course.changes}
-    for i, (entry, stop) in enumerate(zip(course.entries, stops, strict=True)):
-        new = i in (0, len(stops) - 1) or stops[i].standing.chosen != stops[i - 1].standing.chosen
+    stops, places = series.track.stops, {change.at for change in series.changes}
+    for i, (entry, stop) in enumerate(zip(series.entries, stops, strict=True)):
+        new = i in (0, len(stops) - 1) or stops[i].optima.chosen != stops[i - 1].optima.chosen
         rank = 0.0 if new or i in places or i + 1 in places else 20.0 - (i & -i).bit_length()
         cells = tuple(cell(stop, name) for name in strategies)
         yield blocks.Row(words.name(entry.label), cells, note=f"{entry.time:%Y-%m-%d}", rank=rank)
 
 
-def _memory(course: Course) -> Iterator[blocks.Item]:
+def _memory(series: Series) -> Iterator[blocks.Item]:
     """Where a strategy takes other memory than in the profile before."""
-    for strategy in course.track.with_figures:
-        rows = [(entry, physical_bytes(stop.results.get(strategy))) for entry, stop in _pairs(course)]
+    for strategy in series.track.with_figures:
+        rows = [(entry, physical_bytes(stop.results.get(strategy))) for entry, stop in _pairs(series)]
         known = [(entry, size) for entry, size in rows if size is not None]
         for (_, before), (entry, now) in pairwise(known):
             if before != now:
@@ -171,20 +171,20 @@ def _memory(course: Course) -> Iterator[blocks.Item]:
                 yield blocks.Item((words.name(entry.label),), "", told)
 
 
-def _pairs(course: Course) -> Iterator[tuple[Entry, Stop]]:
-    return zip(course.entries, course.track.stops, strict=True)
+def _pairs(series: Series) -> Iterator[tuple[Entry, Stop]]:
+    return zip(series.entries, series.track.stops, strict=True)
 
 
-def _recommended(course: Course) -> Iterator[blocks.Item]:
-    told = [(entry, stop.standing.chosen) for entry, stop in _pairs(course) if stop.standing.chosen]
+def _recommended(series: Series) -> Iterator[blocks.Item]:
+    told = [(entry, stop.optima.chosen) for entry, stop in _pairs(series) if stop.optima.chosen]
     for (_, before), (entry, now) in pairwise(told):
         if before != now:
             change = f"{words.code(before)} to {words.code(now)}"
             yield blocks.Item((words.name(entry.label),), "", change)
 
 
-def _surroundings(course: Course) -> Iterator[blocks.Item]:
-    for entry, found in zip(course.entries, course.around, strict=True):
+def _surroundings(series: Series) -> Iterator[blocks.Item]:
+    for entry, found in zip(series.entries, series.around, strict=True):
         lasting = [condition for condition in found if condition.what not in _CLOCKS]
         if lasting:
             yield blocks.Item((words.name(entry.label),), "", _conditions(lasting))

@@ -82,7 +82,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Passage:
+class Crossover:
     """The best strategy changes between two values, given as indices; `ends`: where on 90 % of the simulated
     devices, None before the first or beyond the last value."""
 
@@ -141,7 +141,7 @@ def line_chart(
     predicted: bool = False,
     note: str = "",
     others: Sequence[Curve] = (),
-    changes: Sequence[Passage] = (),
+    changes: Sequence[Crossover] = (),
     ordered: bool = False,
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
@@ -173,24 +173,24 @@ def line_chart(
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
         note=note,
         others=tuple(_band(run, scale) for run in _runs(_envelope(across, others))) if kind else (),
-        crossings=tuple(_crossing(passage, values, across, kind) for passage in changes),
+        crossings=tuple(_crossing(crossover, values, across, kind) for crossover in changes),
     )
 
 
-def _crossing(passage: Passage, values: Sequence[Value], across: Sequence[float], kind: str) -> Crossing:
-    x, end = sorted((across[passage.low], across[passage.high]))
+def _crossing(crossover: Crossover, values: Sequence[Value], across: Sequence[float], kind: str) -> Crossing:
+    x, end = sorted((across[crossover.low], across[crossover.high]))
     strip = None
-    if passage.ends:
+    if crossover.ends:
         bend = np.log if kind == "logarithmic" else np.asarray
         order = np.argsort(across)
         known, shares = bend(np.array(values, dtype=float))[order], np.array(across)[order]
         edges = (0.0, 1.0) if across[0] <= across[-1] else (1.0, 0.0)
         first, last = sorted(
             edge if value is None else float(np.interp(bend(value), known, shares))
-            for value, edge in zip(passage.ends, edges, strict=True)
+            for value, edge in zip(crossover.ends, edges, strict=True)
         )
         strip = percent(first), percent(last - first)
-    return Crossing(percent(x), percent(end - x), passage.told, strip)
+    return Crossing(percent(x), percent(end - x), crossover.told, strip)
 
 
 def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:

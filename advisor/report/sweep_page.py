@@ -10,7 +10,7 @@ from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, mixes, words
 from advisor.report.failures import FIGURES, sweep_failures
-from advisor.report.lines import HEIGHT, LOW, Curve, LineChart, Passage, Sample, Style, line_chart, styles
+from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import environment
 from advisor.report.methods import CPU_LABEL, ON_CPU, method, pairs, workload
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
@@ -207,7 +207,7 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
 
 def _rows(points: Sequence[Point], stops: Sequence[Stop], strategies: Sequence[str]) -> Iterator[blocks.Row]:
     """Where there is little room, the ends matter and the values at which the recommendation changes."""
-    chosen = [stop.standing.chosen for stop in stops]
+    chosen = [stop.optima.chosen for stop in stops]
     for i, (point, stop) in enumerate(zip(points, stops, strict=True)):
         matters = i in (0, len(stops) - 1) or chosen[i] != chosen[i - 1]
         yield replace(_row(point, stop, strategies), rank=0.0 if matters else 1.0)
@@ -235,10 +235,10 @@ def _chart(
     others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
     note = f"The band contains {others}, listed in the table. " if others else ""
     changed = [
-        Passage(stops.index(low), stops.index(high), told, (found.first, found.last) if found else None)
+        Crossover(stops.index(low), stops.index(high), told, (found.first, found.last) if found else None)
         for low, high, told, found in crossings(track, parameter)
     ]
-    strips = _STRIPS * any(passage.ends for passage in changed)
+    strips = _STRIPS * any(crossover.ends for crossover in changed)
     return line_chart(
         f"lines-{index}",
         f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
@@ -258,7 +258,7 @@ def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     found = {BASELINE} & set(strategies)
     for stop in stops:
         timed = [name for name in strategies if stop.seconds(name)]
-        found.update(filter(None, (stop.standing.chosen,)))
+        found.update(filter(None, (stop.optima.chosen,)))
         found.update(sorted(timed, key=lambda name: (stop.seconds(name) or (0.0,))[0])[:2])
     return found if len(strategies) - len(found) > _FEW else set(strategies)
 
@@ -266,7 +266,7 @@ def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
 def sample(stop: Stop, strategy: str) -> Sample | None:
     """A strategy's point on a chart; None without figures."""
     figures = stop.seconds(strategy)
-    return Sample(*figures, chosen=stop.standing.chosen == strategy) if figures else None
+    return Sample(*figures, chosen=stop.optima.chosen == strategy) if figures else None
 
 
 def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:

@@ -24,12 +24,12 @@ _FINER = 5
 def sweep_verdict(track: Track, parameter: str) -> Verdict:
     """The verdict over all values on one device. `parameter` is its name as it is shown."""
     ordered = all(is_number(stop.value) for stop in track.stops)
-    standings = [stop.standing for stop in track.stops]
-    found = runs(standings) if ordered else ()
-    changed = changes(standings, found)
-    told = stretches(standings, found, changed)
+    optima = [stop.optima for stop in track.stops]
+    found = runs(optima) if ordered else ()
+    changed = changes(optima, found)
+    told = stretches(optima, found, changed)
     headline = _in_order(track, parameter, told) if ordered else _by_value(track, parameter)
-    predicted, undecided = track.basis == "predicted", any(s.rivals for s in standings)
+    predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
         tone=_tone(track) if headline or undecided else "none",
@@ -44,8 +44,8 @@ def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str, P
     """The values between which the best strategy changes, from which to which, and where it may lie."""
     if not all(is_number(stop.value) for stop in track.stops):
         return
-    standings = [stop.standing for stop in track.stops]
-    for change in changes(standings, runs(standings)):
+    optima = [stop.optima for stop in track.stops]
+    for change in changes(optima, runs(optima)):
         low, high = track.stops[change.low], track.stops[change.high]
         between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
         likely = "likely " * change.likely
@@ -59,10 +59,10 @@ def at(parameter: str, stops: Sequence[Stop]) -> str:
 
 
 def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
-    standings = [stop.standing for stop in track.stops]
-    if any(s.likely or (s.rivals and not s.best) for s in standings):
+    optima = [stop.optima for stop in track.stops]
+    if any(s.likely or (s.rivals and not s.best) for s in optima):
         return "inconclusive"
-    return "tie" if all(s.rivals for s in standings if s.best) else "clear"
+    return "tie" if all(s.rivals for s in optima if s.best) else "clear"
 
 
 def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
@@ -97,9 +97,9 @@ def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) ->
 def _by_value(track: Track, parameter: str) -> str:
     """For values without an order: each strategy with the values at which it is recommended."""
     told = []
-    for strategy, where in group([stop.standing for stop in track.stops]).items():
+    for strategy, where in group([stop.optima for stop in track.stops]).items():
         stops = [track.stops[i] for i in where]
-        likely = "likely " * any(stop.standing.likely for stop in stops)
+        likely = "likely " * any(stop.optima.likely for stop in stops)
         told.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
     return "; ".join(told)
 
@@ -108,7 +108,7 @@ def _nothing(track: Track, parameter: str) -> str:
     doubts = {stop.doubt for stop in track.stops if stop.results}
     if len(doubts) == 1 and doubts != {""}:
         return _against(track, doubts.pop())
-    if any(stop.standing.rivals for stop in track.stops):
+    if any(stop.optima.rivals for stop in track.stops):
         return f"The best strategy is undecided at every value of {parameter}"
     return f"No recommendation at any value of {parameter}"
 
@@ -158,17 +158,17 @@ def _place(found: Place, parameter: str, *, whole: bool) -> str:
 def _remarks(track: Track, parameter: str) -> Iterator[str]:
     """Ties, undecided values, overlaps and values without a recommendation, alike ones together."""
     profiled = [stop for stop in track.stops if stop.results]
-    rivals = [stop for stop in track.stops if stop.standing.rivals]
+    rivals = [stop for stop in track.stops if stop.optima.rivals]
     for tied, verb in ((True, "tie"), (False, "cannot be distinguished")):
-        stops = [stop for stop in rivals if bool(stop.standing.best) is tied]
-        for among, where in words.grouped(stops, lambda stop: frozenset(stop.standing.rivals)).items():
+        stops = [stop for stop in rivals if bool(stop.optima.best) is tied]
+        for among, where in words.grouped(stops, lambda stop: frozenset(stop.optima.rivals)).items():
             names = words.listing(words.code(name) for name in track.strategies if name in among)
             yield f"{names or 'The best strategies'} {verb} at {at(parameter, where)}."
-    overlapping = sum(bool(stop.standing.overlaps) for stop in track.stops)
+    overlapping = sum(bool(stop.optima.overlaps) for stop in track.stops)
     if overlapping:
-        likely = ": likely, not certain" * any(stop.standing.likely for stop in track.stops)
+        likely = ": likely, not certain" * any(stop.optima.likely for stop in track.stops)
         yield f"Predicted ranges overlap at {overlapping} of {words.count(len(profiled), 'value')}{likely}."
-    silent = [stop for stop in profiled if not stop.standing.best and not stop.standing.rivals]
+    silent = [stop for stop in profiled if not stop.optima.best and not stop.optima.rivals]
     if len(silent) < len(profiled):
         for doubt, where in words.grouped(silent, lambda stop: stop.doubt).items():
             place = at(parameter, where)
@@ -207,7 +207,7 @@ def cell(stop: Stop, strategy: str) -> TableCell:
         predicted = any(isinstance(result, Predicted) for result in stop.results.values())
         return TableCell("not predicted" if predicted and row.status == "skipped" else row.status)
     middle, low, high = figures
-    mark = "rival" if strategy in stop.standing.rivals else ""
-    if strategy == stop.standing.chosen:
+    mark = "rival" if strategy in stop.optima.rivals else ""
+    if strategy == stop.optima.chosen:
         mark = "chosen"
     return TableCell(units.seconds(middle), words.seconds_between(low, high), mark=mark)

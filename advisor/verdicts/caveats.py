@@ -17,7 +17,7 @@ runs on the device. alone: one strategy has figures."""
 FEWEST_BLOCKS = 6
 """A standard deviation from fewer is off by a third."""
 WORTH_TELLING = 0.01
-"""Of a frame: less host noise decides nothing."""
+"""Share of a frame: less host noise decides nothing."""
 
 
 def all_failed(profile: Profile) -> bool:

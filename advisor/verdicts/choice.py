@@ -51,9 +51,9 @@ class Aim:
     memory_budget_bytes: int | None = None
     indifference: float = stats.EQUIVALENCE
     confidence: float = 0.95
-    """Of everything that the final claims at all of its looks."""
+    """For all that the final claims at all of its looks together."""
     share: float = 1.0
-    """Of the error, what this look may spend; see `planning.SPENDING`."""
+    """The part of the error that this look may spend; see `planning.SPENDING`."""
 
     @property
     def certainty(self) -> float:
@@ -91,7 +91,7 @@ class Choice:
 def competing(
     contestants: Sequence[Contestant], measured: Collection[str], aim: Aim
 ) -> tuple[list[Contestant], dict[str, Exclusion]]:
-    """Those that may be chosen, and why the others may not. Memory rules out before time is looked at."""
+    """The contestants that may be chosen, and why others may not: memory rules out before time does."""
     budget = aim.memory_budget_bytes
     excluded: dict[str, Exclusion] = {}
     for one in contestants:
@@ -182,7 +182,7 @@ def _most(values: Floats, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 # comparisons with the best).
 
 MOST_GAIN = 10.0
-"""As a logarithm: what blocks know so little of has no bound."""
+"""A logarithm: a larger gain is one that the blocks cannot bound."""
 
 
 def most_gained(

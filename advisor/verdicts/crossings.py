@@ -19,7 +19,7 @@ from advisor.profiles.schema import Measured
 
 
 @dataclass(frozen=True)
-class Standing:
+class Optima:
     """What may be the best at one value; `best` is empty where that is not known."""
 
     best: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class Run:
     values: tuple[int, ...]
     likely: bool
     tied_with: frozenset[str]
-    """Those it is tied with at all of these values."""
+    """The strategies it is tied with at all of these values."""
 
 
 @dataclass(frozen=True)
@@ -67,27 +67,27 @@ class Change:
         return self.before.likely or self.after.likely
 
 
-def standing(
+def optima_of(
     chosen: Recommendation | None,
     *,
     predicted: bool,
     complete: bool = True,
     overlapping: Collection[str] = (),
-) -> Standing:
+) -> Optima:
     """What the recommendation at one value says of its strategies; nothing where the run was cut short.
 
     `overlapping` are the strategies whose predicted range meets that of the recommended one.
     """
     if chosen is None or not complete:
-        return Standing()
+        return Optima()
     undecided = chosen.verdict in ("open", "untrusted")
     if chosen.strategy is None or (undecided and not predicted):
-        return Standing(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
+        return Optima(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
     if undecided:
-        return Standing(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
+        return Optima(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
     tied = (chosen.strategy, *chosen.tied_with) if chosen.tied_with else ()
     others = set(overlapping) if tied else set[str]()
-    return Standing(
+    return Optima(
         frozenset({chosen.strategy, *tied}),
         chosen.strategy,
         likely=bool(others - {*tied, chosen.strategy}),
@@ -96,33 +96,33 @@ def standing(
     )
 
 
-def runs(standings: Sequence[Standing]) -> tuple[Run, ...]:
+def runs(optima: Sequence[Optima]) -> tuple[Run, ...]:
     """All values that recommend a strategy, in their order, as runs of the same one."""
-    told = [(index, now.chosen) for index, now in enumerate(standings) if now.chosen]
+    told = [(index, now.chosen) for index, now in enumerate(optima) if now.chosen]
     return tuple(
-        _run(strategy or "", [index for index, _ in members], standings)
+        _run(strategy or "", [index for index, _ in members], optima)
         for strategy, members in groupby(told, key=lambda pair: pair[1])
     )
 
 
-def _run(strategy: str, values: Sequence[int], standings: Sequence[Standing]) -> Run:
-    tied = frozenset.intersection(*(standings[i].best for i in values)) - {strategy}
-    return Run(strategy, tuple(values), any(standings[i].likely for i in values), tied)
+def _run(strategy: str, values: Sequence[int], optima: Sequence[Optima]) -> Run:
+    tied = frozenset.intersection(*(optima[i].best for i in values)) - {strategy}
+    return Run(strategy, tuple(values), any(optima[i].likely for i in values), tied)
 
 
-def changes(standings: Sequence[Standing], found: Sequence[Run]) -> tuple[Change, ...]:
+def changes(optima: Sequence[Optima], found: Sequence[Run]) -> tuple[Change, ...]:
     """Where neighbouring runs have values that speak against one another: the nearest such two."""
     made = []
     for before, after in pairwise(found):
-        low = [i for i in before.values if after.strategy not in standings[i].best]
-        high = [i for i in after.values if before.strategy not in standings[i].best]
+        low = [i for i in before.values if after.strategy not in optima[i].best]
+        high = [i for i in after.values if before.strategy not in optima[i].best]
         if low and high:
             made.append(Change(before, after, low[-1], high[0]))
     return tuple(made)
 
 
 def stretches(
-    standings: Sequence[Standing], found: Sequence[Run], changed: Sequence[Change]
+    optima: Sequence[Optima], found: Sequence[Run], changed: Sequence[Change]
 ) -> tuple[Stretch, ...]:
     """The runs, cut to agree with the changes: between the two values of one, either strategy may be best.
 
@@ -135,23 +135,23 @@ def stretches(
         first, last = high.get(run.values, run.values[0]), low.get(run.values, run.values[-1])
         kept = [i for i in run.values if first <= i <= last]
         if kept:
-            cut = _run(run.strategy, kept, standings)
+            cut = _run(run.strategy, kept, optima)
             made.append(Stretch((cut.strategy,), cut.values, cut.likely, cut.tied_with))
-        made += [_either(change, standings) for change in changed if change.before == run]
+        made += [_either(change, optima) for change in changed if change.before == run]
     return tuple(stretch for stretch in made if stretch.values)
 
 
-def _either(change: Change, standings: Sequence[Standing]) -> Stretch:
+def _either(change: Change, optima: Sequence[Optima]) -> Stretch:
     of_both = (*change.before.values, *change.after.values)
     values = tuple(i for i in of_both if change.low < i < change.high)
-    likely = any(standings[i].likely for i in values)
+    likely = any(optima[i].likely for i in values)
     return Stretch((change.before.strategy, change.after.strategy), values, likely)
 
 
-def group(standings: Sequence[Standing]) -> dict[str, list[int]]:
+def group(optima: Sequence[Optima]) -> dict[str, list[int]]:
     """The values at which each strategy is recommended, for values without an order."""
     found: dict[str, list[int]] = {}
-    for index, now in enumerate(standings):
+    for index, now in enumerate(optima):
         if now.chosen:
             found.setdefault(now.chosen, []).append(index)
     return found
@@ -187,9 +187,9 @@ class OneForAll:
     device: int
 
 
-def agreement(standings: Sequence[Standing]) -> Agreement | None:
+def agreement(optima: Sequence[Optima]) -> Agreement | None:
     """What the devices have in common; None where nothing is known of any."""
-    known = {i: s for i, s in enumerate(standings) if s.best or s.rivals}
+    known = {i: s for i, s in enumerate(optima) if s.best or s.rivals}
     if not known:
         return None
     groups: dict[str | None, list[int]] = {}
@@ -203,7 +203,7 @@ def agreement(standings: Sequence[Standing]) -> Agreement | None:
 
 
 def one_for_all(devices: Sequence[Mapping[str, Measured]], confidence: float) -> OneForAll | None:
-    """As `least_cost`, with the intervals of what was measured on each device."""
+    """`least_cost`, with the intervals of what was measured on each device."""
     shared = [s for s in devices[0] if all(s in rows for rows in devices)] if len(devices) > 1 else []
     return least_cost([{s: _cost(s, rows, confidence) for s in shared} for rows in devices])
 

@@ -41,7 +41,7 @@ SUPPOSED_SPREAD = 1.5
 """What processes differ by, over what blocks of one process do, until the processes tell; it counts as many
 degrees of freedom. On an H200 it was 0.6 to 3."""
 LEAST_VARIANCE = 1e-8
-"""Of a block: no clock is better than 1 in 10 000."""
+"""A block's least error: no clock is better than 1 in 10 000."""
 MOST_BORROWED = 16
 """Degrees of freedom that a pair's luck takes from others at most, since they may have less than it has."""
 BORROWED_NOISE = 8.0
@@ -87,13 +87,13 @@ class Pairs:
     rounds: int
 
     def among(self, names: Sequence[str]) -> Pairs:
-        """Of these contestants alone, in this order."""
+        """The pairs of these contestants alone, in this order."""
         at = [self.names.index(name) for name in names]
         arrays = {name: getattr(self, name)[np.ix_(at, at)] for name in ("difference", "error", "freedom")}
         return replace(self, names=tuple(names), **arrays)
 
     def grown(self, factor: float) -> Pairs:
-        """As it would be after `factor` times the processes and rounds, if the differences stay."""
+        """The pairs after `factor` times the processes and rounds, if the differences stay."""
         return replace(
             self,
             error=self.error / math.sqrt(factor),

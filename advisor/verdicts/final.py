@@ -131,7 +131,7 @@ def judge(
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
-    """As `decide`, from differences that are known."""
+    """`decide` from differences that are known."""
     rows, excluded = competing(contestants, pairs.names, aim)
     if not rows:
         return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())

@@ -1,7 +1,7 @@
-"""A history as courses: one workload on one device of one machine, commit by commit, and what changed where.
+"""A history as series: one workload on one device of one machine, commit by commit, and what changed where.
 
-Times of different GPUs, CPUs or hosts are courses of their own. What else changed around the code (driver,
-packages) stays within a course, and is told beside every step that it may have made.
+Times of different GPUs, CPUs or hosts are series of their own. What else changed around the code (driver,
+packages) stays within a series, and is told beside every step that it may have made.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Course:
+class Series:
     """One workload with its parameters on one device, in the order of the commits.
 
-    `around` is what changed around the code before each entry; `machine` tells courses of one device apart.
+    `around` is what changed around the code before each entry; `machine` tells series of one device apart.
     """
 
     entries: tuple[Entry, ...]
@@ -56,14 +56,14 @@ class Course:
         return self.entries[-1].profile
 
 
-def courses(history: History) -> tuple[Course, ...]:
+def all_series(history: History) -> tuple[Series, ...]:
     """All of them, those of one workload together, measured before predicted."""
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in history.entries:
         found.setdefault(_key(entry.profile), []).append(entry)
     followed = [(entries, track) for entries in found.values() for track in _tracks(entries)]
-    series = sum(len(track.with_figures) for _, track in followed) or 1
-    return tuple(_course(tuple(entries), track, series) for entries, track in followed)
+    count = sum(len(track.with_figures) for _, track in followed) or 1
+    return tuple(_series(tuple(entries), track, count) for entries, track in followed)
 
 
 def _key(profile: Profile) -> tuple[object, ...]:
@@ -78,13 +78,13 @@ def _tracks(entries: Sequence[Entry]) -> tuple[Track, ...]:
     return tuple(t for t in tracks(sweep_results("", "commit", points)) if t.with_figures)
 
 
-def _course(entries: tuple[Entry, ...], track: Track, series: int) -> Course:
+def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
     around = ((), *(tuple(_around(a.profile, b.profile)) for a, b in pairwise(entries)))
     looked = can_look() and len(entries) >= FEWEST
-    found = _changes(_steps(track, series), entries, around) if looked else ()
+    found = _changes(_steps(track, count), entries, around) if looked else ()
     machine = entries[-1].profile.environment
     told = (machine.host_name, machine.cpu_model, f"{machine.cpu_count} cores" if machine.cpu_count else None)
-    return Course(entries, track, ", ".join(filter(None, told)), tuple(found), around, looked)
+    return Series(entries, track, ", ".join(filter(None, told)), tuple(found), around, looked)
 
 
 def _around(before: Profile, now: Profile) -> Iterator[Condition]:
@@ -92,12 +92,12 @@ def _around(before: Profile, now: Profile) -> Iterator[Condition]:
     return (condition for condition in found if condition.what not in _OF_THE_RUN)
 
 
-def _steps(track: Track, series: int) -> Iterator[tuple[str, Step]]:
+def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
     """Every step of every strategy, its places among all entries."""
     for strategy in track.with_figures:
         told = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
         places = [i for i, _ in told]
-        for step in steps([seconds for _, seconds in told], series=series):
+        for step in steps([seconds for _, seconds in told], series=count):
             # Anywhere after the last entry with figures before it.
             first = places[step.first - 1] + 1
             yield strategy, Step(places[step.at], first, places[step.last], step.ratio)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from advisor.verdicts.estimate import Pairs
 
 SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
-"""Of the error that the verdict may make, the share of each planned look: that of the rounds new at it. Each
+"""Share of the verdict's error that each planned look may spend: that of the rounds new at it. Each
 comes after twice the rounds of the one before. Lan and DeMets, "Discrete sequential boundaries for clinical
 trials", Biometrika 70, 1983; the last look has what is left, also where the time is up before."""
 LOOKS = len(SPENDING)
@@ -55,7 +55,7 @@ def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
 
 
 def next_step(pairs: Pairs, pace: Pace) -> Step:
-    """As many rounds again, in the number of processes that makes them worth most.
+    """Twice the rounds so far: as many again, in the number of processes that makes them worth most.
 
     A process has at most twice the rounds of those so far on average, so that none outweighs the others, and
     at least half, since starting processes takes the time that all of them share.

@@ -90,7 +90,7 @@ def recommend_predicted(
 
 
 def by_time(objective: Objective) -> str:
-    """That the model chooses by time where the objective is another one; empty where it is not."""
+    """A note where the model chooses by time in place of the objective; else empty."""
     noun = counted(objective).noun
     return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
@@ -155,7 +155,7 @@ def simulations(share: float) -> str:
 
 
 def _rivals(made: _Candidate) -> list[Predicted]:
-    """Those that are the best where the chosen one is not near it, the most frequent first."""
+    """The strategies that are the best where the chosen one is not near it, the most frequent first."""
     names = list(made.draws)
     seconds = np.stack([made.draws[name] for name in names])
     lost = made.draws[made.chosen.strategy] > seconds.min(axis=0) * (1 + made.margin)

@@ -53,12 +53,12 @@ def by_memory(rows: Sequence[Row], preferences: Preferences) -> list[Row]:
 
 
 def within(rows: Sequence[Row], budget: int | None) -> list[Row]:
-    """Those that fit the budget."""
+    """The rows that fit the budget."""
     return [row for row in rows if budget is None or row.physical_bytes <= budget]
 
 
 def leanest(rows: Sequence[Row]) -> list[Row]:
-    """Those that need the least memory, give or take what counts as the same."""
+    """The rows that need the least memory, give or take what counts as the same."""
     least = min((row.physical_bytes for row in rows), default=0)
     return [row for row in rows if row.physical_bytes <= least * (1 + SAME_MEMORY)]
 

@@ -29,7 +29,7 @@ class Timing:
 
 
 def timings(blocks: Sequence[Block], objective: Objective, confidence: float) -> dict[str, Timing]:
-    """Of every contestant that has blocks."""
+    """The timing of every contestant that has blocks."""
     scored = scores(blocks, "throughput")
     periods, latencies, counted = (
         times(scored),

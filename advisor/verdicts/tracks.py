@@ -12,12 +12,12 @@ from advisor import stats
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
 from advisor.verdicts.caveats import Doubt, asked_for_one, doubt
-from advisor.verdicts.crossings import Change, Standing, standing
+from advisor.verdicts.crossings import Change, Optima, optima_of
 from advisor.verdicts.predicted import PERCENTILES
 from advisor.verdicts.scores import counted
 
 Basis = Literal["measured", "predicted", "cpu"]
-_UNKNOWN = Standing()
+_UNKNOWN = Optima()
 AnyResult = Measured | Predicted | Failed | Skipped
 
 
@@ -34,7 +34,7 @@ class Stop:
 
     value: Value
     results: dict[str, AnyResult]
-    standing: Standing = _UNKNOWN
+    optima: Optima = _UNKNOWN
     doubt: Doubt = ""
 
     def seconds(self, strategy: str) -> tuple[float, float, float] | None:
@@ -87,7 +87,7 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
         return Stop(value, {})
     against, profile = _doubt(profile), counted(profile)
     whole = not was_interrupted(profile) and not against
-    held = standing(profile.recommendation, predicted=False, complete=whole)
+    held = optima_of(profile.recommendation, predicted=False, complete=whole)
     return Stop(value, {row.strategy: row for row in profile.results}, held, against)
 
 
@@ -96,13 +96,13 @@ def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
     for made in counted(profile).predictions if profile else ():
         if profile and made.device.name == name:
             against, meeting = _doubt(profile, made), _overlapping(made)
-            held = standing(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
+            held = optima_of(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
             return Stop(value, {row.strategy: row for row in made.results}, held, against)
     return Stop(value, {})
 
 
 def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
-    """As in the value's own report; but one strategy that is left of several is the best by default."""
+    """The caveat of the value's own report; one strategy that is left of several is the best by default."""
     found = doubt(profile, made)
     return "" if found == "alone" and not asked_for_one(profile, made) else found
 

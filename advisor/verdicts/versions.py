@@ -21,9 +21,9 @@ BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
 """Versions within this share of one another are the same, where no gate asks for another."""
 CONFIDENCE = 0.975
-"""Of all ratios at all looks: the same code twice is distinguished in at most 1 of 40 runs."""
+"""For all ratios at all looks: the same code twice is distinguished in at most 1 of 40 runs."""
 PARTS_CONFIDENCE = 0.95
-"""Of the differences of all parts of a frame together."""
+"""For the differences of all parts of a frame together."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
 
 
 def _seconds(blocks: Sequence[Block], strategy: str) -> tuple[float, float]:
-    """Of BASE and HEAD in the rounds of both, so that their ratio is the mean of the logarithms of theirs."""
+    """BASE's and HEAD's times in the rounds of both: their ratio is the mean of the logarithms of theirs."""
     logs = [
         {
             (b.process, b.round): math.log(b.seconds)

@@ -44,7 +44,7 @@ def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
 
 
 def differing(found: Iterable[Condition], kind: Kind | None = None) -> tuple[Condition, ...]:
-    """Those that differ, of one kind or of both."""
+    """The conditions that differ, of one kind or of both."""
     return tuple(c for c in found if c.status == "differs" and kind in (None, c.kind))
 
 

@@ -19,7 +19,7 @@ Figures = Measured | Predicted | ScriptMeasured
 AnyRow = Figures | Failed | Skipped
 NOT_RUN = "it was not requested"
 HOST_NOISE, HOST_NOISE_SECONDS = 0.25, 3e-6
-"""Of host stages timed on one CPU in different runs: 654 to 847 µs for one workload, 373 to 598 µs for
+"""Host stages timed on one CPU in different runs: 654 to 847 µs for one workload, 373 to 598 µs for
 another on a busy machine, a ratio of 1.6 between two runs; 1.9 to 3.5 µs for a short one: some microseconds
 beside that."""
 QUIET_HOST_NOISE = 0.13

@@ -141,7 +141,7 @@ def predicted_choice(memory: dict[str, int], seconds: dict[str, float], **prefer
     return chosen
 
 
-def test_predictions_go_by_the_same_wishes() -> None:
+def test_predictions_go_by_the_same_preferences() -> None:
     memory = {"pageable": 384, "pinned": 384, "zero-copy": 192, "managed": 192}
     seconds = {"pageable": 0.04, "pinned": 0.01, "zero-copy": 0.02, "managed": 0.03}
     assert predicted_choice(memory, seconds).strategy == "pinned"
@@ -166,7 +166,7 @@ def traced(**fields: object) -> Profile:
     return cpu_profile(traffic=vector_add_trace(), predictions=(), **fields)
 
 
-def test_a_device_is_predicted_again_by_other_wishes_as_it_would_be_at_once() -> None:
+def test_a_device_is_predicted_again_by_other_preferences_as_it_would_be_at_once() -> None:
     target = (load("rtx-4090"),)
     first = pipeline.conclude(traced(), target)
     other = Preferences(objective="throughput", memory_budget_bytes=1 << 40)
