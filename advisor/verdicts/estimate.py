@@ -15,7 +15,7 @@ borrowed from the other comparisons, with its degrees of freedom); Welch, Biomet
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -179,8 +179,8 @@ def times(blocks: Iterable[Block]) -> dict[str, float]:
     names = list(dict.fromkeys(block.contestant for block in kept))
     if not names:
         return {}
-    periods = _logs([replace(block, seconds=block.seconds / block.stretch) for block in kept], names)
-    stretches = _logs([replace(block, seconds=block.stretch) for block in kept], names)
+    periods = _logs(kept, names, lambda block: block.seconds / block.stretch)
+    stretches = _logs(kept, names, lambda block: block.stretch)
     found = stats.levels(periods.reshape(-1, len(names))) + np.nanmean(stretches, axis=(0, 1))
     return dict(zip(names, np.exp(found).tolist(), strict=True))
 
@@ -251,7 +251,11 @@ def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     )
 
 
-def _logs(blocks: Iterable[Block], names: Sequence[str]) -> Floats:
+def _logs(
+    blocks: Iterable[Block],
+    names: Sequence[str],
+    figure: Callable[[Block], float] = lambda block: block.seconds,
+) -> Floats:
     """Shape (processes, rounds, contestants); NaN where there is no block."""
     place = {name: index for index, name in enumerate(names)}
     mine = [block for block in blocks if block.contestant in place]
@@ -260,11 +264,12 @@ def _logs(blocks: Iterable[Block], names: Sequence[str]) -> Floats:
     logs = np.full((len(processes), len(rounds), len(names)), np.nan)
     for block in mine:
         at = processes[block.process], rounds[block.round], place[block.contestant]
-        if not (block.seconds > 0 and math.isfinite(block.seconds)):
-            raise ValueError(f"the mean frame of a block must be positive and finite: {block.seconds}")
+        seconds = figure(block)
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise ValueError(f"the mean frame of a block must be positive and finite: {seconds}")
         if np.isfinite(logs[at]):
             raise ValueError(f"{block.contestant} has two blocks in round {block.round} of {block.process}")
-        logs[at] = math.log(block.seconds)
+        logs[at] = math.log(seconds)
     return logs
 
 
