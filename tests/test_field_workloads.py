@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -11,12 +12,12 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from field import EXAMPLES, HERE, SMALL, Concluded, example_part, missing, profiled
-from running import REPOSITORY
+from field import EXAMPLES, SMALL, Concluded, example_part, missing, profiled
+from running import REPOSITORY, environment
 
 from advisor.errors import WorkloadError
-from advisor.measure.launcher import ProcessLauncher
-from advisor.profiles.schema import Measured
+from advisor.profiles import reading
+from advisor.profiles.schema import Measured, Profile
 
 UNIFORM_ON_ONE_DRAM = {"zero-copy", "zero-copy-wc", "zero-copy-registered", "managed", "managed-prefetch"}
 
@@ -26,13 +27,24 @@ def test_it_runs_and_is_right(name: str, tmp_path: Path) -> None:
     if missing(name):
         pytest.skip(missing(name) or "")
     forks = name == "pinned_across_processes"  # not the tests' own process, which has others' threads
-    launcher = ProcessLauncher(300) if forks else HERE
-    given = {"launcher": launcher, "targets": ["rtx-4090"]}
-    profile = profiled(tmp_path, name, *SMALL[name], **given)
+    make = in_a_process if forks else profiled
+    profile = make(tmp_path, name, *SMALL[name], targets=["rtx-4090"])
     assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
     assert not any("different results" in note for note in profile.notes)
     assert profile.predictions[0].recommendation is not None or profile.workload.gpus > 1
     assert {advice.outcome for advice in profile.advice} <= {"advice", "pass", "not-applicable"}
+
+
+def in_a_process(directory: Path, *given: str, **options: object) -> Profile:
+    """As `profiled`, in one new process: PyTorch is imported once, and not for each job."""
+    saved = directory / "saved.json"
+    program = (
+        "import sys; from pathlib import Path; from field import profiled\n"
+        f"profiled(Path({str(directory)!r}), *{given!r}, **{options!r}).save(Path({str(saved)!r}))"
+    )
+    folder = Path(__file__).parent
+    subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment(), check=True, timeout=600)
+    return reading.load(saved)
 
 
 ALL = sorted(path.stem for path in EXAMPLES.glob("*.py"))

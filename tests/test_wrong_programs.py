@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from field import HERE, InProcess, Unmeasured
+from field import HERE, Unmeasured
 from running import REPOSITORY, Command, cpu_settings
 
 from advisor import pipeline
@@ -393,12 +393,12 @@ def test_neighbours_and_data_are_found_as_python_finds_them(
     body = "xp.multiply(image, helper.FACTOR, out=result)"
     text = PROGRAM.replace("BODY", body).replace("TABLE = ", "from . import helper\nTABLE = ")
     Path("sub/program.py").write_text(text, encoding="utf-8")
-    settings = cpu_settings(Path("sub/program.py"), targets=["rtx-4090"], max_seconds=1.0)
-    assert pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).notes == ()
+    settings = cpu_settings(Path("sub/program.py"), targets=["rtx-4090"], max_seconds=60.0)
+    assert pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE).notes == ()
     Path("sub/program.py").write_text(
         text.replace("np.linspace(0, 1, 256, dtype=np.float32)", 'open("data.txt")'), encoding="utf-8"
     )
     shutil.copy(REPOSITORY / "LICENSE", "sub/data.txt")
     with pytest.raises(WorkloadError) as raised:
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
     assert "Path(__file__).parent / 'data.txt'" in raised.value.next_step
