@@ -165,6 +165,12 @@ def bench_on(backend: Any, **changes: Any) -> Bench:
     return Bench(backend, **{"sizes": SIZES, "limits": QUICK, **clock, **changes})
 
 
+def measured(measure: Callable[[Bench], None], backend: Any, **changes: Any) -> Bench:
+    bench = bench_on(backend, **changes)
+    measure(bench)
+    return bench
+
+
 DISCRETE = cuda_device(**CAPABLE, multiprocessor_count=8, l2_cache_size=4 * MIB, total_global_mem=8 << 30)
 RATES = ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second")
 

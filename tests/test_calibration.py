@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import cuda_device
-from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on
+from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on, measured
 from running import REPOSITORY
 
 from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
@@ -33,8 +33,7 @@ ids = pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @ids
 def test_every_figure_is_measured_or_absent_with_a_reason_on_the_cpu(group: Group) -> None:
     backend = CpuBackend() if not group.needs_gpu else CpuWithKernels()
-    bench = bench_on(backend)
-    group.measure(bench)
+    bench = measured(group.measure, backend)
     found = bench.result()
     assert set(group.keys) <= set(found.readings) | set(found.absent)
     assert not set(found.readings) & set(found.absent)
@@ -66,8 +65,7 @@ def test_a_call_that_fails_costs_figures_and_no_memory(group: Group) -> None:
     assert whole.live == {}
     for fail_at in range(1, calls + 1, max(calls // 60, 1)):
         broken = KnownGpu(fail_at=fail_at)
-        bench = bench_on(broken)
-        group.measure(bench)
+        bench = measured(group.measure, broken)
         assert set(group.keys) <= set(bench.readings) | set(bench.absent)
         assert not set(bench.readings) & set(bench.absent)
         # Freeing may be what failed.
@@ -78,8 +76,7 @@ def test_a_call_that_fails_costs_figures_and_no_memory(group: Group) -> None:
 def test_an_error_that_stays_takes_the_rest_of_the_group(group: Group) -> None:
     if not group.needs_gpu:
         return
-    bench = bench_on(KnownGpu(fail_at=1, broken_after=True))
-    group.measure(bench)
+    bench = measured(group.measure, KnownGpu(fail_at=1, broken_after=True))
     assert set(bench.absent) == set(group.keys)
     assert all(reason.endswith("failed") for reason in bench.absent.values())
 
@@ -88,8 +85,7 @@ def test_an_error_that_stays_takes_the_rest_of_the_group(group: Group) -> None:
 @pytest.mark.parametrize("deferred", [False, True])
 def test_no_group_takes_more_than_its_sizes(group: Group, deferred: bool) -> None:
     backend = KnownGpu(deferred=deferred)
-    bench = bench_on(backend)
-    group.measure(bench)
+    measured(group.measure, backend)
     assert backend.requested["managed"] <= 2 * SIZES.managed
     assert backend.requested["device"] <= 3 * SIZES.transfer
     assert backend.requested["pinned"] + backend.requested["mapped"] <= 3 * SIZES.transfer
@@ -101,8 +97,7 @@ def test_no_group_takes_more_than_its_sizes(group: Group, deferred: bool) -> Non
 
 def test_copies_give_rate_and_call_back() -> None:
     gpu = KnownGpu()
-    bench = bench_on(gpu)
-    transfers.measure(bench)
+    bench = measured(transfers.measure, gpu)
     for kind in ("pinned", "pageable"):
         for direction in transfers.DIRECTIONS:
             reading = bench.readings[f"{kind}_{direction}_bytes_per_second"]
@@ -117,8 +112,7 @@ def test_copies_give_rate_and_call_back() -> None:
 def test_a_call_that_costs_nothing_leaves_the_rates() -> None:
     gpu = KnownGpu()
     gpu.call = 0.0
-    bench = bench_on(gpu)
-    transfers.measure(bench)
+    bench = measured(transfers.measure, gpu)
     lost = {key for key in bench.absent if key.endswith("call_seconds")} | set(bench.readings)
     assert lost >= {"pinned_to_device_bytes_per_second", "pageable_to_host_bytes_per_second"}
 
@@ -130,8 +124,7 @@ def test_the_range_of_a_copys_rate_holds_the_largest_size() -> None:
             super()._copy(name, device_pointer, nbytes)
 
     gpu = BeyondTheCache()
-    bench = bench_on(gpu)
-    transfers.measure(bench)
+    bench = measured(transfers.measure, gpu)
     found = bench.readings["pageable_to_device_bytes_per_second"]
     assert found.value == pytest.approx(gpu.rate, rel=0.2)
     assert found.low == pytest.approx(gpu.rate / 2, rel=1e-3)
@@ -144,28 +137,20 @@ def test_the_range_of_a_call_holds_a_copy_that_is_waited_for() -> None:
             self.clock.advance(6e-6 if self.names[-1:] and self.names[-1].startswith("copy") else 0.0)
             super().synchronize()
 
-    bench = bench_on(Deep())
-    transfers.measure(bench)
+    bench = measured(transfers.measure, Deep())
     call = bench.readings["pinned_copy_call_seconds"]
     assert call.value == pytest.approx(4e-6, rel=1e-3)
     assert call.high == pytest.approx(10e-6, rel=0.1)
 
 
-def test_waiting_is_no_part_of_a_copy() -> None:
+def test_a_copy_a_launch_and_a_wait_are_told_apart() -> None:
     gpu = KnownGpu()
-    gpu.wait = 1e-3
-    bench = bench_on(gpu)
-    transfers.measure(bench)
-    assert bench.readings["pinned_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
-
-
-def test_launches_and_waits_are_told_apart() -> None:
-    gpu = KnownGpu()
-    gpu.launch, gpu.wait = 3e-6, 7e-6
-    bench = bench_on(gpu)
-    device_rates.measure_latencies(bench)
+    gpu.launch, gpu.wait = 3e-6, 7e-4
+    copies = measured(transfers.measure, gpu)
+    assert copies.readings["pinned_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
+    bench = measured(device_rates.measure_latencies, gpu)
     assert bench.readings["launch_seconds"].value == pytest.approx(3e-6)
-    assert bench.readings["synchronize_seconds"].value == pytest.approx(7e-6)
+    assert bench.readings["synchronize_seconds"].value == pytest.approx(7e-4)
 
 
 def test_device_memory_counts_what_is_read_and_what_is_written() -> None:
@@ -176,8 +161,7 @@ def test_device_memory_counts_what_is_read_and_what_is_written() -> None:
         "read_again_l2": cycle([2e-3]),
         "multiply_add": cycle([4e-3]),
     }
-    bench = bench_on(gpu)
-    device_rates.measure_on_device(bench)
+    bench = measured(device_rates.measure_on_device, gpu)
     threads = Kernels(gpu).threads
     assert bench.readings[device_rates.MEMORY].value == pytest.approx(2 * SIZES.device / 1e-3)
     assert bench.readings[device_rates.L2].value == pytest.approx(threads * LOADS * 16 / 2e-3)
@@ -190,8 +174,7 @@ def test_arithmetic_runs_long_enough_to_be_told_from_the_launch() -> None:
     gpu = KnownGpu()
     gpu.launch = 0.0
     gpu.kernel_seconds = {"multiply_add": [1e-4, 4e-4, *[8e-3] * 100]}
-    bench = bench_on(gpu)
-    device_rates.measure_on_device(bench)
+    bench = measured(device_rates.measure_on_device, gpu)
     rounds = 1024 * 16
     expected = Kernels(gpu).threads * rounds * FLOPS_PER_ROUND / 8e-3
     assert bench.readings[device_rates.FLOPS].value == pytest.approx(expected)
@@ -201,8 +184,7 @@ def test_zero_copy_counts_what_the_program_uses() -> None:
     gpu = KnownGpu()
     gpu.launch = 0.0
     gpu.kernel_seconds = {name: cycle([1e-3]) for name in NAMES}
-    bench = bench_on(gpu)
-    device_rates.measure_zero_copy(bench)
+    bench = measured(device_rates.measure_zero_copy, gpu)
     read, again, strided, at_random, write = (bench.readings[key].value for key in device_rates.ZERO_COPY)
     assert (read, write) == pytest.approx((SIZES.transfer / 1e-3,) * 2)
     assert (strided, at_random) == pytest.approx((SIZES.transfer / STRIDE / 1e-3,) * 2)
@@ -224,8 +206,7 @@ def test_rereads_are_what_a_kernel_takes_beyond_one_pass() -> None:
     }
     expected = passes("matmul", np.dtype(np.float32), side) - 1
     gpu.routine_seconds = {"matmul": (product + 0.5 * expected * product) / rate}
-    bench = bench_on(gpu)
-    rereads.measure(bench)
+    bench = measured(rereads.measure, gpu)
     assert bench.readings["link_again_share"].value == pytest.approx(0.6)
     alone = bench.readings["link_again_alone_share"]
     assert (alone.value, alone.low) == (pytest.approx(0.9), pytest.approx(0.2))
@@ -237,8 +218,7 @@ def test_rereads_are_what_a_kernel_takes_beyond_one_pass() -> None:
 
 def test_on_one_memory_only_library_routines_read_again() -> None:
     jetson = cuda_device(**{**CAPABLE, "integrated": 1, "compute_capability": "8.7"})
-    bench = bench_on(KnownGpu(device=jetson))
-    rereads.measure(bench)
+    bench = measured(rereads.measure, KnownGpu(device=jetson))
     assert set(bench.readings) == {"routine_again_share"}
     assert all("no link" in bench.absent[key] for key in ("link_again_share", "link_again_alone_share"))
 
@@ -247,8 +227,7 @@ def test_on_one_memory_only_library_routines_read_again() -> None:
 def test_a_prefetch_or_an_attaching_costs_what_one_more_takes(concurrent: int, cost: float) -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": concurrent}))
     gpu.prefetch_call, gpu.attach_call, gpu.prefetch_rate, gpu.wait = 7e-6, 11e-6, 1e15, 1e-3
-    bench = bench_on(gpu)
-    managed.measure(bench)
+    bench = measured(managed.measure, gpu)
     assert bench.readings["prefetch_call_seconds"].value == pytest.approx(cost)
     assert ("attachings" in bench.readings["prefetch_call_seconds"].what) == (not concurrent)
 
@@ -256,8 +235,7 @@ def test_a_prefetch_or_an_attaching_costs_what_one_more_takes(concurrent: int, c
 def test_migration_is_the_first_pass_less_the_second() -> None:
     gpu = KnownGpu()
     gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3]), "touch_in_turn": cycle([101e-6, 1e-6])}
-    bench = bench_on(gpu)
-    managed.measure(bench)
+    bench = measured(managed.measure, gpu)
     rate = SIZES.managed / 4e-3
     assert bench.readings["migration_to_device_bytes_per_second"].value == pytest.approx(rate)
     fault = 100e-6 / (SIZES.managed // managed.REGION)
@@ -270,8 +248,7 @@ def test_memory_that_moves_whole_is_measured_without_faults_and_in_little_memory
     """At the 0.1 GB/s of Windows a pass over all of the usual size would take seconds."""
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": 0}))
     gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3])}
-    bench = bench_on(gpu, sizes=replace(SIZES, managed=4 * managed.WHOLE))
-    managed.measure(bench)
+    bench = measured(managed.measure, gpu, sizes=replace(SIZES, managed=4 * managed.WHOLE))
     found = bench.readings["migration_to_device_bytes_per_second"]
     assert found.value == pytest.approx(managed.WHOLE / 4e-3)
     others = {key for key in managed.MOVING if key not in managed.MIGRATION}
@@ -296,8 +273,7 @@ def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more() -> None:
 
 def test_prefetches_go_both_ways() -> None:
     gpu = KnownGpu()
-    bench = bench_on(gpu)
-    managed.measure(bench)
+    bench = measured(managed.measure, gpu)
     for key in managed.PREFETCH:
         assert bench.readings[key].value == pytest.approx(gpu.prefetch_rate)
     sides = [call[2] for call in gpu.calls if call[:2] == ("prefetch", SIZES.managed)]
@@ -315,8 +291,7 @@ def test_what_a_device_cannot_do_is_not_tried(
     attributes: dict[str, int], lost: tuple[str, ...], reason: str
 ) -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, **attributes}))
-    bench = bench_on(gpu)
-    managed.measure(bench)
+    bench = measured(managed.measure, gpu)
     assert all(reason in bench.absent[key] for key in lost)
     assert "kernel" not in gpu.names
     assert managed.WHOLE not in [call[1] for call in gpu.calls if call[0] == "prefetch"]
@@ -324,8 +299,7 @@ def test_what_a_device_cannot_do_is_not_tried(
 
 def test_a_device_that_maps_nothing_has_no_zero_copy() -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "can_map_host_memory": 0}))
-    bench = bench_on(gpu)
-    device_rates.measure_zero_copy(bench)
+    bench = measured(device_rates.measure_zero_copy, gpu)
     assert set(bench.absent) == set(device_rates.ZERO_COPY)
     assert gpu.names == []
 
@@ -333,20 +307,19 @@ def test_a_device_that_maps_nothing_has_no_zero_copy() -> None:
 def test_pinned_memory_is_uncached_on_a_nano() -> None:
     backend = CpuWithKernels()
     backend.device = lambda: cuda_device("tegra", compute_capability="5.3")  # type: ignore[method-assign]
-    bench = bench_on(backend)
-    host_memory.measure_page_locked(bench)
+    bench = measured(host_memory.measure_page_locked, backend)
     readings = bench.readings
     assert readings["host_uncached_read_bytes_per_second"] == readings["host_pinned_read_bytes_per_second"]
     assert "host_uncached_access_seconds" in readings
-    card = bench_on(CpuWithKernels())
-    host_memory.measure_page_locked(card)
+    card = measured(host_memory.measure_page_locked, CpuWithKernels())
     assert not {"host_uncached_read_bytes_per_second", "host_uncached_access_seconds"} & set(card.readings)
 
 
 def test_memory_that_is_read_slowly_is_read_in_part() -> None:
     clock = FakeClock(step=0.01)  # every look at the clock takes so long, and so every read
-    bench = bench_on(CpuBackend(), clock=clock, limits=Limits(seconds=0.02, least=3, most=3))
-    host_memory.measure_plain(bench)
+    bench = measured(
+        host_memory.measure_plain, CpuBackend(), clock=clock, limits=Limits(seconds=0.02, least=3, most=3)
+    )
     assert bench.readings["host_read_bytes_per_second"].what == "4.00 KiB"
     assert bench.readings["host_write_bytes_per_second"].what == "64.0 KiB"
 
@@ -433,7 +406,11 @@ def test_the_largest_cache_is_read_from_linux(tmp_path: Path) -> None:
 def test_all_kernels_stay_inside_their_buffers_on_the_cpu() -> None:
     """The twins index as the kernels do: a count or a mask that is wrong raises."""
     backend = CpuWithKernels()
-    bench = bench_on(backend, sizes=replace(SIZES, transfer=1 << 12, device=1 << 12), limits=QUICK)
-    device_rates.measure_zero_copy(bench)
+    bench = measured(
+        device_rates.measure_zero_copy,
+        backend,
+        sizes=replace(SIZES, transfer=1 << 12, device=1 << 12),
+        limits=QUICK,
+    )
     device_rates.measure_on_device(bench)
     assert set(bench.readings) == {*device_rates.ZERO_COPY, *device_rates.ON_DEVICE}, bench.absent
