@@ -15,7 +15,7 @@ from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.parts import WHOLE
-from advisor.strategies.placements.arena import AllocationFailed, Arena, Shelf
+from advisor.strategies.placements.arena import AllocationFailed, Arena, ReusedAllocations
 from advisor.strategies.placements.base import Layout, Placed, Placement
 from advisor.strategies.placements.kinds import (
     DeviceOnly,
@@ -159,9 +159,9 @@ def test_memory_that_cannot_be_registered_is_given_back() -> None:
         assert not arena.requested
 
 
-def _taken(backend: RecordingBackend, shelf: Shelf) -> tuple[list[int], list[bytes]]:
+def _taken(backend: RecordingBackend, reused: ReusedAllocations) -> tuple[list[int], list[bytes]]:
     """Where memory of each kind lay, and what was in the host's, which is left written to."""
-    with Arena(backend, shelf=shelf) as arena:
+    with Arena(backend, reused=reused) as arena:
         on_host = [take(64) for _ in range(2) for take in (arena.pageable, arena.pinned, arena.registered)]
         found = [ctypes.string_at(pointer, 64) for pointer in on_host]
         for pointer in on_host:
@@ -170,15 +170,15 @@ def _taken(backend: RecordingBackend, shelf: Shelf) -> tuple[list[int], list[byt
 
 
 def test_what_one_arena_gave_back_to_a_shelf_the_next_one_has_in_the_same_places() -> None:
-    backend, shelf = RecordingBackend(), Shelf()
-    first, _ = _taken(backend, shelf)
-    second, found = _taken(backend, shelf)
+    backend, reused = RecordingBackend(), ReusedAllocations()
+    first, _ = _taken(backend, reused)
+    second, found = _taken(backend, reused)
     assert second == first
     assert set(found) == {bytes(64)}
-    with Arena(backend, shelf=shelf) as arena:
+    with Arena(backend, reused=reused) as arena:
         assert arena.pinned(64, "mapped") not in first  # it is of another kind
         assert arena.pinned(32) not in first
-    shelf.use_for("the next round")
+    reused.use_for("the next round")
     assert not backend.live
 
 

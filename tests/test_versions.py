@@ -25,7 +25,7 @@ from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import Problem
 from advisor.measure.progress import Silent
-from advisor.measure.undelayed import undelayed
+from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_final import VersionFinal
 from advisor.measure.version_run import require_both
 from advisor.profiles.blocks import Block
@@ -468,11 +468,11 @@ def test_a_final_without_time_has_no_ratios(tmp_path: Path) -> None:
 def test_the_clock_stands_still_without_a_cpu(tmp_path: Path) -> None:
     file = tmp_path / "schedstat"
     file.write_text("100 5000000000 3\n")
-    clock = undelayed(str(file))
+    clock = unpreempted_clock(str(file))
     first = clock()
     file.write_text("100 7000000000 3\n")
     assert -2.1 < clock() - first < -1.5
-    assert undelayed(str(tmp_path / "none"))() > 0
+    assert unpreempted_clock(str(tmp_path / "none"))() > 0
 
 
 # What the frames mean.

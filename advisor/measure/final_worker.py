@@ -45,14 +45,21 @@ from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.process import die_with_parent, start_here, tell_where_on_request
-from advisor.measure.sampling import Clock, Spending, breakdown, by_period, quiet, timed_block
+from advisor.measure.sampling import (
+    Clock,
+    Spending,
+    breakdown,
+    by_period,
+    quiet,
+    timed_block,
+    unpreempted_clock,
+)
 from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
-from advisor.measure.undelayed import undelayed
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all
-from advisor.strategies.placements.arena import Shelf
+from advisor.strategies.placements.arena import ReusedAllocations
 from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20
@@ -87,7 +94,7 @@ class Final:
     compared: set[str] = field(default_factory=set)
     kept: dict[str, Kept] = field(default_factory=dict)
     open: ExitStack = field(default_factory=ExitStack)
-    shelf: Shelf = field(default_factory=Shelf)
+    reused: ReusedAllocations = field(default_factory=ReusedAllocations)
     setup_seconds: list[float] = field(default_factory=list)
     """Of each time that the function was called and set-up was run."""
 
@@ -95,7 +102,7 @@ class Final:
         self.needed = 0
         self.made = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
         """By the code of a job: calls the workload's function."""
-        self.open.callback(self.shelf.clear)
+        self.open.callback(self.reused.clear)
         self.spaces = {_code(job): Namespace(job.tree) for job in self.job.jobs.values()}
         self.random = random.Random(f"{self.job.base.seed}-{self.job.process}")
         repeated = KeptResults(Path(self.job.base.reference)).repeated()
@@ -225,7 +232,7 @@ class Final:
         free = self.backend.free_memory()
         return free is None or self.needed * len(self.job.contestants) < free / 2
 
-    def _shared(self, job: Job, loaded: Loaded, number: int) -> Shelf | None:
+    def _shared(self, job: Job, loaded: Loaded, number: int) -> ReusedAllocations | None:
         """Where the memory of this round's last version under that strategy is; None where that is too much
         to hold beside what is placed, and for strategies, which share no place."""
         if not self.job.jobs:
@@ -233,8 +240,8 @@ class Final:
         alike = [buffer.bytes for buffer in loaded.record.buffers]
         free = self.backend.free_memory()
         fits = free is None or sum(alike) * 2 < free / 2
-        self.shelf.use_for((number, job.strategy, *alike) if fits else None)
-        return self.shelf if fits else None
+        self.reused.use_for((number, job.strategy, *alike) if fits else None)
+        return self.reused if fits else None
 
     def _placed(self, name: str, number: int, stack: ExitStack) -> Kept:
         """Buffers placed, set-up and the first frames run, results compared in the first block."""
@@ -249,9 +256,9 @@ class Final:
         loaded = self.made[_code(job)]()
         made = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
-        shelf = self._shared(job, loaded, number)
+        reused = self._shared(job, loaded, number)
         standing = stack.enter_context(
-            stand(job, loaded, self.backend, ranges, padding=padding, clock=clock, shelf=shelf)
+            stand(job, loaded, self.backend, ranges, padding=padding, clock=clock, reused=reused)
         )
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
@@ -278,7 +285,7 @@ def serve(
             for place, name in enumerate(request.order):
                 send(as_line(BlockBegun(contestant=name)))
                 send(as_line(_attempt(final, request, place, explain)))
-            final.shelf.clear()
+            final.reused.clear()
             send(as_line(RoundDone(round=request.round, kept_setup=bool(final.kept))))
 
 
@@ -320,7 +327,7 @@ def main(arguments: list[str]) -> None:
     backend = open_backend(job.base.backend, job.base.gpu)
     clock: Clock = perf_counter
     if job.jobs and isinstance(backend, CpuBackend):
-        clock = backend.clock = undelayed()
+        clock = backend.clock = unpreempted_clock()
     final = Final(job, backend, afresh, clock)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it

@@ -16,8 +16,7 @@ from advisor.measure.iterations import LoopCount, as_loops, in_turn
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
-from advisor.measure.several_gpus import Marks, crossing, ordering
-from advisor.measure.written import Lines, call_of, written
+from advisor.measure.written import Lines, Marks, call_of, crossing, ordering, written
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part

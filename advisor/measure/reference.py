@@ -24,9 +24,9 @@ from advisor.measure.first_frames import first_frames
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
+from advisor.measure.region_violations import RegionViolation
 from advisor.measure.sampling import Clock
 from advisor.measure.stand import Stand
-from advisor.measure.strays import Strayed
 from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
 from advisor.measure.tracing import located
 from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
@@ -52,10 +52,10 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     seconds = comparing_seconds(job)
     try:
         frames, counts, limited, unwritten, nan = _checked(begin, kept, backend, clock, seconds)
-    except Strayed as stray:
+    except RegionViolation as stray:
         with begin() as run:
             found = located(stray.found, run, backend, job.seed, LEAST_FRAMES)
-        raise Strayed(found, stray.part) from None
+        raise RegionViolation(found, stray.part) from None
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -247,3 +248,32 @@ def quiet() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def unpreempted_clock(file: str = "/proc/thread-self/schedstat") -> Clock:
+    """A clock for versions on the CPU device, where other work on the machine would hide their difference.
+
+    It stops while the thread that made it is ready to run and waits for a CPU that others have; it is
+    `perf_counter` where the kernel does not count that (Documentation/scheduler/sched-stats.rst,
+    /proc/PID/schedstat, second field). On two cores that fourteen processes shared, a loop of 1.71 s took
+    11.54 s, of which 9.84 s were such waiting.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        _waiting_nanoseconds(descriptor)
+    except (OSError, ValueError, IndexError):
+        return time.perf_counter
+
+    def clock() -> float:
+        before = _waiting_nanoseconds(descriptor)
+        while True:
+            now, after = time.perf_counter(), _waiting_nanoseconds(descriptor)
+            if after == before:
+                return now - after * 1e-9
+            before = after
+
+    return clock
+
+
+def _waiting_nanoseconds(descriptor: int) -> int:
+    return int(os.pread(descriptor, 80, 0).split()[1])

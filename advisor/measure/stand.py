@@ -25,7 +25,7 @@ from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.mixes import known
-from advisor.strategies.placements.arena import Arena, Shelf
+from advisor.strategies.placements.arena import Arena, ReusedAllocations
 from advisor.strategies.placements.base import Layout, Placed
 from advisor.strategies.placements.capacity import require_memory
 from advisor.strategies.placements.numa import chosen_node
@@ -65,12 +65,12 @@ def stand(
     padding: int = 0,
     before: footprint.Reading = footprint.UNREAD,
     clock: Clock = time.perf_counter,
-    shelf: Shelf | None = None,
+    reused: ReusedAllocations | None = None,
 ) -> Iterator[Stand]:
     """Places the buffers and plans the frames; frees everything at the end, whatever happens.
 
     padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. before: what
-    was in use until now, where the footprint is asked for. shelf: where memory comes from and goes.
+    was in use until now, where the footprint is asked for. reused: where memory comes from and goes.
     """
     backend.open_gpus(loaded.record.gpus, job.gpus)
     bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
@@ -82,7 +82,7 @@ def stand(
     second = doubled(frame) if strategy.pipelined else []
     begin = clock()
     nodes = [_numa_node(job, gpu) for gpu in backend.gpus]
-    with Arena(backend, nodes[0], nodes, shelf) as arena:
+    with Arena(backend, nodes[0], nodes, reused) as arena:
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         gpus = {buffer.name: gpus_of(buffer, loaded.record) or (0,) for buffer in loaded.record.buffers}
         for number, gpu in enumerate(backend.gpus):

@@ -9,8 +9,8 @@ import numpy as np
 
 from advisor.measure.frames import FrameLoop
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.region_violations import Stray
 from advisor.measure.stand import Stand
-from advisor.measure.strays import Stray
 from advisor.measure.traffic import TrafficRecorder
 from advisor.strategies.backend import Backend
 from advisor.strategies.parts import Region

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from advisor.measure import routines
+from advisor.measure.region_violations import Regions, RegionViolation, Stray, Watched
 from advisor.measure.sectors import gathered_beyond, strided_beyond
-from advisor.measure.strays import Regions, Stray, Strayed, Watched
 from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
 from advisor.profiles.schema import Trace
 from advisor.profiles.traffic import Again, StageWork, Traffic
@@ -53,7 +53,7 @@ class TrafficRecorder:
 
     def __init__(self, regions: Regions | None = None) -> None:
         """`regions`: the parts of buffers that stages may touch; of touches elsewhere the first is kept."""
-        self.strays: dict[tuple[str, str], Strayed] = {}
+        self.strays: dict[tuple[str, str], RegionViolation] = {}
         self._regions = dict(regions or {})
         self._watched: dict[tuple[str, str], list[Watched]] = {}
         self._stage = ""
@@ -111,7 +111,7 @@ class TrafficRecorder:
         for watched in self._watched.get(place, ()):
             if watched.owns(array) and not watched.holds(array, key):
                 found = Stray(*place, what, _caller())
-                self.strays[place] = Strayed(found, watched.region)
+                self.strays[place] = RegionViolation(found, watched.region)
 
     def again(
         self, array: Array, call: str, count: float, shared_bytes: float = 0.0, readers: float = 1.0

@@ -19,7 +19,7 @@ from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
 from advisor.measure.lengths import most_rows, valid_rows
-from advisor.measure.strays import Stray, Strayed
+from advisor.measure.region_violations import RegionViolation, Stray
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed
@@ -262,7 +262,7 @@ class Inspector:
                 expected = contents.copy()
                 expected[part.index] = found[part.index]
                 if found.tobytes() != expected.tobytes():
-                    raise Strayed(Stray(stage.name, name, "writes"), part)
+                    raise RegionViolation(Stray(stage.name, name, "writes"), part)
             if stage.access[name] == "in":
                 raise WorkloadError(
                     f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",

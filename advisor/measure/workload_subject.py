@@ -21,9 +21,9 @@ from advisor.measure.jobs import (
     TraceRun,
 )
 from advisor.measure.launcher import Ended
+from advisor.measure.region_violations import RegionViolation
 from advisor.measure.results import NEXT_STEPS, combine
 from advisor.measure.settings import AnyStrategy, Settings
-from advisor.measure.strays import Strayed
 from advisor.measure.subjects import CONFIDENCE, CPU_ROUNDS, AnySample, Launch, Prepared, Row, Step
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import BASELINE, Strategy
@@ -107,7 +107,7 @@ class WorkloadSubject:
             return Prepared(trace, tuple(self.notes))
         if self.kernels_only and self.settings.backend == "cpu":
             raise self.kernels_only.as_error()
-        if isinstance(ended.outcome, Problem) and ended.outcome.error == Strayed.__name__:
+        if isinstance(ended.outcome, Problem) and ended.outcome.error == RegionViolation.__name__:
             raise ended.outcome.as_error()
         reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
         step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""

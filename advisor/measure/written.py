@@ -11,14 +11,20 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from advisor.strategies.backend import Backend
+from advisor.strategies.parts import Bounds
+from advisor.strategies.placements.base import Placed
+from advisor.strategies.schedule import Step
 from advisor.workloads.binding import BoundStage
 from advisor.workloads.definition import Buffer, StageFunction
 from advisor.workloads.reads import place_of
 
 _FILE = "<frame>"
 _CALLS = "calls"
+Marks: TypeAlias = dict[tuple[str, int], Any]
+"""By number and GPU: what streams of other GPUs wait for. Each is used again in every frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +113,21 @@ def origin(error: BaseException) -> Origin:
             place, index = own[-1] if own else "", raised.f_locals["index"]
             return Origin(call, index, place, number < len(frames), locked)
     return Origin()
+
+
+def crossing(step: Step, placed: Placed, bounds: Callable[[], Bounds]) -> Lines:
+    """Brings the buffer, or a part of it, to the step's GPU from another; on the former's stream."""
+    assert placed.to_peer is not None
+    names = {"cross$": placed.to_peer, "bounds$": bounds}
+    return Lines((f"cross$({step.source}, bounds$())",), names)
+
+
+def ordering(step: Step, backend: Backend, marks: Marks) -> Lines:
+    """The stream of the step's GPU gets to a mark, or waits for that of another."""
+    here = backend.gpus[step.gpu]
+    if step.action == "order":
+        names = {"order$": here.order, "stream$": here.stream}
+        names |= {"marks$": marks, "key$": (step.name, step.source)}
+        return Lines(("order$(stream$, marks$[key$])",), names)
+    names = {"mark$": here.mark, "marks$": marks, "key$": (step.name, step.gpu)}
+    return Lines(("marks$[key$] = mark$(None, marks$.get(key$))",), names)

@@ -31,7 +31,7 @@ Held = tuple[int, Callable[[int], object]]
 """Memory's pointer, and what frees it."""
 
 
-class Shelf:
+class ReusedAllocations:
     """Memory that one arena gave back and the next may take, so that buffers alike lie in the same place.
 
     On an H200 blocks of frames differ by 5 to 12 % with the place, and by 1.5 to 4 % in one place. Managed
@@ -73,13 +73,13 @@ class Arena:
         backend: Backend,
         node: int | None = None,
         nodes: Sequence[int | None] = (),
-        shelf: Shelf | None = None,
+        reused: ReusedAllocations | None = None,
     ) -> None:
         """`node`: the NUMA node that host memory shall come from; None leaves it to the system. `nodes`:
-        those for buffers of each GPU of the workload, where it has several. `shelf`: takes memory from there
+        those for buffers of each GPU of the workload, where it has several. `reused`: takes memory from there
         where it can, and gives it back there."""
         self.backend = backend
-        self._shelf = shelf
+        self._reused = reused
         self._node = node
         self._nodes = nodes
         self.requested: Counter[MemoryKind] = Counter()
@@ -180,16 +180,16 @@ class Arena:
         *how: Hashable,
     ) -> int:
         """`how` tells apart what is not alike beside its kind and size."""
-        shelf = self._shelf if kind != "managed" else None
+        reused = self._reused if kind != "managed" else None
         like = (kind, nbytes, self._node, id(self.backend), *how)
-        held = shelf.take(like) if shelf else None
+        held = reused.take(like) if reused else None
         if held is None:
             held = self._taken(kind, nbytes, take), give
         elif kind in ("pinned", "pageable"):
             ctypes.memset(held[0], 0, nbytes)  # as new pages are
         pointer, give = held
-        if shelf:
-            self._cleanup.callback(shelf.put, like, held)
+        if reused:
+            self._cleanup.callback(reused.put, like, held)
         else:
             self._cleanup.callback(give, pointer)
         self.requested[self.backend.kind_of(kind)] += nbytes

@@ -23,7 +23,7 @@ class Stray:
     line: str | None = None
 
 
-class Strayed(WorkloadError):
+class RegionViolation(WorkloadError):
     """A stage touched elements outside the region that it annotates."""
 
     def __init__(self, found: Stray, part: Region) -> None:
