@@ -28,6 +28,8 @@ if OWN_BYTECODE:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell starts what runs in its background without Ctrl-C; the programs that are interrupted here need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # under nohup, and commands would inherit that
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -256,8 +256,8 @@ def _versions(value: str) -> Iterator[Case]:
     profile = f"{{advisor}} {COMMAND} --format html,md,json"
     yield Case("secrets of git", (), 0, FILES, never=(value,), shell=f"{commit}{profile}{end}")
     for name, revision, code in (("a", "token", 0), ("an unknown", "password", 2)):
-        compare = f"{{advisor}} compare --run w.py --against {revision}={value} --no-gpu --max-seconds 4"
-        shell = f"{commit}{compare} --out out{end}"
+        compare = f"{{advisor}} compare --run w.py --against {revision}={value} --no-gpu --max-seconds 60"
+        shell = f"{commit}{compare} --fail-if slower=900% --out out{end}"
         yield Case(f"{name} revision with a secret", (), code, FILES, never=(value,), shell=shell)
     folder = f"$'d/token={value}\\e[2J'"
     gather = f"mkdir -p {folder}; cp p.json {folder}/profile.json; {{advisor}} history d --out out"
