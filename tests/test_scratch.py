@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,3 +81,19 @@ def test_a_users_folder_with_a_lock_of_that_name_stays(temporary: Path) -> None:
     remove_abandoned()
     kept = {"advisor-report", "advisor-copy", "advisor-moved"}
     assert {path.name for path in temporary.iterdir()} == kept
+
+
+def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = [], tempfile.mkdtemp
+
+    def removed_once(*arguments: str | None) -> str:
+        made.append(make(*arguments))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr("tempfile.mkdtemp", removed_once)
+    with scratch() as folder:
+        assert str(folder) == made[1]
+        (folder / "job.json").touch()
+    assert not folder.exists()

@@ -23,15 +23,19 @@ _LOCK = "advisor.lock"
 def scratch() -> Iterator[Path]:
     """An empty folder but for its lock; it goes at the end of the block, or once this process is gone."""
     remove_abandoned()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-        held = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
-        try:
-            if held is not None:  # only now, locked, may it be taken for an abandoned one
-                os.write(held, _identity(Path(name)))
-            yield Path(name)
-        finally:
-            if held is not None:
-                os.close(held)
+    while True:
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+            held = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
+            try:
+                if not Path(name).is_dir():  # an older advisor removed it before it was locked
+                    continue
+                if held is not None:  # only now, locked, may it be taken for an abandoned one
+                    os.write(held, _identity(Path(name)))
+                yield Path(name)
+                return
+            finally:
+                if held is not None:
+                    os.close(held)
 
 
 def remove_abandoned() -> None:
