@@ -362,7 +362,7 @@ SMALL_LOOKUP = ("--no-gpu", "--set", "rows=65536", "--set", "hidden=1024")
 def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advice(
     command: Command, tmp_path: Path
 ) -> None:
-    """The model finds it for the card; a Jetson has another."""
+    """The model finds it for the card; for a Jetson it is not certain."""
     file = REPOSITORY / "workloads/embedding_lookup.py"
     said = command("profile", file, *SMALL_LOOKUP, "--target", "h200,orin-nano", "--out", tmp_path)
     assert said.code == 0, said.err
@@ -375,7 +375,7 @@ def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advi
     assert row.placements["table"] == "zero-copy"
     assert row.placements["second"] != "zero-copy"
     assert row.instead["table"].seconds > 1e-4
-    assert jetson.recommendation.strategy != card.recommendation.strategy
+    assert (card.recommendation.verdict, jetson.recommendation.verdict) == ("near", "open")
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Buffers of `hybrid-1` on H200 SXM, predicted." in text
     assert "CPU updates 1×, GPU reads 1×" in text

@@ -237,7 +237,7 @@ def test_a_compute_bound_host_stage_widens_the_range() -> None:
     assert slower == pytest.approx(1.36 * likely, rel=0.05)
     # Another CPU takes half of it at least, as far as its memory can explain.
     assert 0.3 < row.low_seconds < 0.6
-    assert row.high_seconds > 1.3
+    assert row.high_seconds > 1.25
     assert predicted(slow, "orin-nano")["pinned"].high_seconds > 1.6
 
 

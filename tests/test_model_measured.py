@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import builders
+import numpy as np
 import pytest
 from published_cases import predicted
 
@@ -183,3 +184,53 @@ def test_the_noise_of_the_host_is_in_the_range_of_a_gain_which_holds_the_likely_
         assert low < likely < high
     assert busy[0] < 0.97 * quiet[0]
     assert busy[2] > 1.03 * quiet[2]
+
+
+def busy_profile(busy: float | None, host: float, n: int = 1 << 24) -> Profile:
+    """A run whose three processes agreed, on a machine whose CPU others used so far."""
+    rows = tuple(
+        builders.measured(name, 0.02, stage_seconds={"produce": host, "consume": host})
+        for name in ("pageable", "pinned", "zero-copy")
+    )
+    work = tuple(StageWork(stage=stage, seconds=host) for stage in ("produce", "consume"))
+    traffic = builders.vector_add_trace(n).model_copy(update={"work": work})
+    workload = builders.vector_add_workload(n)
+    made = builders.cpu_profile(workload=workload, results=rows, traffic=traffic)
+    return made.model_copy(update={"environment": made.environment.model_copy(update={"cpu_busy": busy})})
+
+
+def test_what_others_took_of_the_cpu_in_a_whole_run_is_in_the_range_of_a_gain() -> None:
+    """Two runs on a busy machine, all processes of one half as slow again: each range holds the other."""
+
+    def gain(busy: float | None, host: float) -> tuple[float, float, float]:
+        chosen = predict(busy_profile(busy, host), load("orin-nano")).recommendation
+        assert chosen is not None
+        assert chosen.speedup is not None
+        assert chosen.interval is not None
+        return chosen.interval[0], chosen.speedup, chosen.interval[1]
+
+    one, other = gain(1.0, 0.03), gain(1.0, 0.045)
+    idle = gain(None, 0.03)
+    assert one[0] < 0.97 * idle[0]
+    assert one[2] > 1.03 * idle[2]
+    assert one[0] < other[1] < one[2]
+    assert other[0] < one[1] < other[2]
+    assert host_spread(busy_profile(1.0, 0.03)) == pytest.approx(1.0)
+
+
+def test_a_choice_that_the_load_of_the_cpu_may_change_is_open_and_asks_for_an_idle_machine() -> None:
+    """A long host stage hides a gain, which it does not at half its time."""
+    found = {}
+    for busy in (None, 0.02, 1.0):
+        for host in np.geomspace(1e-5, 1e-2, 10):
+            chosen = predict(busy_profile(busy, float(host), 1 << 16), load("rtx-4090")).recommendation
+            assert chosen is not None
+            found[busy, float(host)] = chosen
+    told = {key: chosen for key, chosen in found.items() if "idle machine" in chosen.reason}
+    assert all(chosen.verdict == "open" for chosen in told.values())
+    assert all("Run again on an idle machine." in chosen.next_step for chosen in told.values())
+    assert not any(busy is None for busy, _ in told)
+    changed = {host for busy, host in told if busy == 1.0}
+    assert changed
+    for host in changed:
+        assert found[None, host].strategy == found[1.0, host].strategy

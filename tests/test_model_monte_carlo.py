@@ -30,17 +30,20 @@ def test_draws_keep_between_the_ends_with_the_likely_value_first(mode: float, do
     assert values.max() <= high * (1 + 1e-9)
 
 
-def test_the_triangle_has_its_textbook_mean_and_percentiles() -> None:
-    values = triangular(0.0, 1.0, 4.0, "x")[1:]
-    assert values.mean() == pytest.approx((0 + 1 + 4) / 3, rel=0.01)
-    # P(X <= x) = 1 - (4 - x)^2 / 12 beyond the mode.
-    assert np.percentile(values, 95) == pytest.approx(4 - np.sqrt(0.6), rel=0.01)
-    assert np.percentile(values, 5) == pytest.approx(np.sqrt(0.05 * 4), rel=0.05)
+@given(st.floats(0.01, 0.99))
+def test_the_likely_value_is_the_median_of_draws_however_skewed_their_range(at: float) -> None:
+    values = triangular(0.0, at, 1.0, "x")[1:]
+    assert np.median(values) == pytest.approx(at, abs=0.02)
+    # Half of the mass on either side, each a triangle: P(X <= x) = x^2 / 2 at^2 below.
+    assert np.percentile(values, 5) == pytest.approx(at * np.sqrt(0.1), abs=0.02)
+    assert np.percentile(values, 95) == pytest.approx(1 - (1 - at) * np.sqrt(0.1), abs=0.02)
 
 
-def test_the_range_is_from_the_5th_to_the_95th_percentile_and_holds_the_likely_value() -> None:
-    values = np.concatenate([[2.0], np.arange(200.0)])
-    assert span(values) == (pytest.approx(2.0), 2.0, pytest.approx(189.05))
+def test_a_range_is_never_stretched_to_hold_a_likely_value() -> None:
+    draws = np.arange(200.0)
+    ends = (pytest.approx(9.95), pytest.approx(189.05))
+    assert span(np.concatenate([[42.0], draws])) == (ends[0], 42.0, ends[1])
+    assert span(np.concatenate([[2.0], draws])) == (ends[0], 99.5, ends[1])
     assert span(constant(3.0)) == (3.0, 3.0, 3.0)
 
 

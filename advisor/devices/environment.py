@@ -55,6 +55,7 @@ def environment(*, machine: Machine = THIS_MACHINE, busy: float | None = None) -
         cpu_count=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
         host=host_state(root=machine.root),
+        cpu_busy=min(busy, 1.0),
         gpu_readings=gpu_states(moment="before", machine=machine),
         tegra_readings=() if board is None else (board,),
         absent={} if model else {"cpu_model": "not named in /proc/cpuinfo"},

@@ -49,9 +49,9 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
     likely = memory[0]
     least = likely > 0 and measured > MEMORY_OF_CPUS * likely
     least_share = 1 - math.log(MEMORY_OF_CPUS) / (math.log(measured) - math.log(likely)) if least else 0.0
-    share = at.machine.drawn(least_share, 1.0, 1.0, f"compute-bound {stage}")
-    # No stage is more than compute-bound: the end of the range is not the likely share, its median is.
-    share[0] = np.median(share[1:])
+    # Most stages are nearly compute-bound, none is more: the median where the density rises up to that end.
+    likely_share = least_share + (1 - least_share) * math.sqrt(0.5)
+    share = at.machine.drawn(least_share, likely_share, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
 
 

@@ -17,7 +17,7 @@ from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.profiles.schema import Device, Measured, Profile, Trace
+from advisor.profiles.schema import Device, Measured, Profile, Trace, WorkloadRecord
 from advisor.profiles.traffic import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
@@ -88,7 +88,8 @@ def learned(profile: Profile, target: Machine) -> Learned:
     stages."""
     measured = profile.measured()
     if profile.device.kind != "cuda":
-        return Learned(pooled(profile), host_spread=host_spread(profile) or 0.0)
+        spread = host_spread(profile)
+        return Learned(pooled(profile), host_spread=cpu_busy(profile) if spread is None else spread)
     if not measured or profile.workload.gpus > 1:
         return Learned(profile.traffic)
     # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very
@@ -163,13 +164,33 @@ def _host_times(
 
 def host_spread(profile: Profile) -> float | None:
     """How far apart the processes of a run on this CPU timed all host stages of a frame: half of the range
-    over the median. None where fewer than three did."""
+    over the median; and by how much other programs, which slow all of them, may have moved that. None where
+    fewer than three timed them."""
     if profile.device.kind != "cpu" or profile.traffic is None:
         return None
     rows = [row.stage_seconds for row in profile.measured().values()]
     times = _host_times(profile, profile.traffic, rows, beside=True).values()
     totals = [sum(each) for each in zip(*times, strict=False)]
-    return None if len(totals) < 3 else (max(totals) - min(totals)) / 2 / max(median(totals), 1e-12)
+    if len(totals) < 3:
+        return None
+    apart: float = (max(totals) - min(totals)) / 2 / max(median(totals), 1e-12)
+    return (1 + apart) * (1 + cpu_busy(profile)) - 1
+
+
+def cpu_busy(profile: Profile) -> float:
+    """What other programs used of this CPU. A thread that shares its core with one other gets half of it, so
+    stages take up to 1 + this share as long as on an idle machine."""
+    return profile.environment.cpu_busy or 0.0
+
+
+def slowed(trace: Trace, workload: WorkloadRecord, factor: float) -> Trace:
+    """The trace with host stages that take `factor` times as long."""
+    host = {stage.name for stage in workload.frame_stages("host")}
+    work = (
+        w.model_copy(update={"seconds": w.seconds * factor}) if w.seconds and w.stage in host else w
+        for w in trace.work
+    )
+    return trace.model_copy(update={"work": tuple(work)})
 
 
 def _stays_cached(strategy: Strategy, profile: Profile) -> bool:

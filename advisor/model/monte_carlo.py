@@ -38,26 +38,31 @@ def constant(value: float) -> Values:
     return np.full(1 + DRAWS, value)
 
 
-def triangular(low: float, mode: float, high: float, name: str) -> Values:
-    """`mode`, then draws of the triangular distribution between low and high, by its inverse."""
-    found = constant(mode)
+def triangular(low: float, likely: float, high: float, name: str) -> Values:
+    """`likely`, then draws of which it is the median: the density of either half falls in a line towards its
+    end of the range. A likely value near one end is then not at the end of what follows from the draws."""
+    found = constant(likely)
     if high > low:
-        u, share = quantiles(name), (mode - low) / (high - low)
-        rising = low + np.sqrt(u * (high - low) * (mode - low))
-        falling = high - np.sqrt((1 - u) * (high - low) * (high - mode))
-        found[1:] = np.where(u < share, rising, falling)
+        u = quantiles(name)
+        rising = low + np.sqrt(2 * u) * (likely - low)
+        falling = high - np.sqrt(2 * (1 - u)) * (high - likely)
+        found[1:] = np.where(u < 0.5, rising, falling)
     return found
 
 
-def log_triangular(low: float, mode: float, high: float, name: str) -> Values:
+def log_triangular(low: float, likely: float, high: float, name: str) -> Values:
     """The same on a logarithmic scale, as fits rates and times whose ranges span factors."""
-    found = np.exp(triangular(np.log(low), np.log(mode), np.log(high), name))
-    found[0] = mode
+    found = np.exp(triangular(np.log(low), np.log(likely), np.log(high), name))
+    found[0] = likely
     return found
 
 
 def span(values: Values) -> tuple[float, float, float]:
-    """5th percentile of all draws, likely value, 95th percentile; the ends include the likely value."""
-    low, high = np.percentile(values[1:], (LOW, HIGH))
+    """5th percentile of all draws, likely value, 95th percentile.
+
+    The likely value is that of the likely figures, which is nearer to published ones than the median of the
+    draws (docs/model.md); the median only where the draws leave it out of their range.
+    """
+    low, median, high = (float(x) for x in np.percentile(values[1:], (LOW, 50.0, HIGH)))
     likely = float(values[0])
-    return min(float(low), likely), likely, max(float(high), likely)
+    return low, likely if low <= likely <= high else median, high

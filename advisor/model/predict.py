@@ -8,14 +8,16 @@ at the likely figures and in joint draws of the uncertain ones (monte_carlo.py),
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
+from advisor.model.context import Learned
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
-from advisor.model.measured import compare, host_spread, learned
+from advisor.model.measured import compare, cpu_busy, host_spread, learned, slowed
 from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -53,24 +55,14 @@ def predict(
     What cannot be predicted is a `Skipped` with the reason; all of them where nothing is known.
     """
     machine, strategies = Machine(target), concerning(strategies, profile.workload)
-    known = learned(profile, machine)
-    wrong = _wrong(profile)
-    found = {
-        name: wrong.get(name, outcome)
-        for name, outcome in simulate(profile.workload, known.trace, machine, strategies, known).items()
-    }
-    spread = host_spread(profile)
-    rows = {s.name: noted(_row(s.name, found[s.name], spread), s, profile.workload) for s in strategies}
-    wanted = profile.preferences
-    counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
-    draws = {name: seconds[1:] for name, seconds in counted.items()}
-    # For the verdict alone, rows have what the objective counts in place of their own seconds.
-    spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
-    scored = tuple(row.model_copy(update=spans.get(name, {})) for name, row in rows.items())
-    competing = _worth_it(scored, draws, wanted.indifference)
-    chosen = recommend_predicted(competing, draws, preferences=wanted)
+    known, wanted = learned(profile, machine), profile.preferences
+    outcomes = simulate(profile.workload, known.trace, machine, strategies, known)
+    judged = _judged(outcomes, profile, strategies)
+    chosen, competing, counted = judged.chosen, judged.competing, judged.counted
+    draws = judged.draws
     if chosen is not None:
-        chosen = beside_mixes(chosen, scored, draws, wanted.indifference)
+        chosen = beside_mixes(chosen, judged.scored, draws, wanted.indifference)
+        chosen = _on_a_busy_machine(chosen, profile, machine, strategies, known)
     trace = with_declared(profile.workload, known.trace)
     told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
@@ -82,7 +74,7 @@ def predict(
         sure = confidence(chosen.strategy, among, wanted.indifference)
     return Prediction(
         device=target.device(),
-        results=tuple(_with_ratios(row, counted, sorted(others)) for row in rows.values()),
+        results=tuple(_with_ratios(row, counted, sorted(others)) for row in judged.rows),
         recommendation=chosen,
         assumptions=(*told, *known.sentences) if told else (),
         confidence=sure,
@@ -129,6 +121,73 @@ def beside_mixes(
     return chosen.model_copy(update={"steps": (*chosen.steps, step), "reason": f"{chosen.reason} {step}"})
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """The rows of all strategies; `scored`: with what the objective counts in place of their own seconds;
+    `competing`: those of `scored` that may be chosen."""
+
+    rows: tuple[PredictedResult, ...]
+    scored: tuple[PredictedResult, ...]
+    competing: tuple[PredictedResult, ...]
+    counted: Mapping[str, Values]
+    chosen: Recommendation | None
+
+    @property
+    def draws(self) -> dict[str, Values]:
+        return {name: seconds[1:] for name, seconds in self.counted.items()}
+
+
+def _judged(
+    outcomes: Mapping[str, Simulated | str], profile: Profile, strategies: Sequence[Strategy]
+) -> _Judged:
+    wanted, spread = profile.preferences, host_spread(profile)
+    found: dict[str, Simulated | str] = {**outcomes, **_wrong(profile)}
+    rows = tuple(noted(_row(s.name, found[s.name], spread), s, profile.workload) for s in strategies)
+    counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
+    draws = {name: seconds[1:] for name, seconds in counted.items()}
+    spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
+    scored = tuple(row.model_copy(update=spans.get(row.strategy, {})) for row in rows)
+    competing = _worth_it(scored, draws, wanted.indifference)
+    chosen = recommend_predicted(competing, draws, preferences=wanted)
+    return _Judged(rows, scored, competing, counted, chosen)
+
+
+def _on_a_busy_machine(
+    chosen: Recommendation,
+    profile: Profile,
+    machine: Machine,
+    strategies: Sequence[Strategy],
+    known: Learned,
+) -> Recommendation:
+    """Open where the choice is another one if host stages take as much longer, or less, as other programs on
+    this CPU may have cost them."""
+    busy, trace = cpu_busy(profile), known.trace
+    if profile.device.kind == "cuda" or not busy or trace is None:
+        return chosen
+    others: list[str] = []
+    for factor in (1 + busy, 1 / (1 + busy)):
+        learnt = replace(known, trace=slowed(trace, profile.workload, factor))
+        outcomes = simulate(profile.workload, learnt.trace, machine, strategies, learnt)
+        other = _judged(outcomes, profile, strategies).chosen
+        if other is not None and other.strategy not in (None, chosen.strategy):
+            others.append(str(other.strategy))
+    if not others:
+        return chosen
+    step = (
+        f"Other programs used {units.percent(busy)} of the CPU while host stages were timed; on an idle "
+        f"machine the choice may be {' or '.join(dict.fromkeys(others))}."
+    )
+    return chosen.model_copy(
+        update={
+            "verdict": "open",
+            "bound": None,
+            "steps": (*chosen.steps, step),
+            "reason": f"{chosen.reason} {step}",
+            "next_step": f"Run again on an idle machine. {chosen.next_step}",
+        }
+    )
+
+
 def _wrong(profile: Profile) -> dict[str, str]:
     """Strategies that gave wrong results where they were measured, and how: they are recommended nowhere."""
     told = {row.strategy: row.reason for row in profile.results if isinstance(row, Failed)}
@@ -156,9 +215,10 @@ def _row(name: str, found: Simulated | str, host_spread: float | None) -> Predic
         low_seconds=low,
         likely_seconds=likely,
         high_seconds=high,
-        terms={part: float(seconds[0]) for part, seconds in found.parts.items()},
+        # In proportion, where the likely time is not that of the likely figures.
+        terms={part: float(each[0]) * (likely / found.seconds[0]) for part, each in found.parts.items()},
         physical_bytes=found.physical_bytes,
-        latency_seconds=None if found.latency is None else float(found.latency[0]),
+        latency_seconds=None if found.latency is None else span(found.latency)[1],
         host_spread=host_spread,
         draws=" ".join(str(max(1, round(1000 * over))) for over in found.seconds[1:] / likely),
     )

@@ -119,6 +119,9 @@ class Environment(Record):
     gpu: dict[Word, Word | int | float] = table("Driver, CUDA runtime and other properties of the GPU")
     host_name: Text | None = optional("Only where --include-host asked for it")
     host: HostState | None = optional("Before anything was measured")
+    cpu_busy: Annotated[float, Field(ge=0, le=1)] | None = optional(
+        "Share of the CPU that other programs used at the start of the run"
+    )
     gpu_readings: tuple[GpuState, ...] = optional(
         "The GPU before, perhaps under load, and after the measuring", ()
     )

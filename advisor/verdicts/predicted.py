@@ -205,7 +205,7 @@ def _recommendation(
 
 
 def _speedup(made: _Candidate) -> stats.Ratio | None:
-    """The baseline's time over the chosen one's: likely, and the 5th and 95th percentile of the ratio."""
+    """The baseline's likely time over the chosen one's, and the 5th and 95th percentile of the ratio."""
     baseline = next((row for row in made.every if row.strategy == BASELINE), None)
     if baseline is None:
         return None
@@ -213,8 +213,8 @@ def _speedup(made: _Candidate) -> stats.Ratio | None:
         return stats.Ratio(1.0, 1.0, 1.0)
     likely = baseline.likely_seconds / made.chosen.likely_seconds
     ratios = made.all_draws[BASELINE] / made.all_draws[made.chosen.strategy]
-    low, high = (float(x) for x in np.percentile(ratios, PERCENTILES))
-    return stats.Ratio(likely, min(low, likely), max(high, likely))
+    low, median, high = (float(x) for x in np.percentile(ratios, (PERCENTILES[0], 50, PERCENTILES[1])))
+    return stats.Ratio(likely if low <= likely <= high else median, low, high)
 
 
 def _span(row: Predicted) -> str:
