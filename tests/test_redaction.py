@@ -25,9 +25,8 @@ from advisor.nsys.capturing import read_report
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.base import Record, TextKind
 from advisor.profiles.fleets import FleetRecord, Row
-from advisor.profiles.masking import Masking
 from advisor.profiles.reading import load, parse, require_readable
-from advisor.profiles.redaction import Redactor, without_environment, without_names
+from advisor.profiles.redaction import Masking, Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import MASK, is_secret, mask, masked, masked_and_bounded, of_process
 from advisor.profiles.system_state import Environment

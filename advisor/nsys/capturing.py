@@ -22,7 +22,7 @@ from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
-from advisor.profiles.masking import Masking
+from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import LATE, Device, Measured, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.secrets import mask, of_process

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from advisor.profiles.homes import without_home
+from advisor.profiles.redaction import without_home
 from advisor.profiles.schema import Device
 
 PLACES = (

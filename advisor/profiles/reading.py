@@ -15,7 +15,7 @@ from advisor.profiles import secrets
 from advisor.profiles.base import cleaned
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.keys import first_problem
-from advisor.profiles.masking import Masking
+from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, read_unpacked

@@ -9,20 +9,30 @@ from __future__ import annotations
 import getpass
 import platform
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from advisor.profiles.base import Record, cleaned
-from advisor.profiles.homes import home
-from advisor.profiles.masking import Masking
-from advisor.profiles.schema import Profile
+from advisor.profiles.base import Record, TextKind, cleaned
+from advisor.profiles.schema import RAISED, WRONG_RESULTS, Profile
+from advisor.profiles.secret_forms import mask_forms
 from advisor.profiles.secrets import MASK, given, is_hidden, mask, masked, of_process
 from advisor.profiles.system_state import Environment
+from advisor.texts import printable
 
 Written = TypeVar("Written", bound=Record)
 WITHHELD = "withheld"
+NO_HOME = "/"
+"""The home of a user without one; nothing is shortened by it."""
+_STEPS = frozenset((
+    "host", "device", "to-device", "to-host", "to-peer", "synchronize", "host-copy", "copy-in", "copy-out",
+    "length", "order", "until", "frame", "strategy", "setup",
+))  # fmt: skip
+"""Words of advisor's in labels: alone, or before a colon and the user's name."""
+_BEGINNINGS = (RAISED, WRONG_RESULTS, "Interrupted")
+"""Beginnings by which other parts recognize a text."""
 
 _HOMES = re.compile(r"/(?:home|Users)/[^/\s'\":;,)]+")
 _NOBODY = frozenset(
@@ -30,6 +40,54 @@ _NOBODY = frozenset(
 )
 """Names that come with a system: they identify nobody, and are ordinary words in texts."""
 _SHORTEST_NAME = 3
+
+
+def home() -> str:
+    """The home directory, or `NO_HOME`: a container's user may have neither HOME nor an entry in passwd."""
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        return NO_HOME
+
+
+def without_home(text: str) -> str:
+    """The text with ~ for the home directory."""
+    return text if (own := home()) == NO_HOME else text.replace(own, "~")
+
+
+class Masking:
+    """Masks the texts of one record by their kind, for `advisor.profiles.base.cleaned`: free text whole by
+    `text`, labels so that they still refer to one another, words of advisor's own never."""
+
+    def __init__(self, text: Callable[[str], str]) -> None:
+        self._text = text
+        self._labels: dict[str, str] = {}
+
+    def __call__(self, text: str, kind: TextKind) -> str:
+        if kind is TextKind.WORD:
+            return printable(mask_forms(text))
+        if kind is TextKind.NAME:
+            return self._label(text)
+        begin = next((begin for begin in _BEGINNINGS if text.startswith(begin)), "")
+        return begin + printable(self._text(text[len(begin) :]))
+
+    def _label(self, text: str) -> str:
+        step, colon, name = text.partition(":")
+        if step not in _STEPS:
+            step, colon, name = "", "", text
+        return f"{step}{colon}{self._name(name)}" if name else text
+
+    def _name(self, name: str) -> str:
+        """Masked names stay as many as they are: the second one that is masked alike gets a number."""
+        if name not in self._labels:
+            masked, number = printable(self._text(name)), 1
+            taken = self._labels.values() if masked != name else ()
+            made = masked
+            while made in taken:
+                number += 1
+                made = f"{masked}{number}"
+            self._labels[name] = made
+        return self._labels[name]
 
 
 @dataclass(frozen=True)

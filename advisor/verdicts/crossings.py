@@ -20,7 +20,7 @@ from advisor.profiles.schema import Measured
 
 @dataclass(frozen=True)
 class Optima:
-    """What may be the best at one value; `best` is empty where that is not known."""
+    """The strategies that may be the best at one value; `best` is empty where that is not known."""
 
     best: frozenset[str] = frozenset()
     chosen: str | None = None
@@ -188,7 +188,7 @@ class OneForAll:
 
 
 def agreement(optima: Sequence[Optima]) -> Agreement | None:
-    """What the devices have in common; None where nothing is known of any."""
+    """The strategies that devices have in common; None where nothing is known of any."""
     known = {i: s for i, s in enumerate(optima) if s.best or s.rivals}
     if not known:
         return None

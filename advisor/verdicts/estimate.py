@@ -169,7 +169,7 @@ def paired(
 
 
 def times(blocks: Iterable[Block]) -> dict[str, float]:
-    """What counts of each contestant, in seconds or joules: the figure that verdicts compare and pages show.
+    """Each contestant's figure, in seconds or joules: the one that verdicts compare and pages show.
 
     exp of its level (`stats.levels`) in the logarithms of all blocks, a row for each round. Frames that
     overlap stand in their round with the time between finished frames; their own figure is stretched by the

@@ -54,7 +54,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Saving:
-    """What the chosen one saves over the one that looks fastest; negative where it costs more."""
+    """Memory and code change saved over the one that looks fastest; negative where it costs more."""
 
     over: str
     physical_bytes: int

@@ -100,7 +100,7 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
 
 
 def contestants_of(profile: Profile) -> list[Contestant]:
-    """What may be chosen by the footprint; by other objectives only what has blocks."""
+    """The rows as contestants: by other objectives than the footprint only those with blocks compete."""
     return _contestants(profile.measured().values(), _final_of(profile))
 
 

@@ -26,7 +26,7 @@ FEWEST_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Pace:
-    """What measuring costs: starting a process until its first round, and a round of all contestants."""
+    """Costs of measuring: starting a process until its first round, and a round of all contestants."""
 
     process_seconds: float
     round_seconds: float
@@ -34,7 +34,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Step:
-    """What to measure until the next look: processes to start, and the rounds in each of them."""
+    """A step of measuring, until the next look: processes to start, and the rounds in each of them."""
 
     processes: int
     rounds: int
@@ -68,7 +68,7 @@ def next_step(pairs: Pairs, pace: Pace) -> Step:
 
 
 def seconds_for(factor: float, pairs: Pairs, pace: Pace) -> float:
-    """What it takes to have `factor` times the rounds that there are."""
+    """Seconds to have `factor` times the rounds that there are."""
     step = next_step(pairs, pace)
     rounds = (factor - 1) * pairs.rounds
     return rounds * (pace.round_seconds + pace.process_seconds / step.rounds)

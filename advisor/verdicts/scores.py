@@ -80,13 +80,13 @@ def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
 
 
 def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
-    """What the objective counts of each row, where it has that: seconds, or joules for energy."""
+    """The rows' figures that the objective counts, where they have them: seconds, or joules for energy."""
     found = {row.strategy: figure_of(row, objective) for row in rows}
     return {strategy: figure[0] for strategy, figure in found.items() if figure}
 
 
 def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float] | None:
-    """What the objective counts of a row, and its interval."""
+    """The row's figure that the objective counts, and its interval."""
     if objective == "energy":
         return (row.energy.joules,) * 3 if row.energy else None
     if objective == "latency-p99":

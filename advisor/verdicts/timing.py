@@ -14,7 +14,7 @@ from advisor.verdicts.estimate import margins, times
 from advisor.verdicts.scores import figures_of, scores
 
 TOLERANCE = 1e-6
-"""What is less is rounding."""
+"""Smaller differences are rounding."""
 
 
 @dataclass(frozen=True)

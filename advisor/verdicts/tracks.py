@@ -82,7 +82,7 @@ def _predicted(sweep: SweepResults) -> Iterator[Track]:
 
 
 def measured_stop(value: Value, profile: Profile | None) -> Stop:
-    """What was measured at one value, or on one device."""
+    """The measured stop at one value, or on one device."""
     if profile is None:
         return Stop(value, {})
     against, profile = _doubt(profile), counted(profile)
@@ -92,7 +92,7 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
 
 
 def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
-    """What a profile predicts for the device of that name."""
+    """The predicted stop for the device of that name."""
     for made in counted(profile).predictions if profile else ():
         if profile and made.device.name == name:
             against, meeting = _doubt(profile, made), _overlapping(made)

@@ -133,7 +133,7 @@ def judged(
     left: Collection[str] = (),
     pace: Pace | None = None,
 ) -> Judged:
-    """What can be said now. left: contestants that are out of it."""
+    """The judgement of the blocks so far. left: contestants that are out of it."""
     kept = tuple(blocks)
     seen = {block.contestant for block in kept} - set(left)
     names = [name for name in entry.names if name in seen]

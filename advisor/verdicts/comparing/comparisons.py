@@ -93,41 +93,44 @@ def compare(
     strategies = [mixes.get(name, name) for name in strategies]
     base, head = named_by_placements(base), named_by_placements(head)
     _require_known(strategies, base, head)
-    confidence = max(base.method.confidence, head.method.confidence)
-    shown = (counted(base, head.preferences.objective), counted(head))
-    pairs = _predicted_pairs(*shown) if on_cpu(head) else [_measured_pair(*shown)]
-    devices = tuple(_device(pair, confidence, strategies, head.method.seed) for pair in pairs)
+    devices = _devices(base, head, predicted=on_cpu(head), only=strategies)
     if not any(each.rows for each in devices):
         raise _nothing_in_common(devices, strategies)
-    found = conditions(base, head)
-    return Comparison(
-        base,
-        head,
-        found,
-        devices,
-        _fired_only_in(head, base),
-        _fired_only_in(base, head),
-        confidence,
-        tuple(_notes(base, head)),
-        _unmatched(base, head) if on_cpu(head) else (),
-    )
+    return _comparison(base, head, devices, _unmatched(base, head) if on_cpu(head) else ())
 
 
 def around(base: Profile, head: Profile) -> Comparison:
     """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
-    confidence = max(base.method.confidence, head.method.confidence)
-    shown = (counted(base, head.preferences.objective), counted(head))
-    devices = (_device(pair, confidence, (), head.method.seed) for pair in _predicted_pairs(*shown))
+    devices = _devices(base, head, predicted=True)
+    return _comparison(base, head, tuple(replace(device, rows=(), one_sided=()) for device in devices))
+
+
+def _comparison(
+    base: Profile, head: Profile, devices: tuple[ComparedDevice, ...], unmatched: tuple[str, ...] = ()
+) -> Comparison:
     return Comparison(
         base,
         head,
         conditions(base, head),
-        tuple(replace(device, rows=(), one_sided=()) for device in devices),
+        devices,
         _fired_only_in(head, base),
         _fired_only_in(base, head),
-        confidence,
+        _confidence(base, head),
         tuple(_notes(base, head)),
+        unmatched,
     )
+
+
+def _confidence(base: Profile, head: Profile) -> float:
+    return max(base.method.confidence, head.method.confidence)
+
+
+def _devices(
+    base: Profile, head: Profile, *, predicted: bool, only: Sequence[str] = ()
+) -> tuple[ComparedDevice, ...]:
+    shown = (counted(base, head.preferences.objective), counted(head))
+    pairs = _predicted_pairs(*shown) if predicted else [_measured_pair(*shown)]
+    return tuple(_device(pair, _confidence(base, head), only, head.method.seed) for pair in pairs)
 
 
 def on_cpu(profile: Profile) -> bool:
@@ -295,7 +298,7 @@ def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -
 
 
 def _fired_only_in(one: Profile, other: Profile) -> tuple[Advice, ...]:
-    """What the rules advise in the one alone, by rule and device; measured devices stand for one another.
+    """Advice in the one alone, by rule and device; measured devices stand for one another.
 
     Of a device that one of the two alone predicts for, nothing is new or gone.
     """
@@ -310,7 +313,7 @@ def _about(told: Advice, profile: Profile) -> tuple[str, str | None]:
 
 
 def _notes(base: Profile, head: Profile) -> list[str]:
-    """What makes the figures of either side less than they say."""
+    """Limits of the figures of either side."""
     notes = []
     if same_run(base, head):
         notes.append("BASE and HEAD are the same run.")

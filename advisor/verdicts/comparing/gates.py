@@ -60,7 +60,7 @@ def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
 
 
 def judge(found: Comparison, gates: Sequence[Gate]) -> tuple[Ruling, ...]:
-    """What each gate says of the comparison."""
+    """Each gate's ruling on the comparison."""
     return tuple(_rule(gate, list(_findings(found, gate))) for gate in gates)
 
 

@@ -12,7 +12,7 @@ Change = Literal["same", "changed", "cannot tell"]
 
 @dataclass(frozen=True)
 class Recommended:
-    """What each side recommends; None where it recommends nothing."""
+    """Each side's recommended strategy; None where it recommends nothing."""
 
     base: str | None
     head: str | None

@@ -137,7 +137,7 @@ def host_noise(row: Predicted) -> float:
 
 
 def outcome(ratio: stats.Ratio) -> Outcome:
-    """What the whole interval says: within the equivalence margin, above 1, below 1, or none of these."""
+    """The outcome by the whole interval: within the equivalence margin, above 1, below 1, or none."""
     if ratio.low >= 1 / (1 + stats.EQUIVALENCE) and ratio.high <= 1 + stats.EQUIVALENCE:
         return "same"
     if ratio.low > 1:

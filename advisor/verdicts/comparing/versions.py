@@ -25,12 +25,12 @@ class VersionRun:
     rows: Mapping[str, tuple[Measured, Measured]]
     changes: Mapping[str, tuple[Change, ...]]
     versions: tuple[str, str]
-    """What BASE and HEAD are, in words."""
+    """Names of BASE and HEAD."""
     apart: str = ""
     left: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     preparing_seconds: float = 0.0
-    """What checking and screening took before the two met."""
+    """Checking and screening, before the two met."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class VersionComparison(Comparison):
 
 
 def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:
-    """What one run said of the two."""
+    """The comparison of two versions that one run measured."""
     rows = tuple(
         Paired(*run.rows[strategy], ratio, _outcome(run, strategy), run.judged.trusted)
         for strategy, ratio in run.judged.ratios.items()
@@ -110,7 +110,7 @@ def _count(buffer: BufferRecord) -> int:
 
 
 def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
-    """What of the two workloads is not alike, in sentences."""
+    """The differences of the two workloads, in sentences."""
     sides = (
         ("parameter", base.parameters, head.parameters),
         ("buffer", [b.name for b in base.buffers], [b.name for b in head.buffers]),
