@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from fakes import FakeClock
 
-from advisor.measure.sampling import Limits, Samples, breakdown, sample, settled, warm_up
+from advisor.measure.sampling import (
+    COUNTERS,
+    SCRIPT_COUNTERS,
+    Limits,
+    Samples,
+    breakdown,
+    sample,
+    settled,
+    warm_up,
+)
+from advisor.profiles.row_figures import FrameFigures
 from advisor.stats import median_half_width
 
 
@@ -244,3 +254,14 @@ def test_the_breakdown_has_three_to_ten_frames(seconds: float, count: int) -> No
     assert after == 41 + count
     assert indices == [*range(40, 41 + count)]
     assert frames == [{"frame": float(index)} for index in indices[1:]], "the first warms up"
+
+
+def test_every_figure_of_a_frame_has_its_counter() -> None:
+    assert FrameFigures.model_fields.keys() == COUNTERS.keys() == SCRIPT_COUNTERS.keys()
+
+
+def test_what_frames_spend_is_their_mean() -> None:
+    total, clock = iter((10.0, 40.0)), FakeClock(step=1.0)
+    counters = {"cpu_seconds": lambda: next(total)}
+    taken = sample(lambda _: None, clock, 0, Limits(seconds=5.0), counters=counters)
+    assert taken.spent == {"cpu_seconds": 30.0 / len(taken.frame_seconds)}
