@@ -20,7 +20,7 @@ from advisor.workloads.definition import Definition
 
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python")
 _WHOLE_BYTES = 64 << 20
-"""Of an array; of a larger one some elements are looked at."""
+"""Size of an array up to which all elements are looked at."""
 _DEPTH = 4
 """Containers, objects and functions that are looked into, one in the other."""
 _MOST = 1000

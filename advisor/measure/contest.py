@@ -42,7 +42,7 @@ TAIL_FRAMES = 100
 LEAST_SECONDS = 4.0
 """With less time left no final is begun: the processes would hardly have started."""
 COMPARED_SECONDS = 0.2
-"""Of the quickest contestant's frames, which are compared in each one's first block."""
+"""The quickest contestant's frames that are compared in each one's first block."""
 AGAIN = " (again)"
 
 
@@ -94,7 +94,7 @@ class Contest:
         return self.settings.preferences
 
     def _lean(self) -> list[str]:
-        """Those that the objective footprint chooses from: time is compared among them alone."""
+        """What the objective footprint chooses from: time is compared among them alone."""
         if self._preferences.objective != "footprint":
             return []
         sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in self.rows.items()]
@@ -127,7 +127,7 @@ class Contest:
         progress.end()
 
     def _take_windows(self, pace: Pace, deadline: float) -> None:
-        """Of all that did not leave, those that were measured to the end first, what may break it last."""
+        """All that did not leave, those measured to the end first, what may break the process last."""
         here = [row.strategy for row in self.entered if row.strategy not in self.held.left]
         names = sorted(here, key=lambda name: (name in self.held.alone, name in self.dropped))
         process = 1 + max(block.process for block in self.held.blocks)

@@ -126,7 +126,7 @@ def of_run(
 @dataclass(frozen=True)
 class _Mark:
     index: int
-    """Of the next frame."""
+    """Index of the next frame."""
     at: float
     joules: tuple[float, ...]
 

@@ -55,7 +55,7 @@ class Plan:
     """The least number, where the time allows them."""
     seed: int
     frame_seconds: float
-    """Of the quickest contestant."""
+    """A frame of the quickest contestant."""
     same_work: bool = True
     """All do the same work, so that their loops must run as often; versions of the code need not."""
     all_or_none: bool = False
@@ -75,7 +75,7 @@ class FinalState(RoundResults):
     a block."""
     looks: int = 0
     share: float = 1.0
-    """Of the error that the verdict may make, what its last look spends: all that earlier ones left."""
+    """What the last look spends of the error that the verdict may make: all that earlier ones left."""
     rounds: int = 0
     """In all processes."""
     settled: bool = False
@@ -165,7 +165,7 @@ class _Final(SessionLoop):
 
     @property
     def company(self) -> list[str]:
-        """Those of them that share a process."""
+        """Active contestants that share a process."""
         return [name for name in self.active if name not in self.results.alone] or self.active[:1]
 
     def first(self) -> Step | None:

@@ -67,7 +67,7 @@ _PADDING = 1 << 20
 STEPS_SECONDS = 0.025
 """After a block the steps of a version's frame are timed three times, once where that takes as long."""
 WARM_SHARE = 0.4
-"""Of a capped block's seconds: what the frames before it take at most."""
+"""Share of a capped block's seconds that the frames before it take at most."""
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Final:
     open: ExitStack = field(default_factory=ExitStack)
     reused: ReusedAllocations = field(default_factory=ReusedAllocations)
     setup_seconds: list[float] = field(default_factory=list)
-    """Of each time that the function was called and set-up was run."""
+    """Seconds of each call of the function with its set-up."""
 
     def __post_init__(self) -> None:
         self.needed = 0
@@ -178,7 +178,7 @@ class Final:
         }
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
-        """As many frames as fit a window for energy."""
+        """Runs the frames that fit a window for energy."""
         assert self.power is not None
         meters, idle = self.power
         frame = by_period(loop.frame, loop.period, first)

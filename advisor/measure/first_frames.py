@@ -27,7 +27,7 @@ class Begun:
     count: int
     setup_seconds: float
     first_seconds: float
-    """Of frame 0."""
+    """Seconds of frame 0."""
     last_seconds: float
 
 

@@ -31,7 +31,7 @@ class Reading:
     locked: int | None
     device_free: int | None
     resident: int | None = None
-    """Of the process, each page whole: cheap enough to be asked for after every step of a frame."""
+    """Memory of the process, each page whole: cheap enough to be asked for after every step of a frame."""
     cards: tuple[int | None, ...] = field(default=(), compare=False)
     """With several GPUs, what is free on each; `device_free` is the sum."""
 

@@ -23,7 +23,7 @@ _UNKNOWN = -int(signal.SIGKILL)
 
 
 class Process(Protocol):
-    """As much of `subprocess.Popen` as watching and ending a worker takes."""
+    """The part of `subprocess.Popen` that watching and ending a worker takes."""
 
     pid: int
     returncode: int

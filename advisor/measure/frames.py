@@ -31,22 +31,22 @@ class Action:
     """One step ready to run."""
 
     label: str
-    """As the NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host, length, synchronize."""
+    """The NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host, length, synchronize."""
     on_stream: bool
     """Its work is done by the stream, so the stream's clock times it."""
     run: Callable[[int], object]
     """Does it, for the frame of that index."""
     lines: Lines
-    """The same, as part of a frame that is written out."""
+    """The action as part of a frame that is written out."""
     attributes: Any
     move: Mover | None = None
-    """Of a transfer: does it on the stream it is given."""
+    """Does a transfer on the stream it is given."""
     by_host: bool = False
-    """Of a transfer: the CPU copies too, so the stream's clock does not see all of it."""
+    """In a transfer the CPU copies too, so the stream's clock does not see all of it."""
     loop: Loop | None = None
     again: bool = False
     gpu: int = 0
-    """As of its `Step`."""
+    """See `Step`."""
 
 
 Watch = Callable[[Action], Action]
@@ -98,7 +98,7 @@ class FrameLoop:
         self.host_seconds: dict[str, float] = defaultdict(float) if host_seconds is None else host_seconds
         """Seconds of each host stage since the last reset, by the host's clock."""
         self.iterations = {loop.number: self._count(loop) for loop in bound.loops}
-        """Of each loop of the frame, since the last reset."""
+        """Counts of each loop of the frame, since the last reset."""
         self._launching: dict[int, float] = {}
         """Seconds that launching took, by the identity of the action."""
         self.setup = self._actions(plan.setup)
@@ -232,7 +232,7 @@ class FrameLoop:
             self.act(action, index)
 
     def _in_frame(self, run: Callable[[int], None]) -> Callable[[int], None]:
-        """The same in the range of the frame."""
+        """Puts a run of a frame into the range of the frame."""
         ranges = self._ranges
         if not ranges.listening:
             return run

@@ -118,7 +118,7 @@ class Git:
         return replace(self, filters=names)
 
     def filtered(self, paths: Iterable[str], *more: str) -> list[str]:
-        """Those of the paths that a filter of the configuration applies to."""
+        """Paths that a filter of the configuration applies to."""
         given = b"".join(os.fsencode(path) + b"\0" for path in paths)
         if not self.filters or not given:
             return []

@@ -25,7 +25,7 @@ def host_pages(
     smaps: Path = _SMAPS,
     nodes_of: Callable[[Sequence[int]], list[int]] = page_nodes,
 ) -> HostPages | None:
-    """Of the arrays of all buffers that the host has; None where it has none. Touches no memory.
+    """Pages of the buffers' host arrays; None where the host has none. Touches no memory.
 
     Shares of a mapping that holds more than a buffer are taken to be spread evenly over it.
     """

@@ -75,7 +75,7 @@ def in_turn(steps: Sequence[Part], counts: Mapping[int, LoopCount]) -> Iterator[
 
 
 def as_loops(steps: Sequence[Part], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
-    """The same as Python: `lines` are those of each step."""
+    """The steps as Python: `lines` are those of each step."""
     found: list[Lines] = []
     made = iter(lines)
     for loop, again, row in parts(steps):

@@ -205,7 +205,7 @@ class Problem(Record):
 
     @classmethod
     def of(cls, error: AdvisorError) -> Problem:
-        """That error of our tree, told in the worker and raised again in the parent."""
+        """An error of our tree, sent by the worker and raised again in the parent."""
         return cls(
             cause="wrong",
             error=type(error).__name__,

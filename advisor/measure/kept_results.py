@@ -17,10 +17,10 @@ from advisor.profiles.base import Record
 from advisor.strategies.backend import Array
 
 LEAST_FRAMES, MOST_FRAMES = 2, 16
-"""That are compared: as many as `SECONDS` hold."""
+"""Frames that are compared: as many as `SECONDS` hold."""
 SECONDS = 1.0
 _WHOLE_BYTES = 64 << 20
-"""Of all frames' results that are kept whole; beyond it, from frame `LEAST_FRAMES` on, some elements are."""
+"""Size of all frames' results that are kept whole; beyond it, from frame `LEAST_FRAMES` on, some elements."""
 _SOME = 1 << 16
 """Elements that are kept of a buffer then, evenly spread."""
 TOLERANCE = {2: 1e-2, 4: 1e-4, 8: 1e-9}

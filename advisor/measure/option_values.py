@@ -130,7 +130,7 @@ _COMPLAINTS = {
     "tuple": "is not a list of names",
     "path": "is not a path",
 }
-"""Of pydantic's errors, by the first word of their type."""
+"""Messages for pydantic's errors, by the first word of their type."""
 
 
 def _complaint(error: Any) -> str:

@@ -26,7 +26,7 @@ class Option:
     metavar: str | None = None
     short: tuple[str, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """As pydantic's `Field` takes them: ge, le, gt, pattern."""
+    """Arguments of pydantic's `Field`: ge, le, gt, pattern."""
     give: str = ""
     """The next step after a wrong value, where limits and help do not make it plain."""
     positional: bool = False
@@ -212,12 +212,12 @@ class Options:
 
     @property
     def chosen_gpus(self) -> tuple[int, ...]:
-        """Those that `gpus` names; none where it is empty."""
+        """GPUs that `gpus` names; none where it is empty."""
         return tuple(map(int, self.gpus.split(","))) if self.gpus else ()
 
     @property
     def first_gpu(self) -> int | None:
-        """That which `gpus` or `gpu` names, if any."""
+        """The GPU that `gpus` or `gpu` names, if any."""
         return self.chosen_gpus[0] if self.gpus else self.gpu
 
 

@@ -48,7 +48,7 @@ def start_here() -> None:
 
 @contextmanager
 def beginning_in(folder: Path) -> Iterator[None]:
-    """That is the working directory within, and where `back_to_start` goes."""
+    """Makes a folder the working directory within, and where `back_to_start` goes."""
     start, here = list(_START), Path.cwd()
     _START[:] = [folder]
     back_to_start()

@@ -92,7 +92,7 @@ class Repository:
 
 
 def differences(git: Git, *, untracked: bool) -> Differences:
-    """Those of the working tree with that top folder, and of the submodules in it."""
+    """Files of the working tree with that top folder, and of the submodules in it."""
     files: list[str] = []
     unknown: list[str] = []
     try:

@@ -76,7 +76,7 @@ def _by_gpu(metered: Sequence[tuple[Block, Energy]], frames: int) -> tuple[float
 
 
 def above_idle(taken: float, idle: float, seconds: float, frames: int, source: str) -> FrameEnergy:
-    """Of joules taken in all, more than what the device takes idle in that time."""
+    """Energy of a frame from the joules taken in all and those that the device takes idle in that time."""
     return FrameEnergy(
         joules=(taken - idle) / frames,
         watts=taken / seconds,

@@ -58,7 +58,7 @@ class RangeWatch:
         watch = self
 
         class Annotate(annotate):  # type: ignore[misc, valid-type]
-            """As nvtx's own."""
+            """Replaces nvtx's own."""
 
             def __init__(self, message: Any = None, *given: Any, **named: Any) -> None:
                 super().__init__(message, *given, **named)

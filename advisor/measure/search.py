@@ -39,14 +39,14 @@ CANDIDATES = 8
 FIRST_LOOK, MOST_ROUNDS = 3, 12
 """Rounds of a process: from the first look on those that are clearly slower are left out."""
 FEWEST_ROUNDS, MOST_TURNS = 2, 4
-"""Of a group of mixes that are all tried, in each of its processes."""
+"""Rounds of a group of mixes in each process, and processes of each group, where all mixes are tried."""
 MOST_PROCESSES, CLOSE = 4, 0.02
 """Further processes that say how much a mix may gain at most, and what is close enough."""
 SURE = 0.05
 """The chance of each step to go on with a mix that is no better; the final finds out."""
 FINALISTS = 2
 NEARLY = 0.99
-"""Of the best uniform strategy's speed: what is slower does not enter the final."""
+"""Share of the best uniform strategy's speed: what is slower does not enter the final."""
 _START = 1.0
 """Seconds that a process is taken to need until one was seen."""
 
@@ -207,7 +207,7 @@ class Searching:
         )
 
     def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
-        """Those that are not clearly slower than the best so far; that one alone where it is settled."""
+        """What is not clearly slower than the best so far; nothing where that is settled."""
         kept = [n for n in names if n in (now, self.best_uniform) or self._gain(n, now)[1] > 0]
         candidates = [n for n in kept if n not in (now, self.best_uniform)]
         return kept if candidates else []

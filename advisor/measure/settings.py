@@ -29,7 +29,7 @@ class Settings:
     gpu: int
     strategies: tuple[AnyStrategy, ...]
     targets: tuple[CatalogueEntry, ...]
-    """Those that the user named."""
+    """Named by the user."""
     rounds: int
     """The least number of processes in the final, and that of a script's rounds."""
     max_seconds: float
@@ -45,7 +45,7 @@ class Settings:
     targets_under: System | None = None
     """Nobody named a target: the default devices are predicted, under this system."""
     gpus: tuple[int, ...] = ()
-    """Those of a workload on several GPUs, in its order; where empty, the first that there are."""
+    """GPUs of a workload on several, in its order; where empty, the first that there are."""
     numa: str = "local"
     """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
@@ -65,6 +65,6 @@ class Settings:
     keep_reports: bool = False
     """Keep the reports of nsys."""
     tree: Tree | None = None
-    """Of a version of the code that is not the user's checkout; `file` is in it."""
+    """The checkout of a version of the code that is not the user's own; `file` is in it."""
     final: bool = True
     """Hold a final after the screening, where the device has one."""

@@ -262,7 +262,7 @@ def require_state(backend: Backend) -> None:
 
 
 def comparing_seconds(job: Job) -> float:
-    """That the compared frames of a process may take."""
+    """Time that the compared frames of a process may take."""
     left = math.inf if job.left_seconds is None else job.left_seconds / _MOST_FRAMES
     return min(SECONDS, _COMPARING * job.seconds, max(left, 0.0))
 

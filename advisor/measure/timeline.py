@@ -28,7 +28,7 @@ class _Seen:
     begin: float
     end: float
     marks: tuple[Any, Any] | None
-    """Of work on a stream: the marks before and after it."""
+    """The marks before and after work on a stream."""
     gpu: int = 0
 
 

@@ -43,7 +43,7 @@ def traced(recorder: TrafficRecorder, run: Stand, backend: Backend, seed: int) -
 
 
 def located(stray: Stray, run: Stand, backend: Backend, seed: int, frames: int) -> Stray:
-    """The same with its line, where so many frames from the start show it."""
+    """The stray access with its line, where so many frames from the start show it."""
     recorder = TrafficRecorder(regions_of(run.bound))
     loop = traced(recorder, run, backend, seed)
     run.serial.run_setup()

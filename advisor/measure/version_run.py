@@ -24,10 +24,10 @@ from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
 
 SCREENING = {HEAD: 0.2, BASE: 0.5}
-"""Of the time that is left, what the screening of a version may take: HEAD's looks for the strategy to
+"""Share of the time left that the screening of a version may take: HEAD's looks for the strategy to
 recommend, as far as it comes, and BASE's has those alone that are compared."""
 NAMED = 0.05
-"""The same of each strategy that the user names."""
+"""Share of the time left that each strategy named by the user may take."""
 
 
 @dataclass(frozen=True)

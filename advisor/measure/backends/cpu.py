@@ -36,14 +36,14 @@ class CpuBackend:
         self.gpus: tuple[CpuBackend, ...] = (self,)
         self._owned: dict[int, Array] = {}
         self.clock: Callable[[], float] = perf_counter
-        """Of timestamps."""
+        """Clock for timestamps."""
 
     def device(self) -> Device:
         """The CPU device; it has no memory class, since it has no second memory."""
         return Device(name="CPU", kind="cpu")
 
     def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
-        """As many as are asked for: each is this CPU once more, with memory of its own."""
+        """Each GPU asked for is this CPU once more, with memory of its own."""
         del chosen
         self.gpus += tuple(CpuBackend() for _ in range(len(self.gpus), count))
 
@@ -60,7 +60,7 @@ class CpuBackend:
         """All memory is within reach."""
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
-        """As any other copy."""
+        """A copy like any other."""
         del source_gpu
         self.copy_span(span, "device", source, target)
 

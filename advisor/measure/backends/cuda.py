@@ -183,7 +183,7 @@ class CudaBackend:
 
     @cached_property
     def _joined(self) -> dict[str, str | int | float]:
-        """Of several GPUs, by number: which each is, which others it can reach, and how it is joined."""
+        """Several GPUs by number: which each is, which others it can reach, and how it is joined."""
         if len(self.gpus) == 1:
             return {}
         told = by_number([str(gpu._device.pci_bus_id) for gpu in self.gpus])

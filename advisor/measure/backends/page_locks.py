@@ -15,11 +15,11 @@ from typing import Any
 from advisor.strategies.backend import PageLocks
 
 _CALLS = ("hostAlloc", "hostRegister", "hostUnregister", "freeHost")
-"""Of `cupy.cuda.runtime`: they lock pages or unlock them."""
+"""Functions of `cupy.cuda.runtime` that lock or unlock pages."""
 
 
 def counted(call: Callable[..., Any], found: PageLocks) -> Callable[..., Any]:
-    """The same call, counted and timed."""
+    """The call, counted and timed."""
 
     def timed(*arguments: Any, **keywords: Any) -> Any:
         begin = perf_counter()
@@ -72,7 +72,7 @@ def _counted_class(memory: Any, found: PageLocks) -> Any:
     """`cupy.cuda.PinnedMemory`, which locks pages when it is made."""
 
     class PinnedMemory(memory):  # type: ignore[misc]
-        """As CuPy's, counted."""
+        """CuPy's function, counted."""
 
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
             counted(super().__init__, found)(*arguments, **keywords)
