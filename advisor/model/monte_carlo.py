@@ -60,8 +60,8 @@ def log_triangular(low: float, likely: float, high: float, name: str) -> Values:
 def span(values: Values) -> tuple[float, float, float]:
     """5th percentile of all draws, likely value, 95th percentile.
 
-    The likely value is that of the likely figures, which is nearer to published ones than the median of the
-    draws (docs/model.md); the median only where the draws leave it out of their range.
+    The likely value is that of the likely figures, which is nearer to published ones than the median
+    draw (docs/model.md); the median only where the draws leave it out of their range.
     """
     low, median, high = (float(x) for x in np.percentile(values[1:], (LOW, 50.0, HIGH)))
     likely = float(values[0])
