@@ -228,11 +228,16 @@ def test_a_script_is_refused(command: Command, tmp_path: Path) -> None:
     assert "s.py is a script, and --run compares workloads" in said.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize(
-    "at", ["HEAD: checking", "HEAD: pageable", "BASE: checking", "BASE: pageable", "HEAD against BASE"]
-)
+PLACES = ("HEAD: checking", "HEAD: pageable", "BASE: checking", "BASE: pageable", "HEAD against BASE")
+INTERRUPTIONS = [
+    (at, number, 1 if (place + turn) % 2 else 3)
+    for place, at in enumerate(PLACES)
+    for turn, number in enumerate((signal.SIGINT, signal.SIGTERM))
+]
+"""Every pair of place, signal and number of times: half of the product, whose cases take two seconds each."""
+
+
+@pytest.mark.parametrize(("at", "number", "times"), INTERRUPTIONS)
 def test_ctrl_c_leaves_nothing(
     repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
 ) -> None:
