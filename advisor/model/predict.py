@@ -174,8 +174,8 @@ def _on_a_busy_machine(
     if not others:
         return chosen
     step = (
-        f"Other programs used {units.percent(busy)} of the CPU while host stages were timed; on an idle "
-        f"machine the choice may be {' or '.join(dict.fromkeys(others))}."
+        f"Other programs used {units.percent(busy)} of the CPU while host stages were timed. If the times "
+        f"are off by as much, the choice is {' or '.join(dict.fromkeys(others))}; an idle machine decides."
     )
     return chosen.model_copy(
         update={
