@@ -303,7 +303,7 @@ def _require_no_import() -> None:
 
 
 def _assignments(parameters: Mapping[str, Value]) -> list[str]:
-    """As `--set` takes them. Raises `UsageError` for what is no plain value."""
+    """Assignments in the form of `--set`. Raises `UsageError` for what is no plain value."""
     if not isinstance(parameters, Mapping):
         raise UsageError(
             f"advisor.profile: parameters={parameters!r} is not a dict with names as keys",

@@ -170,7 +170,7 @@ def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
 
 
 def _targets(settings: Settings, made: Profile) -> tuple[CatalogueEntry, ...]:
-    """Those that are named, otherwise the default devices, each with as many GPUs as the workload runs on."""
+    """The named devices, otherwise the default ones, each with as many GPUs as the workload runs on."""
     if settings.targets_under is None or made.script is not None:
         return settings.targets
     system = settings.targets_under

@@ -49,7 +49,7 @@ class Ratio:
         return Ratio(1 / self.value, 1 / self.high, 1 / self.low)
 
     def around(self, value: float) -> Ratio:
-        """As wide, around another value: that of the figures that are shown."""
+        """The same width around another value: that of the displayed figures."""
         return Ratio(value, value * (self.low / self.value), value * (self.high / self.value))
 
 

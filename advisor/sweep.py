@@ -254,7 +254,7 @@ class SweepProgress:
         self._progress.begin(f"{self._label}: {what}" if self._label else what)
 
     def printed(self, lines: str) -> None:
-        """Of the first value that prints; the others print much the same."""
+        """Shows the output of the first value that prints; the others print much the same."""
         if not self._printed:
             self._printed = True
             self._progress.printed(lines)

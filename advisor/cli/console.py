@@ -160,7 +160,7 @@ def require_figures(result: Profile) -> None:
 def choose_backend(
     gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
 ) -> BackendName:
-    """As `advisor.measure.backends.choosing`; with --quiet nobody hears of a GPU that cannot be used."""
+    """Chooses the backend; with --quiet an unusable GPU is not mentioned."""
     from advisor.measure.backends.choosing import choose_backend
 
     return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, machine())

@@ -17,7 +17,7 @@ class ProfileCommand(Grouped):
     """Tells who forgot the -- before a script's own options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As typer's, with a word on scripts where an option is unknown."""
+        """Parses as typer does, with a hint about scripts where an option is unknown."""
         try:
             return super().parse_args(ctx, args)
         except Exception as problem:

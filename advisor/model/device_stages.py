@@ -167,7 +167,7 @@ def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
 
 
 def _uncached_rate(machine: Machine, what: str) -> Values:
-    """As measured on mapped memory, or the share of an ordinary kernel's rate that is published."""
+    """The rate measured on mapped memory, or the published share of an ordinary kernel's rate."""
     measured = f"zero_copy_{what}_bytes_per_second"
     if machine.has(measured):
         return machine.get(measured)

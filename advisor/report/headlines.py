@@ -16,7 +16,7 @@ def headline(made: Recommendation, gain: str = "") -> str:
 
 
 def _simpler(made: Recommendation) -> str:
-    """That a uniform strategy is a preference where a mix is faster, or may be and that leaves it open."""
+    """Says that a uniform strategy is a preference where a mix is, or may be, faster."""
     mix = made.faster_mix
     if mix is None or made.verdict == "untrusted" or (made.verdict != "open" and mix.interval[0] <= 1):
         return ""

@@ -113,7 +113,7 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
 def _summed(
     told: Sequence[blocks.Verdict], named: Sequence[tuple[str, Series]]
 ) -> tuple[blocks.Verdict, ...]:
-    """Those of series with too few profiles as one."""
+    """Joins series with too few profiles into one row."""
     few = [name for name, series in named if len(series.entries) < FEWEST]
     if len(few) < 2:
         return tuple(told)
@@ -142,7 +142,7 @@ def _headline(series: Series) -> str:
 
 
 def _beside(change: Change) -> str:
-    """That a step need not be the code's, in a few words."""
+    """Says in a few words that a step need not come from the code."""
     if change.same_code:
         return " (not the code: the commit is the same before and after)"
     changed = words.listing(dict.fromkeys(words.name(c.what) for c in change.around), limit=3)

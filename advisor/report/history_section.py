@@ -23,7 +23,7 @@ _CLOCKS = ("clocks", "clock throttling")
 
 
 def section(series: Series, name: str, number: int) -> Section:
-    """Of the page."""
+    """The section of the page."""
     table = _table(series, name, number)
     return Section(
         f"course-{number}",

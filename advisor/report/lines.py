@@ -194,7 +194,7 @@ def _crossing(crossover: Crossover, values: Sequence[Value], across: Sequence[fl
 
 
 def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
-    """Those whose labels do not cover one another."""
+    """Ticks whose labels do not overlap."""
     last = 2.0
     for tick in ticks:
         if last - tick.share >= LABEL_GAP / height:

@@ -82,7 +82,7 @@ def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
 
 
 def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
-    """As many rows as there is room for: those of the lowest rank, in their order."""
+    """The rows of lowest rank that there is room for, in their order."""
     kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
     return tuple(rows[i] for i in sorted(kept))
 

@@ -129,7 +129,7 @@ def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendati
 
 
 def nothing(device: str, headline: str, reason: str = "", next_step: str = "") -> Verdict:
-    """That there is no verdict, why, and what to do."""
+    """Says that there is no verdict, why, and what to do."""
     return Verdict("nothing", "none", device, headline, reason=reason, next_step=next_step)
 
 

@@ -254,7 +254,7 @@ def _chart(
 
 
 def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
-    """Those recommended or the two fastest at a value, and the baseline; all where few others are left."""
+    """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
     found = {BASELINE} & set(strategies)
     for stop in stops:
         timed = [name for name in strategies if stop.seconds(name)]
@@ -306,7 +306,7 @@ def _falls(before: Stop, now: Stop) -> bool:
 
 
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
-    """Those of all values; what differs in its figures only is told once."""
+    """Notes of all values; those that differ only in figures appear once."""
     said = [
         (words.value(point.value), note)
         for point in sweep.points

@@ -64,7 +64,7 @@ def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
 
 
 def merged(single: Iterable[Item]) -> tuple[Item, ...]:
-    """Those with the same status, text and detail as one, in the order of the first of each."""
+    """Joins gaps with the same status, text and detail, in order of first appearance."""
     alike = words.grouped(single, lambda item: (item.status, item.text, item.detail))
     return tuple(Item(tuple(n for item in same for n in item.names), *told) for told, same in alike.items())
 

@@ -116,7 +116,7 @@ class _Writer:
             yield from getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
 
     def first(self, items: Sequence[_Shown], noun: str, most: int = 0) -> Sequence[_Shown]:
-        """As many as there is room for; the others are counted."""
+        """The first items that there is room for; the others are counted."""
         kept = items[: most or self.room.most]
         self.leave(len(items) - len(kept), noun)
         return kept

@@ -170,7 +170,7 @@ def _how(found: VersionComparison) -> str:
 
 
 def _apart(found: VersionComparison) -> str:
-    """That the versions share no process, why, and what that costs."""
+    """Says that the versions share no process, why, and what that costs."""
     if not found.run.apart:
         return ""
     return (

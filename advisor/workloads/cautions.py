@@ -23,7 +23,7 @@ def cautions(bound: BoundWorkload) -> Iterator[str]:
 
 
 def unused_parameters(function: Any, names: list[str]) -> list[str]:
-    """Those of these parameters that the function's code never names; none where that is unknown."""
+    """The parameters that the function's code never names; none where that is unknown."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if not isinstance(code, CodeType) or not set(names) <= set(code.co_varnames) or "locals" in code.co_names:
         return []

@@ -55,7 +55,7 @@ def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded
 
 
 def prepare(path: Path, name: str | None, assignments: Mapping[str, str]) -> Callable[[], Loaded]:
-    """As `load`, but imports once and calls the workload's function at each call of what is returned."""
+    """Like `load`, but imports once; each call of the result calls the workload's function again."""
     source = _source(path)
     definition = _pick(path, name, _import(path))
     parameters = resolve(definition, assignments)
@@ -280,7 +280,7 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
 
 
 def relative(path: Path) -> str:
-    """As profiles name a file: from the working directory on, or by its name alone."""
+    """The file's name in profiles: relative to the working directory, or its name alone."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:

@@ -54,7 +54,7 @@ def _marks(decorator: ast.expr) -> bool:
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
-    """Those that are numbers, texts, or simple arithmetic such as 1 << 24."""
+    """Defaults that are numbers, texts, or simple arithmetic such as 1 << 24."""
     given = function.args
     positional = given.args[len(given.args) - len(given.defaults) :]
     pairs = [*zip(positional, given.defaults, strict=True)]

@@ -52,6 +52,6 @@ def _named(function: FunctionType) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Of globals, those of functions inside included."""
+    """Names of globals, those of inner functions included."""
     inner = (_names(const) for const in code.co_consts if isinstance(const, CodeType))
     return set(code.co_names).union(*inner)

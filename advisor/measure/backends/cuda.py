@@ -193,7 +193,7 @@ class CudaBackend:
         return told
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
-        """As asked."""
+        """The kind of memory that was requested."""
         return asked
 
     def malloc(self, nbytes: int) -> int:

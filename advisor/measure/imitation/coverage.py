@@ -46,7 +46,7 @@ class Coverage:
 
 @cache
 def coverage(version: str | None = None) -> Coverage:
-    """Of that version of CuPy; without one, of the CuPy that is installed, else of the newest one known.
+    """Coverage of that CuPy version; by default of the installed CuPy, else of the newest known.
 
     The newest version known that is not above it counts for it, else the oldest.
     """

@@ -56,15 +56,15 @@ class Refusal(Exception):
 
 
 class NoSuchName(Refusal, AttributeError):
-    """As CuPy says that it lacks a name."""
+    """CuPy's message for a missing name."""
 
 
 class NotTaken(Refusal, TypeError):
-    """As CuPy refuses an argument."""
+    """CuPy's message for a refused argument."""
 
 
 class NotFilled(Refusal, ValueError):
-    """As CuPy refuses a NumPy array as a value to assign."""
+    """CuPy's message for a NumPy array assigned as a value."""
 
 
 @dataclass(frozen=True)

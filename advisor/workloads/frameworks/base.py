@@ -46,7 +46,7 @@ class Bridge(ABC):
             raise Unsharable(str(problem).partition("\n")[0]) from None
 
     def wrap_host(self, array: Any) -> Any:
-        """As `wrap`, of an array in pageable memory."""
+        """Like `wrap`, for an array in pageable memory."""
         return self.wrap(array)
 
     def stream(self) -> Any:
@@ -103,7 +103,7 @@ class PointerBridge(DefaultStreamBridge):
     library = "address"
 
     def wrap(self, array: Any) -> int:
-        """Of host or device memory, as the stage's side."""
+        """Wraps host or device memory, by the stage's side."""
         return address_of(array)
 
     def address(self, wrapped: Any) -> int:
@@ -138,6 +138,6 @@ class ExchangeBridge(DefaultStreamBridge):
         return exchange
 
     def address(self, wrapped: Exchange) -> int:
-        """As NumPy or CuPy import it."""
+        """The address that NumPy or CuPy imports."""
         importer = self.backend.xp if self.on_gpu else np
         return address_of(importer.from_dlpack(wrapped))
