@@ -28,7 +28,7 @@ def test_it_holds(case: Case, tmp_path: Path) -> None:
 def test_a_case_that_does_not_hold_is_found(tmp_path: Path) -> None:
     """Each kind of check, on a command that breaks it."""
     said = "\x1b[31m\n::error::x\nhunter2"
-    script = f"printf '%b' {said!r}; echo '<script>' > report.html; (sleep 60 >/dev/null 2>&1 &) ; exit 3"
+    script = f"printf '%b' {said!r}; echo '<script>' > report.html; (sleep 600 >/dev/null 2>&1 &) ; exit 3"
     broken = run(
         Case("broken", (), 0, says=("done",), never=("hunter2",), never_shown=("<script>",), shell=script),
         tmp_path,

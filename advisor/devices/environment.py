@@ -28,6 +28,7 @@ from advisor.devices.tegra import tegra_state
 from advisor.profiles.redaction import here
 from advisor.profiles.secrets import masked
 from advisor.profiles.system_state import Environment, GpuState
+from advisor.texts import bounded
 
 _BUSY = 0.25
 """Share of all cores in use by others from which figures are taken to suffer; chosen, not measured."""
@@ -102,10 +103,14 @@ def finished(
     )
 
 
+LONGEST_COMMAND = 10_000
+"""Characters that a profile keeps of the command, and no person types."""
+
+
 def command_line(arguments: Sequence[str]) -> str:
     """The command as typed, without secrets and the names of people, hosts and their folders."""
     typed = here().hide(shlex.join(["advisor", *masked(arguments)]))
-    return typed.encode("utf-8", "replace").decode("utf-8")
+    return bounded(typed.encode("utf-8", "replace").decode("utf-8"), LONGEST_COMMAND)
 
 
 def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[GpuState, ...]:

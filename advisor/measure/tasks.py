@@ -111,12 +111,13 @@ def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
 
 
 def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index: int) -> dict[str, float]:
-    """One frame on traced arrays; where lengths differ by frame several, and the mean of what was valid."""
+    """Two frames on traced arrays, since stages may do other work in some; where lengths differ by frame
+    several, and the mean of what was valid."""
     seen: list[dict[str, int]] = []
     skipped = {name for s in run.bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
     known = not any(buffer.valid in skipped for buffer in run.bound.workload.buffers.values())
     end = perf_counter() + SECONDS
-    while not seen or (seen[0] and len(seen) < MOST_FRAMES and perf_counter() < end):
+    while not seen or (len(seen) < (MOST_FRAMES if seen[0] else 2) and perf_counter() < end):
         for action in loop.in_turn(loop.steady):
             with recorder.stage(action.label.partition(":")[2]):
                 loop.act(action, index)

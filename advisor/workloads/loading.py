@@ -29,6 +29,8 @@ from advisor.workloads.sizes import require_host_memory
 
 _LONGEST = 2000
 """Characters of a parameter that is a text, in the record."""
+MOST_LISTED = 20
+"""Workloads of a file that a message lists."""
 MODULE_PREFIX = "advisor_workload_"
 """A user's file is imported under its own name after this."""
 
@@ -239,7 +241,8 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
             "one runs as a script if it imports cupy, torch or numba, or gets arguments after --. A minimal "
             "workload:\n\n" + EXAMPLE,
         )
-    listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in own.values())
+    listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in list(own.values())[:MOST_LISTED])
+    listing += f"\n  … {len(own) - MOST_LISTED} more" if len(own) > MOST_LISTED else ""
     if name is None and len(own) > 1:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in found:

@@ -76,7 +76,7 @@ LONGEST = 300.0
 _STARTED: dict[int, Started] = {}
 _READ_AT_THE_START = ("PYTHON", "LC_", "OMP_", "OPENBLAS_")
 """Variables that Python and NumPy look at while they start."""
-_MOMENT = 60.0
+_MOMENT = 20.0
 _LARGEST_PAGE = 2_000_000
 _LARGEST_SAID = 100_000
 _OBEYED = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

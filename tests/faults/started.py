@@ -11,7 +11,7 @@ import atexit
 import gc
 import json
 import os
-import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -87,7 +87,9 @@ class Started:
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         pid = int(self._process.stdout.readline())
-        late = not select.select([self._process.stdout], [], [], longest)[0]
+        with selectors.DefaultSelector() as selector:  # select.select takes no descriptor beyond 1,023
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            late = not selector.select(longest)
         if late:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)

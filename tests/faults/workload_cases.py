@@ -143,7 +143,9 @@ def _sizes() -> Iterator[Case]:
     parameters = "".join(f", p{number}: int = {number}" for number in range(1000))
     yield profiled("1,000 parameters", 0, parameters=parameters)
     more = "\n".join(f"@workload\ndef w{number}(): pass" for number in range(1000))
-    yield profiled("1,000 workloads", 3, says="workloads", inside=f"pass\n{more}")
+    many = {"w.py": f"{workload()}\n{more}"}
+    said = ("1001 workloads", "more")
+    yield Case("workload: 1,000 workloads", ("profile", "w.py", *SHORT), 3, many, said, ("::w900",))
     yield profiled("10 MB of source", 3, says="2 MB", top="x = 1\n" * 1_700_000)
     deep = {"sums": "1" + "+1" * 100_000, "signs": "-" * 90_000 + "1", "names": "os" + ".path" * 50_000}
     deep["parentheses"] = "(" * 150 + "1" + ")" * 150
