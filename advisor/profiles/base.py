@@ -37,7 +37,7 @@ def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
 
 Interval = Annotated[tuple[PositiveSeconds, PositiveSeconds], AfterValidator(_ordered)]
 Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Hertz = Annotated[int, Field(gt=0)]
+Hertz = Annotated[int, Field(gt=0, le=10**15)]
 
 
 def _tell_the_first(part: Any) -> None:

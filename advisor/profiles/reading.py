@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from codecs import getincrementaldecoder
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from advisor.profiles.base import cleaned
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.keys import first_problem
 from advisor.profiles.redaction import Masking
-from advisor.profiles.schema import FORMAT, Measured, Predicted, Profile
+from advisor.profiles.schema import FORMAT, Failed, Measured, Predicted, Profile, Skipped
 from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.text_files import as_path, read_unpacked
 from advisor.texts import quoted, shortened
@@ -147,20 +148,30 @@ def require_plausible(profile: Profile, name: str) -> None:
 
     No clock can have taken it: the profile was damaged or made up.
     """
-    rows = [*profile.results, *(row for made in profile.predictions for row in made.results)]
-    for row in (*rows, *(profile.script.measured if profile.script else ())):
-        times: tuple[float, ...] = ()
-        if isinstance(row, Predicted):
-            times = (row.low_seconds, row.likely_seconds, row.high_seconds)
-        elif isinstance(row, (Measured, ScriptMeasured)):
-            times = (*(s for taken in row.rounds for s in taken), row.median_seconds, *row.interval_seconds)
+    for strategy, what, times in _times(profile):
         for seconds in times:
             if not _SHORTEST <= seconds <= _LONGEST:
-                what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
                 raise FileProblem(
-                    f"{name} is damaged: {what} of {row.strategy} takes {seconds!r} s",
+                    f"{name} is damaged: {what} of {strategy} takes {seconds!r} s",
                     next_step="Profile again, or use an undamaged copy.",
                 )
+
+
+def _times(profile: Profile) -> Iterator[tuple[str, str, Sequence[float]]]:
+    """Strategy, what was timed, and its times in seconds; of rows and of the blocks behind them."""
+    rows = [*profile.results, *(row for made in profile.predictions for row in made.results)]
+    for row in (*rows, *(profile.script.measured if profile.script else ())):
+        what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
+        if isinstance(row, Predicted):
+            yield row.strategy, what, (row.low_seconds, row.likely_seconds, row.high_seconds)
+        elif isinstance(row, (Measured, ScriptMeasured)):
+            taken = (seconds for each in row.rounds for seconds in each)
+            yield row.strategy, what, (*taken, row.median_seconds, *row.interval_seconds)
+        if not isinstance(row, (Skipped, Failed, ScriptMeasured)) and row.latency_seconds is not None:
+            yield row.strategy, what, (row.latency_seconds,)
+    for block in profile.blocks:
+        latency = () if block.latency_seconds is None else (block.latency_seconds,)
+        yield block.contestant, "a frame", (block.seconds / block.frames, *block.frame_seconds, *latency)
 
 
 if __name__ == "__main__":
