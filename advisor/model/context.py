@@ -182,23 +182,23 @@ class Context:
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
         moved = step.action not in ("host", "device", "length", "synchronize")
-        largest = (self._moved if moved else self._largest).get(step.name, self._largest_of_all)
+        of_all = next(iter(self._shared), None)
+        if moved:
+            largest = step.name if step.name in self._shared else of_all
+        else:
+            largest = self._largest.get(step.name, of_all)
         return self.own(largest) if largest else self.strategy.placement
 
     @cached_property
-    def _moved(self) -> dict[str, str]:
-        return {buffer.name: buffer.name for buffer in shared(self.workload)}
+    def _shared(self) -> dict[str, BufferRecord]:
+        """The shared buffers by name, largest first."""
+        by_size = sorted(shared(self.workload), key=lambda buffer: -buffer.bytes)
+        return {buffer.name: buffer for buffer in by_size}
 
     @cached_property
     def _largest(self) -> dict[str, str]:
         """By stage, the largest of the shared buffers that it touches."""
-        by_size = sorted(shared(self.workload), key=lambda buffer: -buffer.bytes)
-        return {stage: buffer.name for buffer in reversed(by_size) for stage in buffer.access}
-
-    @cached_property
-    def _largest_of_all(self) -> str | None:
-        largest = max(shared(self.workload), key=lambda buffer: buffer.bytes, default=None)
-        return largest.name if largest else None
+        return {stage: b.name for b in reversed(self._shared.values()) for stage in b.access}
 
     def traffic(self, stage: str) -> list[Traffic]:
         """What a stage reads and writes, by buffer."""
