@@ -16,12 +16,12 @@ from advisor.measure.iterations import LoopCount, as_loops, in_turn
 from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
-from advisor.measure.written import Lines, Marks, call_of, crossing, ordering, written
+from advisor.measure.written import Lines, Marks, call_of, crossing, ordering, recording, written
 from advisor.profiles.schema import Loop, Side
-from advisor.strategies.backend import Backend, wait_for_all
+from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
-from advisor.strategies.schedule import Place, Plan, Step, gpu_of, place_of
+from advisor.strategies.schedule import Plan, Step
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.frameworks.bridging import StageBridges
 
@@ -56,15 +56,6 @@ MOST_HELD = 2e-3
 """A step that takes longer to launch, or that waits itself, has its later launches in its time."""
 
 
-@dataclass(frozen=True)
-class _User:
-    """A stage that takes a buffer, with the arguments it is called with."""
-
-    stage: BoundStage
-    bridges: StageBridges
-    arguments: dict[str, Any]
-
-
 class FrameLoop:
     """Runs set-up and frames of a bound workload whose buffers are placed, one frame after the other."""
 
@@ -88,7 +79,6 @@ class FrameLoop:
         self._backend = backend
         self._seed = seed
         self._ranges = ranges
-        self._users: defaultdict[tuple[Place, str], list[_User]] = defaultdict(list)
         self._gpus = bound.workload.gpus
         self._buffers = bound.workload.buffers
         self._marks: Marks = {}
@@ -193,7 +183,7 @@ class FrameLoop:
 
     def act(self, action: Action, index: int) -> None:
         """One step in its range."""
-        if not self._ranges.listening:
+        if action.attributes is None:  # no tool listens, or it orders streams of overlapping frames
             action.run(index)
             return
         self._ranges.push(action.attributes)
@@ -262,7 +252,7 @@ class FrameLoop:
         if step.action == "synchronize":
             return self._named(step.action, Lines(("wait$()",), {"wait$": gpu.synchronize}), step.gpu)
         if step.action == "mark" or step.action == "order":
-            return self._named("order", ordering(step, self._backend, self._marks), step.gpu)
+            return self._named("order", self._ordering(step, gpu), step.gpu)
         if step.action == "length":
             return self._named(step.action, self._reading(step.name))
         placed = self._placed[step.name].on(step.gpu)
@@ -284,9 +274,15 @@ class FrameLoop:
             if step.overwritten and placed.bring:
                 bring = placed.bring
                 move = lambda _: bring(side)  # noqa: E731
-            lines = self._moving(step.name, place_of(side, step.gpu), move)
+            lines = self._moving(placed, self._placed[step.name], side, move)
         named = self._named(step.action, lines, step.gpu)
         return replace(named, on_stream=True, move=move, by_host=placed.by_host)
+
+    def _ordering(self, step: Step, gpu: Backend) -> Lines:
+        """The GPU's stream gets to a mark, or waits for that of another GPU."""
+        if step.action == "mark":
+            return recording(gpu, self._marks, (step.name, step.gpu))
+        return ordering(gpu, self._marks, (step.name, step.source), gpu.stream)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         """What of a buffer is moved, asked for when it is."""
@@ -311,22 +307,13 @@ class FrameLoop:
 
         return Lines(("read$(index)",), {"read$": read})
 
-    def _moving(self, buffer: str, place: Place, move: Mover) -> Lines:
-        """Moves the buffer; where that makes a new array, the stages there get it from then on."""
-        placed, users = self._placed[buffer], self._users[place, buffer]
-        if not placed.remade:
+    @staticmethod
+    def _moving(on_gpu: Placed, on_host: Placed, side: Side, move: Mover) -> Lines:
+        """Moves the buffer; where that makes a new array, stages get that from then on."""
+        if not on_gpu.remade:
             return Lines(("move$(None)",), {"move$": move})
-
-        def rebind() -> None:
-            made = move(None)
-            if place == "host":
-                placed.host = made
-            else:
-                placed.on(gpu_of(place)).device = made
-            for user in users:
-                user.arguments[buffer] = self._view(user.stage, buffer, user.bridges)
-
-        return Lines(("rebind$()",), {"rebind$": rebind})
+        placed = on_gpu if side == "device" else on_host
+        return Lines((f"placed$.{side} = move$(None)",), {"move$": move, "placed$": placed})
 
     def _named(self, label: str, lines: Lines, gpu: int | None = None) -> Action:
         """In the range of that name; its category tells GPUs apart where there are several."""
@@ -342,18 +329,16 @@ class FrameLoop:
         function, specials = stage.implementation(cpu=gpu.xp is np)
         with gpu.current():
             bridges = StageBridges(stage, gpu)
-            arguments: dict[str, Any] = {name: self._view(stage, name, bridges) for name in stage.access}
-        for name in stage.access:
-            self._users[stage.use.place, name].append(_User(stage, bridges, arguments))
+            names, given = self._buffers_given(stage, bridges)
         constants = {
             "xp": gpu.xp,
             "stream": bridges.stream(gpu.stream),
             "gpu": stage.stage.gpu,
             "gpus": self._gpus,
         }
-        arguments.update({name: value for name, value in constants.items() if name in specials})
-        names: dict[str, Any] = {"function$": bridges.around(function, takes_stream="stream" in specials)}
-        given = self._given(stage, arguments, names)
+        names |= {f"{name}_$": value for name, value in constants.items() if name in specials}
+        given += [f"{name}={name}_$" for name in constants if name in specials]
+        names["function$"] = bridges.around(function, takes_stream="stream" in specials)
         before: list[str] = []
         if "frame" in specials:
             given.append("frame=index")
@@ -379,21 +364,32 @@ class FrameLoop:
         named = self._named(label, Lines(lines, names, call_of(stage, function, self._buffers)), where)
         return replace(named, on_stream=stage.side == "device")
 
-    def _given(self, stage: BoundStage, arguments: dict[str, Any], names: dict[str, Any]) -> list[str]:
-        """Keywords of what stays from frame to frame; a stage with arrays that are remade looks them up."""
-        if any(self._placed[name].remade for name in stage.access):
-            names["arguments$"] = arguments
-            return ["**arguments$"]
-        names |= {f"{name}_$": value for name, value in arguments.items()}
-        return [f"{name}={name}_$" for name in arguments]
+    def _buffers_given(self, stage: BoundStage, bridges: StageBridges) -> tuple[dict[str, Any], list[str]]:
+        """The stage's buffers as keyword arguments, and what their names stand for.
 
-    def _view(self, stage: BoundStage, name: str, bridges: StageBridges) -> Any:
-        """The buffer as the stage gets it; only NumPy knows arrays that cannot be written."""
-        placed = self._placed[name]
-        array = placed.host if stage.side == "host" else placed.on(stage.stage.gpu).device
-        if name in bridges.forms:
-            return bridges.shared(name, array)
-        if stage.access[name] == "in" and isinstance(array, np.ndarray):
-            array = array.view()
-            array.flags.writeable = False
-        return array
+        Arrays that stay are made ready once; those that a move makes anew are looked up in every frame.
+        """
+        names: dict[str, Any] = {}
+        given: list[str] = []
+        for name, access in stage.access.items():
+            placed = self._placed[name] if stage.side == "host" else self._placed[name].on(stage.stage.gpu)
+            array = getattr(placed, stage.side)
+            if name in bridges.forms:
+                view: Callable[[Any], Any] | None = partial(bridges.shared, name)
+            else:
+                view = _read_only if access == "in" and isinstance(array, np.ndarray) else None
+            if not placed.remade:
+                names[f"{name}_$"] = view(array) if view else array
+                given.append(f"{name}={name}_$")
+                continue
+            names |= {f"{name}_$": placed, f"{name}_view$": view}
+            now = f"{name}_$.{stage.side}"
+            given.append(f"{name}={name}_view$({now})" if view else f"{name}={now}")
+        return names, given
+
+
+def _read_only(array: Array) -> Array:
+    """The array as a stage gets it that only reads it; CuPy has no arrays that cannot be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

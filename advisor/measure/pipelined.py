@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Literal
+from math import lcm
+from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Watch
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
-from advisor.measure.written import Lines
+from advisor.measure.written import Lines, Marks, ordering, recording, waiting, written
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -51,18 +52,20 @@ class PipelinedLoop(FrameLoop):
             bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock, host_seconds=host
         )
         self._sets = [parts_of(self), parts_of(second)]
-        self._rows = self._all_rows()
-        self._begun: dict[int, _Begun] = {}
-        self._marks: dict[tuple[str, int], Any] = {}
         self._kernels_in_tail = any(_has_kernels(parts.tail) for parts in self._sets[0])
+        self._queues = self._all_queues()
+        self._under_way: int | None = None
+        """The frame that has begun and not ended."""
+        self._began = 0.0
+        self._listening = ranges.listening
 
     def frame(self, index: int) -> None:
         """Ends this frame and begins the next one. This is what is timed."""
-        self._turn(index, begin_next=True)
+        self._turn(index, True)
 
     def frame_alone(self, index: int) -> None:
         """Ends this frame and begins no other, so that its results can be looked at."""
-        self._turn(index, begin_next=False)
+        self._turn(index, False)
 
     def timed_frame(self, index: int) -> dict[str, float]:
         """One frame by itself on the first set, step by step: what each part takes without the others."""
@@ -73,144 +76,139 @@ class PipelinedLoop(FrameLoop):
     def watched(self, watch: Watch) -> Iterator[None]:
         """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
         self._drop_begun()
-        plain = self._rows
-        self._rows = self._all_rows(watch)
+        plain = self._queues
+        self._queues = self._all_queues(watch)
         try:
             yield
         finally:
-            self._rows = plain
+            self._queues = plain
 
-    def _turn(self, index: int, *, begin_next: bool) -> None:
-        if index not in self._begun:
+    def _turn(self, index: int, begin_next: bool) -> None:
+        if index != self._under_way:
             self._drop_begun()
-            self._begin(index)
-            self._compute(index)
-        listening = self._ranges.listening
-        if listening:
+            self._begin(index).compute(index)
+        began, queue = self._began, self._queues[index % len(self._queues)]
+        if self._listening:
             self._ranges.push_frame(index)
         try:
-            if begin_next:
-                self._begin(index + 1)
-                if not self._kernels_in_tail:
-                    self._compute(index + 1)
-            self._finish(index)
-            if begin_next and self._kernels_in_tail:
-                self._compute(index + 1)
+            if not begin_next:
+                self._under_way = None
+                queue.finish(index)
+            elif self._kernels_in_tail:
+                following = self._begin(index + 1)
+                queue.finish(index)
+                following.compute(index + 1)
+            else:
+                self._begin(index + 1).compute(index + 1)
+                queue.finish(index)
         finally:
-            if listening:
+            if self._listening:
                 self._ranges.pop()
+        self.latencies.append(self._clock() - began)
 
-    def _begin(self, index: int) -> None:
+    def _begin(self, index: int) -> _Queue:
         """Host stages and uploads of a frame, into the set that its last but one has left."""
-        rows, started = self._rows_of(index), self._clock()
-        rows.head(index)
-        uploaded = self._mark("uploaded", index, self._uploads) if rows.uploads else None
-        self._begun[index] = _Begun(started, uploaded)
-
-    def _compute(self, index: int) -> None:
-        """Kernels of a frame, after its uploads; then its downloads, after the kernels."""
-        backend, begun = self._backend, self._begun[index]
-        if begun.uploaded is not None:
-            backend.order(backend.stream, begun.uploaded)
-        done: Any = None
-        for row in self._rows_of(index).body:
-            if row.kind == "download":
-                done = self._download(row, index, done)
-            else:
-                row.run(index)
-        begun.computed = done or self._mark("computed", index)
-
-    def _finish(self, index: int) -> None:
-        """Waits for the frame's own work, not for the next one's, and runs what comes after."""
-        begun = self._begun.pop(index)
-        done = begun.computed
-        for row in self._rows_of(index).tail:
-            if row.kind == "wait":
-                row.run(done or self._mark("late", index))
-            elif row.kind == "download":
-                done = self._download(row, index, done)
-            else:
-                row.run(index)
-                if row.on_stream:  # a kernel in the tail: the main stream has nothing of the next frame
-                    done = None
-        self.latencies.append(self._clock() - begun.started)
-
-    def _download(self, row: _Row, index: int, after: Any) -> Any:
-        """Copies to the host beside the next frame's kernels; the mark behind the copies."""
-        self._backend.order(self._downloads, after or self._mark("computed", index))
-        row.run(index)
-        return self._mark("downloaded", index, self._downloads)
-
-    def _mark(self, what: str, index: int, stream: Any = None) -> Any:
-        """A mark behind a stream's work: that of the last frame but one, which is over."""
-        key = what, index % SETS
-        made = self._marks[key] = self._backend.mark(stream, self._marks.get(key))
-        return made
+        began, queue = self._clock(), self._queues[index % len(self._queues)]
+        queue.begin(index)
+        self._under_way, self._began = index, began
+        return queue
 
     def _drop_begun(self) -> None:
         """Another frame than the next one is wanted: lets what was begun come to its end."""
-        for index in sorted(self._begun):
-            self._finish(index)
+        if self._under_way is not None:
+            self._turn(self._under_way, False)
 
-    def _rows_of(self, index: int) -> _Rows:
-        return self._rows[index % SETS][index % self.period]
+    def _all_queues(self, watch: Watch | None = None) -> list[_Queue]:
+        """For each frame until sets and period repeat; those with the same set and steps are the same."""
+        queues = {
+            (number, id(parts)): self._queue(parts, f"set {number}", watch)
+            for number, phases in enumerate(self._sets)
+            for parts in phases
+        }
+        indices = range(lcm(SETS, self.period))
+        places = [(index % SETS, self._sets[index % SETS][index % self.period]) for index in indices]
+        return [queues[number, id(parts)] for number, parts in places]
 
-    def _all_rows(self, watch: Watch | None = None) -> list[list[_Rows]]:
-        """For each set the frames of a period; those with the same steps are the same."""
-        made = {id(parts): self._in_rows(parts, watch) for phases in self._sets for parts in phases}
-        return [[made[id(parts)] for parts in phases] for phases in self._sets]
+    def _queue(self, parts: Parts, key: str, watch: Watch | None) -> _Queue:
+        """A frame on one set: its actions, with the marks that order its streams, ready to run.
 
-    def _in_rows(self, parts: Parts, watch: Watch | None = None) -> _Rows:
-        """The parts of a frame made ready to run, each row without a look at anything between its steps."""
-        tail: tuple[_Kind, ...] = ("wait",) if _has_kernels(parts.tail) else ("wait", "download")
-        return _Rows(
-            head=self._row(parts.head, self._uploads, watch),
-            uploads=any(action.move for action in parts.head),
-            body=self._cut_at(("download",), parts.body, watch),
-            tail=self._cut_at(tail, parts.tail, watch),
-        )
+        Downloads run beside the next frame's kernels, unless kernels follow the first wait.
+        """
+        marks = _Marks(self._backend, self._marks, key)
+        begin = [_moving_on(action, self._uploads) for action in parts.head]
+        compute: list[Action] = []
+        if any(action.move for action in parts.head):
+            begin.append(marks.record("uploaded", self._uploads))
+            compute.append(marks.order(self._backend.stream, "uploaded"))
+        latest: str | None = None
+        for kind, group in groupby(parts.body, _kind):
+            if kind == "download":
+                compute += self._download(group, marks, latest)
+                latest = "downloaded"
+            else:
+                compute += group
+        if latest is None:
+            compute.append(marks.record("computed"))
+            latest = "computed"
+        finish: list[Action] = []
+        for kind, group in groupby(parts.tail, _kind):
+            if kind == "wait":
+                if latest is None:
+                    finish.append(marks.record("late"))
+                finish += [marks.wait(action, latest or "late") for action in group]
+            elif kind == "download" and not self._kernels_in_tail:
+                finish += self._download(group, marks, latest)
+                latest = "downloaded"
+            else:
+                actions = list(group)
+                finish += actions
+                if any(action.on_stream for action in actions):
+                    latest = None  # the main stream has nothing of the next frame
+        return _Queue(self._run(begin, watch), self._run(compute, watch), self._run(finish, watch))
 
-    def _cut_at(
-        self, kinds: tuple[_Kind, ...], actions: Iterable[Action], watch: Watch | None
-    ) -> tuple[_Row, ...]:
-        """Rows of what is alike, where waits and downloads of those kinds stand between the rest."""
+    def _download(self, group: Iterable[Action], marks: _Marks, after: str | None) -> Iterator[Action]:
+        """Copies to the host on their own stream, between marks."""
+        if after is None:
+            yield marks.record("computed")
+        yield marks.order(self._downloads, after or "computed")
+        yield from (_moving_on(action, self._downloads) for action in group)
+        yield marks.record("downloaded", self._downloads)
 
-        def kind(action: Action) -> _Kind:
-            found = _KINDS.get(action.label, "run")
-            return found if found in kinds else "run"
+    def _run(self, actions: Iterable[Action], watch: Watch | None) -> Callable[[int], None]:
+        """The actions one after the other."""
+        if watch is None:
+            return self._in_a_row(tuple(actions))
+        return partial(self._act_all, tuple(map(watch, actions)))
 
-        rows = []
-        for what, group in groupby(actions, kind):
-            some = tuple(group)
-            if what == "wait":
-                rows += [_Row("wait", self._waiting(action, watch)) for action in some]
-                continue
-            stream = self._downloads if what == "download" else None
-            rows.append(_Row(what, self._row(some, stream, watch), any(action.on_stream for action in some)))
-        return tuple(rows)
 
-    def _row(self, actions: Iterable[Action], stream: Any, watch: Watch | None) -> Callable[[int], None]:
-        """The actions one after the other, moves on that stream."""
-        watched = actions if watch is None else map(watch, actions)
-        ready = tuple(_moving_on(action, stream) for action in watched)
-        return self._in_a_row(ready) if watch is None else partial(self._act_all, ready)
+@dataclass(frozen=True)
+class _Marks:
+    """Events of one set of buffers by name, each recorded anew in every frame that uses the set."""
 
-    def _waiting(self, action: Action, watch: Watch | None) -> Callable[[Any], None]:
-        """Waits for a mark in the range of the action."""
-        action = replace(action, move=self._backend.wait)
-        call = (watch(action) if watch else action).move
-        assert call is not None
-        if not self._ranges.listening:
-            return call
+    backend: Backend
+    marks: Marks
+    set: str
 
-        def wait(mark: Any) -> None:
-            self._ranges.push(action.attributes)
-            try:
-                call(mark)
-            finally:
-                self._ranges.pop()
+    def record(self, name: str, stream: Any = None) -> Action:
+        """The mark stands behind what the stream has by then; without a stream, the main one."""
+        return _unranged(recording(self.backend, self.marks, (f"{self.set} {name}", 0), stream))
 
-        return wait
+    def order(self, stream: Any, name: str) -> Action:
+        """The stream goes on after the mark."""
+        return _unranged(ordering(self.backend, self.marks, (f"{self.set} {name}", 0), stream))
+
+    def wait(self, action: Action, name: str) -> Action:
+        """The host waits for the mark, in the range of the action."""
+        lines = waiting(self.backend, self.marks, (f"{self.set} {name}", 0))
+        return replace(action, lines=lines, run=written([lines]))
+
+
+def _unranged(lines: Lines) -> Action:
+    return Action("order", False, written([lines]), lines, None)
+
+
+def _kind(action: Action) -> str:
+    return {"synchronize": "wait", "to-host": "download"}.get(action.label, "run")
 
 
 def _has_kernels(actions: Iterable[Action]) -> bool:
@@ -226,36 +224,16 @@ def _moving_on(action: Action, stream: Any) -> Action:
     return replace(action, run=lambda _: move(stream), lines=lines)
 
 
-_Kind = Literal["run", "wait", "download"]
-_KINDS: dict[str, _Kind] = {"synchronize": "wait", "to-host": "download"}
-
-
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """Steps that run one after the other: `run` takes the frame's index, that of a wait the mark."""
+class _Queue:
+    """A frame on one set of buffers, ready to run by its index."""
 
-    kind: _Kind
-    run: Callable[[Any], object]
-    on_stream: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A frame on one set of buffers, ready to run."""
-
-    head: Callable[[int], None]
-    uploads: bool
-    body: tuple[_Row, ...]
-    tail: tuple[_Row, ...]
-
-
-@dataclass(slots=True)
-class _Begun:
-    """A frame under way: when it began, the mark after its uploads, the mark after all its queued work."""
-
-    started: float
-    uploaded: Any
-    computed: Any = None
+    begin: Callable[[int], None]
+    """Host stages and uploads, up to the first kernel."""
+    compute: Callable[[int], None]
+    """Kernels after the uploads, and downloads after the kernels."""
+    finish: Callable[[int], None]
+    """Waits for the frame's own work, not for the next one's, and runs what comes after."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from advisor.workloads.reads import place_of
 
 _FILE = "<frame>"
 _CALLS = "calls"
-Marks: TypeAlias = dict[tuple[str, int], Any]
-"""By number and GPU: what streams of other GPUs wait for. Each is used again in every frame."""
+Marks: TypeAlias = dict[tuple[str, int], list[Any]]
+"""By name and GPU: what other streams wait for. Each is a list of one, and used again in every frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,19 @@ def crossing(step: Step, placed: Placed, bounds: Callable[[], Bounds]) -> Lines:
     return Lines((f"cross$({step.source}, bounds$())",), names)
 
 
-def ordering(step: Step, backend: Backend, marks: Marks) -> Lines:
-    """The stream of the step's GPU gets to a mark, or waits for that of another."""
-    here = backend.gpus[step.gpu]
-    if step.action == "order":
-        names = {"order$": here.order, "stream$": here.stream}
-        names |= {"marks$": marks, "key$": (step.name, step.source)}
-        return Lines(("order$(stream$, marks$[key$])",), names)
-    names = {"mark$": here.mark, "marks$": marks, "key$": (step.name, step.gpu)}
-    return Lines(("marks$[key$] = mark$(None, marks$.get(key$))",), names)
+def recording(backend: Backend, marks: Marks, key: tuple[str, int], stream: Any = None) -> Lines:
+    """The mark of that key stands behind the work of the stream; None is the backend's own."""
+    names = {"mark$": backend.mark, "kept$": marks.setdefault(key, [None]), "stream$": stream}
+    return Lines(("kept$[0] = mark$(stream$, kept$[0])",), names)
+
+
+def ordering(backend: Backend, marks: Marks, key: tuple[str, int], stream: Any) -> Lines:
+    """The stream goes on after the mark of that key."""
+    names = {"order$": backend.order, "kept$": marks.setdefault(key, [None]), "stream$": stream}
+    return Lines(("order$(stream$, kept$[0])",), names)
+
+
+def waiting(backend: Backend, marks: Marks, key: tuple[str, int]) -> Lines:
+    """The host goes on after the mark of that key."""
+    names = {"wait$": backend.wait, "kept$": marks.setdefault(key, [None])}
+    return Lines(("wait$(kept$[0])",), names)
