@@ -45,7 +45,6 @@ class Ratio:
     high: float
 
     def inverse(self) -> Ratio:
-        """The ratio the other way round."""
         return Ratio(1 / self.value, 1 / self.high, 1 / self.low)
 
     def around(self, value: float) -> Ratio:

@@ -436,7 +436,7 @@ def test_without_figures_no_rule_applies():
     found = {advice.rule: advice for advice in advise(run).advice}
     assert {advice.outcome for advice in found.values()} == {"not-applicable"}
     for rule in RULES:
-        if "tegra" in rule.memory_classes and not rule.several_gpus:
+        if "tegra" in rule.text.memory_classes and not rule.text.several_gpus:
             assert "Test tegra" in found[rule.id].detail
 
 
@@ -458,7 +458,7 @@ def test_a_broken_rule_is_an_error_and_the_others_still_speak():
     first, *others = advise(profile(), rules).advice
     assert (first.outcome, first.rule) == ("error", RULES[0].id)
     assert "ZeroDivisionError: no frames" in first.detail
-    assert [advice.rule for advice in others] == [rule.id for rule in RULES[1:] if not rule.several_gpus]
+    assert [advice.rule for advice in others] == [rule.id for rule in RULES[1:] if not rule.text.several_gpus]
     assert all(advice.outcome != "error" for advice in others)
 
 
@@ -504,7 +504,8 @@ def test_of_a_kind_by_no_buffer_although_the_strategy_ran():
 
 @pytest.mark.parametrize(("one_dram", "outcomes"), [(None, "aa"), (True, "an"), (False, "na")])
 def test_a_rule_may_ask_for_one_dram_or_two(one_dram: bool | None, outcomes: str):
-    rule = replace(RULES[0], one_dram=one_dram, requires=(), judge=lambda case, limits: passed("Asked."))
+    rule = replace(RULES[0], requires=(), judge=lambda case, limits: passed("Asked."))
+    rule.__dict__["text"] = replace(RULES[0].text, one_dram=one_dram)
     jetson, card = (
         apply(rule, case)
         for memory_class in ("tegra", "discrete")

@@ -156,7 +156,7 @@ def test_the_code_runs_on_a_gpu(
     if not cupy.cuda.is_available():
         pytest.skip("no usable GPU")
     code, there = getattr(rule.text, which), cupy.cuda.runtime.getDeviceCount()
-    if rule.several_gpus and there < 2:
+    if rule.text.several_gpus and there < 2:
         pytest.skip(f"needs two GPUs; CUDA sees {there}")
     if "numactl" in code and not (shutil.which("numactl") and len(nodes()) > 1):
         pytest.skip("numactl is missing, or a second NUMA node")

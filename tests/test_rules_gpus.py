@@ -124,6 +124,6 @@ def test_halves_that_are_not_halves() -> None:
 
 
 def test_of_one_gpu_these_rules_say_nothing() -> None:
-    of_several = {rule.id for rule in RULES if rule.several_gpus}
+    of_several = {rule.id for rule in RULES if rule.text.several_gpus}
     assert of_several == set(EXAMPLES)
     assert not of_several & {advice.rule for advice in advise(profile()).advice}

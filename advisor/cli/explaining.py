@@ -80,8 +80,8 @@ def _how_to_set(rule: Rule) -> Iterator[str]:
 
 
 def _classes(rule: Rule) -> str:
-    every = set(rule.memory_classes) == set(get_args(MemoryClass))
-    return "all memory classes" if every else ", ".join(rule.memory_classes)
+    every = set(rule.text.memory_classes) == set(get_args(MemoryClass))
+    return "all memory classes" if every else ", ".join(rule.text.memory_classes)
 
 
 def _threshold(threshold: Threshold) -> str:

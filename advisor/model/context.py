@@ -59,24 +59,20 @@ class Context:
 
     @property
     def memory_class(self) -> MemoryClass:
-        """The device's."""
         return self.machine.entry.memory_class
 
     @cached_property
     def placements(self) -> Mapping[str, Placement]:
-        """Where each buffer goes."""
         return self.strategy.placements(self.workload)
 
     @cached_property
     def plan(self) -> Plan:
-        """The steps of a frame, as the worker takes them."""
         device = self.machine.entry.device()
         traits = {name: placement.traits(device) for name, placement in self.placements.items()}
         return plan(stage_uses(self.workload, "setup"), stage_uses(self.workload, "frame"), traits)
 
     @cached_property
     def iterations(self) -> list[float]:
-        """How often each loop runs in a frame."""
         return [self.trace.times(loop) for loop in self.workload.loops]
 
     def own(self, buffer: str) -> Placement:
@@ -171,12 +167,10 @@ class Context:
         return self.trace.valid_bytes.get(buffer, self._buffers[buffer].bytes)
 
     def item_bytes(self, buffer: str) -> float:
-        """Bytes of one element."""
         record = self._buffers[buffer]
         return record.bytes / max(math.prod(record.shape), 1)
 
     def moved(self, step: Step) -> float:
-        """Bytes that a step moves."""
         return step.moved(self._buffers[step.name], self.trace.valid_bytes)
 
     def placement_of(self, step: Step) -> Placement:
@@ -201,7 +195,6 @@ class Context:
         return {stage: b.name for b in reversed(self._shared.values()) for stage in b.access}
 
     def traffic(self, stage: str) -> list[Traffic]:
-        """What a stage reads and writes, by buffer."""
         return self._traffic.get(stage, [])
 
     @cached_property
@@ -235,5 +228,4 @@ class Context:
 
     @cached_property
     def managed_bytes(self) -> int:
-        """Bytes of all managed buffers."""
         return sum(b.bytes for b in self.workload.buffers if self.own(b.name).managed)

@@ -22,7 +22,6 @@ WITHIN_90_PERCENT = 1.46
 
 
 def host_seconds(at: Context, stage: str) -> Values:
-    """A host stage, without migrations."""
     machine, work = at.machine, at.work(stage)
     memory = constant(0.0)
     for t in at.traffic(stage):

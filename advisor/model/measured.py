@@ -40,12 +40,10 @@ class RowAgainstRun:
 
     @property
     def inside(self) -> bool:
-        """Whether the measured time lies in the predicted range."""
         return self.low <= self.measured <= self.high
 
     @property
     def ratio(self) -> float:
-        """Predicted over measured."""
         return self.likely / self.measured
 
 
@@ -59,7 +57,6 @@ class ModelAgainstRun:
 
     @property
     def inside(self) -> int:
-        """Rows whose measured time lies in the predicted range."""
         return sum(row.inside for row in self.rows)
 
 

@@ -65,11 +65,9 @@ class Reached:
 
     @property
     def seconds(self) -> Values:
-        """From the frame's begin."""
         return sum(self.parts.values(), constant(0.0))
 
     def plus(self, part: str, seconds: Values) -> Reached:
-        """So much later, spent on that part."""
         return Reached({**self.parts, part: self.parts.get(part, 0.0) + seconds})
 
 

@@ -112,7 +112,6 @@ def _residual(at: Context, step: Step) -> Values:
 
 
 def way_of(placement: Placement, *, shares_memory: bool) -> Way:
-    """The way in which a placement moves data."""
     if placement.device_kind == "device":
         return "pinned" if placement.locks else "pageable"
     return "managed" if placement.managed and not shares_memory else "in_place"

@@ -280,7 +280,6 @@ def label(step: Step) -> str:
 
 
 def by_part(steps: Sequence[Timed]) -> dict[str, Values]:
-    """Seconds by part of a frame."""
     found: dict[str, Values] = {}
     for step, seconds in steps:
         found[label(step)] = found.get(label(step), 0.0) + seconds

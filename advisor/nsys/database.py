@@ -105,7 +105,6 @@ class Database:
         return self.has(table, *NEEDED[table])
 
     def lacks(self, table: str) -> list[str]:
-        """The needed columns that the table, where it is there, does not have."""
         return [c for c in NEEDED[table] if table in self._columns and c not in self._columns[table]]
 
     def names(self, enumeration: str) -> dict[int, str]:
@@ -118,7 +117,6 @@ class Database:
         return {number: text.lower() for number, text in self._pairs(enumeration, column).items()}
 
     def strings(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Texts of the StringIds table."""
         if not self.has("StringIds", "id", "value"):
             return {}
         texts = {}
@@ -136,7 +134,6 @@ class Database:
         return {str(n): str(v) for n, v in self._run(f"{query} LIMIT {_MOST_NAMES}")}
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Any query's rows, one by one."""
         return iter(self._run(query, parameters))
 
     def blocks(

@@ -37,8 +37,6 @@ _MOST_STRATEGIES = 100
 
 @dataclass(frozen=True)
 class Range:
-    """A range of the domain `advisor`."""
-
     thread: int
     name: str
     payload: int | None
@@ -48,8 +46,6 @@ class Range:
 
 @dataclass(frozen=True)
 class Frame:
-    """A steady frame with its steps in order."""
-
     strategy: str
     process: int
     begin: int

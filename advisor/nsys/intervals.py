@@ -46,11 +46,9 @@ class Busy:
 
     @property
     def seen(self) -> bool:
-        """Whether the GPU was seen to do anything at all."""
         return bool(self._pieces)
 
     def add(self, processes: Integers, begins: Integers, ends: Integers) -> None:
-        """Pieces of work, by start and end."""
         for process in distinct(processes):
             mine = processes == process
             self._pieces.setdefault(process, []).append((begins[mine], ends[mine]))

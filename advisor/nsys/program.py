@@ -53,15 +53,12 @@ class NsysFailed(Exception):
 
 @dataclass(frozen=True)
 class Nsys:
-    """An nsys that answers."""
-
     path: Path
     version: tuple[int, ...]
     """Year, number and patch, as 2023, 4, 4."""
 
     @property
     def name(self) -> str:
-        """Name and version for reports."""
         return f"nsys {'.'.join(map(str, self.version))}"
 
     @cached_property
@@ -70,7 +67,6 @@ class Nsys:
         return frozenset(re.findall(r"--[a-z][a-z0-9-]+", run([str(self.path), "profile", "--help"])))
 
     def command(self, device: Device, output: Path, program: Sequence[str]) -> list[str]:
-        """The command that runs a program under it; the report goes to `output`."""
         on_gpu = device.kind == "cuda"
         wanted = {"--sample": "none", "--cpuctxsw": "none", "--force-overwrite": "true"}
         if on_gpu:

@@ -29,7 +29,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
         _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
         for case in cases(profile)
         for rule in rules
-        if profile.workload.gpus > 1 or not rule.several_gpus
+        if profile.workload.gpus > 1 or not rule.text.several_gpus
     )
     return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
 
@@ -68,11 +68,11 @@ def _advice(rule: Rule, case: Case, **said: Any) -> Advice:
 
 
 def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
-    if case.device.memory_class not in rule.memory_classes:
+    if case.device.memory_class not in rule.text.memory_classes:
         return not_applicable(rule.text.elsewhere)
     if not case.rows:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
-    if rule.one_dram not in (None, case.one_dram):
+    if rule.text.one_dram not in (None, case.one_dram):
         return not_applicable(rule.text.elsewhere)
     missing = next((one for one in rule.requires if not _has(case, one)), None)
     if missing is None:
@@ -108,7 +108,6 @@ def _over_budget(advice: Advice, proposed: Row) -> Advice:
 
 
 def silences(profile: Profile) -> dict[str, str]:
-    """The silenced rules by id, and who silenced each."""
     by_file = dict.fromkeys(profile.workload.ignore, f"the workload file {profile.workload.file}")
     return {**by_file, **profile.preferences.ignored}
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 from advisor import units
 from advisor.profiles.blocks import Block, Method
 from advisor.profiles.conclusions import Certainty, Evidence, Gain, Recommendation
-from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
@@ -51,8 +51,19 @@ class Finding:
         return "likely" if self.inferred else "measured"
 
 
+def advice(
+    detail: str,
+    *evidence: Evidence,
+    saved: float | None = None,
+    title: str | None = None,
+    inferred: bool = False,
+) -> Finding:
+    """Advice that proposes no strategy. saved: seconds a frame by a formula that the rule names."""
+    worth = None if saved is None else Gain(seconds_per_frame=saved, bytes=None, basis="estimated")
+    return Finding("advice", detail, title, evidence=evidence, gain=worth, inferred=inferred)
+
+
 def passed(detail: str, *evidence: Evidence) -> Finding:
-    """Nothing to advise; the evidence shows why."""
     return Finding("pass", detail, evidence=evidence)
 
 
@@ -66,7 +77,6 @@ def unbeaten(subject: Row, nearest: Row | None) -> Finding:
 
 
 def not_applicable(reason: str) -> Finding:
-    """The rule has nothing to say of this case."""
     return Finding("not-applicable", reason)
 
 
@@ -94,11 +104,6 @@ def gain(better: Row, against: Row) -> Gain:
         basis="estimated" if better.predicted or against.predicted else "measured",
         over=against.strategy,
     )
-
-
-def estimate(seconds: float | None) -> Gain:
-    """A gain that a formula gives; the rule says which."""
-    return Gain(seconds_per_frame=seconds, bytes=None, basis="estimated")
 
 
 Limits = Mapping[str, float]
@@ -149,17 +154,14 @@ class Case:
 
     @property
     def recommended(self) -> str | None:
-        """The recommended strategy."""
         return self.verdict.strategy if self.verdict else None
 
     @property
     def one_dram(self) -> bool:
-        """CPU and GPU use one DRAM, so that a copy moves data to where it already is."""
         return shares_dram(self.device)
 
     @property
     def chosen(self) -> Row | None:
-        """The row of the recommended strategy."""
         return self.rows.get(self.recommended or "")
 
     @property
@@ -186,7 +188,6 @@ class Case:
         return [(row, twin) for row in self.of(WRITE_COMBINED) for twin in plain if row.alike == twin.alike]
 
     def fastest(self, rows: Iterable[Row] | None = None) -> Row | None:
-        """The fastest of these rows, or of all."""
         return fastest(self.rows.values() if rows is None else rows)
 
     def proposal(self, candidates: Iterable[Row], against: Row) -> Row | None:
@@ -251,11 +252,6 @@ class Rule:
     """The part of an nsys trace that bears on it."""
     requires: tuple[str | Kind, ...] = ()
     """Strategies and kinds of strategies that must have figures."""
-    memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
-    one_dram: bool | None = None
-    """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
-    several_gpus: bool = False
-    """Only for workloads on several GPUs; it is not listed for others."""
 
     @cached_property
     def text(self) -> RuleText:

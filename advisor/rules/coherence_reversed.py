@@ -8,7 +8,6 @@ _UNCACHED = Kind("managed", lambda row: row.in_place and not row.gpu_caches)
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Advises memory that Thor's GPU caches where it is faster than what Orin's advice would choose."""
     cached, uncached, chosen = case.of(_CACHED), case.of(_UNCACHED), case.chosen
     subject = case.rows.get(_UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
@@ -30,9 +29,4 @@ def judge(case: Case, _: Limits) -> Finding:
     return case.swap(subject, better, cause, [subject.kernels(), better.kernels()])
 
 
-RULE = Rule(
-    "coherence-reversed",
-    judge,
-    memory_classes=("tegra-coherent",),
-    requires=(_CACHED, _UNCACHED),
-)
+RULE = Rule("coherence-reversed", judge, requires=(_CACHED, _UNCACHED))

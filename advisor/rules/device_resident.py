@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
 from advisor.rules.rows import in_order, moves_by_buffer, shared
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises to run on the GPU what the CPU does to a buffer between two kernels."""
     steps = moves_by_buffer(BASELINE, case.workload, case.device)
     between = {b.name: _between(b, case, steps.get(b.name, ())) for b in shared(case.workload)}
     found = [buffer for buffer in shared(case.workload) if between[buffer.name]]
@@ -39,15 +38,14 @@ def judge(case: Case, limits: Limits) -> Finding:
     if row.part(saved) < limits["share"]:
         share = units.percent(row.part(saved))
         return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *shown)
-    return Finding(
-        "advice",
+    return advice(
         f"{names} {'leave' if len(found) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
         f"{'come' if len(found) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
         f"Written with CuPy, {'these stages' if len(stages) > 1 else 'this stage'} would work on the data "
         f"in place. At the copy rate of {row.strategy} this saves {units.seconds(saved)} per frame, not "
         "counting the time of the stage on the GPU.",
-        evidence=shown,
-        gain=estimate(saved),
+        *shown,
+        saved=saved,
         inferred=True,
     )
 
@@ -68,9 +66,4 @@ def _between(buffer: BufferRecord, case: Case, steps: Sequence[Step]) -> list[st
     return [s.name for s in touched[kernels[0] : kernels[-1]] if s.side == "host"] if kernels else []
 
 
-RULE = Rule(
-    "device-resident",
-    judge,
-    memory_classes=("discrete", "discrete-hmm", "coherent"),
-    one_dram=False,
-)
+RULE = Rule("device-resident", judge)

@@ -9,7 +9,6 @@ from advisor.strategies.registry import BASELINE
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises a strategy that holds the buffers once, if a frame takes no longer for it."""
     baseline = case.baseline
     twice = units.size(baseline.physical_bytes)
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
@@ -49,10 +48,4 @@ def _held(row: Row) -> Evidence:
     return row.figure(f"{row.strategy}: memory", row.physical_bytes, "bytes")
 
 
-RULE = Rule(
-    "duplicate-allocation",
-    judge,
-    memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "coherent"),
-    requires=(BASELINE,),
-    one_dram=True,
-)
+RULE = Rule("duplicate-allocation", judge, requires=(BASELINE,))

@@ -47,7 +47,6 @@ def told(case: Case, gpu: int, what: str) -> str | None:
 
 
 def reach(case: Case, one: int, other: int) -> bool | None:
-    """Whether either GPU can read the other's memory; None where that is not known."""
     peers = [told(case, gpu, "peers") for gpu in (one, other)]
     if peers[0] is None or peers[1] is None:
         return None

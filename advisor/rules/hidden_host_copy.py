@@ -2,11 +2,10 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises a strategy that takes the memory as it comes; else to produce the data in place."""
     external = ", ".join(buffer.name for buffer in case.workload.buffers if buffer.external)
     if not external:
         return not_applicable("No buffer is marked external.")
@@ -31,19 +30,15 @@ def judge(case: Case, limits: Limits) -> Finding:
     if case.chosen is not None and not case.chosen.host_copy_seconds:
         said = f"The recommended {case.recommended} uses {external} where the data arrives."
         return passed(said, case.chosen.frame(), _copying(subject))
-    return _in_place(subject, cause)
-
-
-def _in_place(subject: Row, cause: str) -> Finding:
-    """Without the copies a frame takes what is left: an estimate, since nobody ran it."""
-    return Finding(
-        "advice",
+    # Without the copies a frame takes what is left: an estimate, since nobody ran it.
+    return advice(
         f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "
         "the program's own arrays (a `dst=` or `out=` argument, buffers passed to the decoder or "
         "camera), which removes the copy. The gain is the time of the copies.",
+        _copying(subject),
+        subject.frame(),
+        saved=subject.host_copy_seconds,
         title="Produce the data in place: pass the source the memory that the GPU uses",
-        evidence=(_copying(subject), subject.frame()),
-        gain=estimate(subject.host_copy_seconds),
     )
 
 

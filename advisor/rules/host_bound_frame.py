@@ -2,12 +2,11 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Says what a frame can gain at most where all kernels and copies cost nothing."""
     best = case.fastest()
     subject = case.rows.get(BASELINE) or best
     if best is None or subject is None or not subject.parts_seconds:
@@ -20,13 +19,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         said = f"{most}, but {best.strategy} makes them faster too."
         return passed(said, *_evidence(subject), *_evidence(best))
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
-    return Finding(
-        "advice",
+    return advice(
         f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
         f"{', as predicted' if subject.predicted else ''}). Even if kernels, copies and waits took no "
         f"time, a frame would be at most {units.ratio(1 / share)} as fast, so the memory strategy makes "
         "little difference. Speed up these stages, move them to the GPU, or overlap frames.",
-        evidence=_evidence(subject),
+        *_evidence(subject),
     )
 
 

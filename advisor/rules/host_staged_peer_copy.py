@@ -2,12 +2,11 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 from advisor.rules.gpus import crossing_bytes, reach
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns where copies between such GPUs are a large part of a frame."""
     crossing = crossing_bytes(case)
     if not crossing:
         return not_applicable("No GPU reads what another one writes.")
@@ -29,11 +28,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         "the data on one GPU, or choose two GPUs with peer access with --gpus: `advisor doctor` lists them. "
         "A virtual machine, ACS or an IOMMU can prevent peer access over PCIe."
     )
-    return Finding("advice", detail, evidence=(moved, row.copies(), row.frame()), inferred=True)
+    return advice(detail, moved, row.copies(), row.frame(), inferred=True)
 
 
-RULE = Rule(
-    "host-staged-peer-copy",
-    judge,
-    several_gpus=True,
-)
+RULE = Rule("host-staged-peer-copy", judge)

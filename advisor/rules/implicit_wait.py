@@ -3,24 +3,14 @@
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.traffic import Wait
-from advisor.rules.base import (
-    Case,
-    Finding,
-    Limits,
-    Rule,
-    estimate,
-    not_applicable,
-    passed,
-)
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises to keep on the GPU what a stage fetches, each call by its line."""
     if not case.traffic.work:
         return not_applicable("The device stages were not traced.")
-    waits = case.traffic.waits
-    if not waits:
+    if not (waits := case.traffic.waits):
         return passed("No device stage waits for the GPU.")
     count = sum(wait.count for wait in waits)
     spared, row = count * limits["seconds"], case.baseline
@@ -37,13 +27,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         )
     unpredicted = " (not part of the predicted time)" if row.predicted else ""
     advised = " ".join(dict.fromkeys(wait.write for wait in waits))
-    return Finding(
-        "advice",
+    return advice(
         f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
         f"the host and returns when all earlier work is done: at least {units.seconds(limits['seconds'])}, "
         f"during which nothing is launched{unpredicted}. {advised}",
-        evidence=shown,
-        gain=estimate(spared),
+        *shown,
+        saved=spared,
         inferred=True,
     )
 
@@ -56,8 +45,4 @@ def _lines(waits: tuple[Wait, ...]) -> str:
     return ", ".join(f"{wait.call} in {wait.stage} ({wait.line})" for wait in waits)
 
 
-RULE = Rule(
-    "implicit-wait",
-    judge,
-    requires=(BASELINE,),
-)
+RULE = Rule("implicit-wait", judge, requires=(BASELINE,))

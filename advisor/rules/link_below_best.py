@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 
 _AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
@@ -29,7 +29,6 @@ class _Link:
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises to look after the slot where the link is slower than it can be and the frame depends on it."""
     if case.machine is None:
         return not_applicable("The link of a predicted device cannot be read.")
     link = _link(case.machine.gpu_readings)
@@ -58,14 +57,13 @@ def judge(case: Case, limits: Limits) -> Finding:
     if row is None or share < limits["share"]:
         little = f"copies are only {units.percent(share)} of a frame."
         return passed(f"The link runs at {runs}, but {little}", *shown)
-    return Finding(
-        "advice",
+    return advice(
         f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, take up "
         f"to {units.ratio(link.factor)} as long as at full rate. Copies are {units.percent(share)} of a "
         f"frame of {row.strategy}; the gain assumes that their time falls by that factor. Check the slot "
         "and its lanes, the risers and the PCIe settings in the firmware.",
-        evidence=(*shown, row.copies(), *row.rate()),
-        gain=estimate(row.transfer_seconds * (1 - 1 / link.factor)),
+        *(*shown, row.copies(), *row.rate()),
+        saved=row.transfer_seconds * (1 - 1 / link.factor),
         inferred=True,
     )
 
@@ -81,8 +79,4 @@ def _link(readings: Sequence[GpuState]) -> _Link | None:
     return _Link(generation, width, best_generation, best_width) if known else None
 
 
-RULE = Rule(
-    "link-below-best",
-    judge,
-    memory_classes=("discrete", "discrete-hmm"),
-)
+RULE = Rule("link-below-best", judge)

@@ -2,12 +2,11 @@
 
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import WRONG_RESULTS
-from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 from advisor.rules.rows import placements
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Says which strategies gave other results, where those that wait by themselves gave the right ones."""
     if case.machine is None:
         return not_applicable("Nothing ran on this device, so there are no results to compare.")
     wrong = {name: why for name, why in case.failed.items() if why.startswith(WRONG_RESULTS)}
@@ -24,15 +23,14 @@ def judge(case: Case, _: Limits) -> Finding:
         none = "no strategy with synchronous copies was right while the others failed"
         return passed(f"{differ}: {none}.", *shown)
     name, why = next(iter(wrong.items()))
-    return Finding(
-        "advice",
+    return advice(
         f"The results of {', '.join(wrong)} are wrong ({name}: {why.removeprefix(WRONG_RESULTS)}), those of "
         f"{', '.join(waiting)} are right. The latter wait for the GPU in a synchronous copy; the others "
         "wait only for the stream that device stages run on. Look for work on your own streams, kernels "
         "launched from another thread, and arrays kept from an earlier frame. Run that work on the stage "
         "parameter `stream`, or synchronize before the stage returns. Your program needs the same "
         "synchronization before the CPU reads.",
-        evidence=shown,
+        *shown,
         inferred=True,
     )
 

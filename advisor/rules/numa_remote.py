@@ -4,11 +4,10 @@ from advisor import units
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import HostState
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises to bind the program to the GPU's node where there are several and the link matters."""
     host = case.machine.host if case.machine else None
     row = case.chosen or case.fastest()
     if case.method is None or host is None or row is None:
@@ -30,7 +29,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
         return passed(f"{little}: the NUMA node of host memory makes little difference.", *shown)
-    return Finding("advice", _detail(host, case.method, row, share, nodes), evidence=shown, inferred=True)
+    return advice(_detail(host, case.method, row, share, nodes), *shown, inferred=True)
 
 
 def _detail(host: HostState, method: Method, row: Row, share: float, nodes: int) -> str:

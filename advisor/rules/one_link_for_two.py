@@ -3,12 +3,11 @@
 from collections import defaultdict
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 from advisor.rules.gpus import host_bytes, told
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns where GPUs that both copy from or to the host are below one root port."""
     row = case.chosen or case.fastest()
     assert row is not None
     moved = host_bytes(row.strategy, case.workload, case.device)
@@ -35,13 +34,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         "assumes that with separate links the copies take as long as those of the GPU that copies most."
     )
     saved = row.transfer_seconds * (1 - max(moved[gpu] for gpu in gpus) / sum(moved.values()))
-    return Finding(
-        "advice", detail, evidence=(row.copies(), row.frame()), gain=estimate(saved), inferred=True
-    )
+    return advice(detail, row.copies(), row.frame(), saved=saved, inferred=True)
 
 
-RULE = Rule(
-    "one-link-for-two",
-    judge,
-    several_gpus=True,
-)
+RULE = Rule("one-link-for-two", judge)

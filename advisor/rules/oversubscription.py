@@ -8,6 +8,7 @@ from advisor.rules.base import (
     Kind,
     Limits,
     Rule,
+    advice,
     compared,
     not_applicable,
     passed,
@@ -15,14 +16,12 @@ from advisor.rules.base import (
 )
 
 _PAGED = Kind(
-    "managed",
-    lambda row: row.places_all(lambda p: not p.locks and p.movement(row.memory_class) != "copied"),
+    "managed", lambda row: row.places_all(lambda p: not p.locks and p.movement(row.memory_class) != "copied")
 )
 """One memory whose pages the driver may move: not locked, not copied."""
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises memory that stays at the host, or smaller parts, where buffers outgrow the GPU's memory."""
     total = case.device.attributes.get("total_global_mem")
     if not isinstance(total, int) or isinstance(total, bool) or total <= 0:
         return not_applicable("The memory size of the device is not known.")
@@ -50,7 +49,7 @@ def judge(case: Case, limits: Limits) -> Finding:
             for name, why in case.absent.items()
             if "memory" in why and ("needs" in why or "not enough" in why)
         )
-        return Finding("advice", text(cause, next(refused, ""), _SPLIT), evidence=shown)
+        return advice(text(cause, next(refused, ""), _SPLIT), *shown)
     return case.swap(subject, better, cause, shown, worth=text(compared(better, subject), _SPLIT))
 
 

@@ -12,7 +12,6 @@ _FAULT_SECONDS = 10e-6
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns against managed memory without prefetch where kernels wait for its pages."""
     managed = case.rows[_SUBJECT]
     if case.device.attributes.get("concurrent_managed_access", 1) == 0:
         return not_applicable(
@@ -82,7 +81,6 @@ def _prefetched(case: Case, better: Row) -> str:
 RULE = Rule(
     "page-fault-migration",
     judge,
-    memory_classes=("discrete", "discrete-hmm"),
     requires=(_SUBJECT,),
     traced=Traced(
         (_SUBJECT,),

@@ -8,7 +8,6 @@ from advisor.strategies.registry import BASELINE
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises whichever strategy spends less on transfers than the baseline and is faster for it."""
     baseline = case.baseline
     share = baseline.part(baseline.transfer_seconds)
     if share < limits["share"]:

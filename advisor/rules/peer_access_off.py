@@ -8,7 +8,6 @@ from advisor.strategies.registry import BASELINE
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises peer where GPUs reach each other and copies between them are faster than through the host."""
     crossing = crossing_bytes(case)
     if not crossing:
         return not_applicable("No GPU reads what another one writes.")
@@ -33,9 +32,4 @@ def judge(case: Case, limits: Limits) -> Finding:
     return case.swap(baseline, peer, cause, (moved, baseline.copies(), peer.copies()))
 
 
-RULE = Rule(
-    "peer-access-off",
-    judge,
-    requires=(BASELINE, PEER),
-    several_gpus=True,
-)
+RULE = Rule("peer-access-off", judge, requires=(BASELINE, PEER))

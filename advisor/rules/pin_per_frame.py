@@ -1,11 +1,10 @@
 """pin-per-frame: memory is page-locked or registered again in every frame."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises to lock once what the workload's own stages lock in their frames, seen through CuPy."""
     looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
     if not looked:
         return not_applicable("Not observed: page-locking calls are recorded only on a GPU.")
@@ -17,15 +16,14 @@ def judge(case: Case, limits: Limits) -> Finding:
     if seen.calls < limits["calls"]:
         unseen = "calls of other libraries are not recorded"
         return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).", *shown)
-    return Finding(
-        "advice",
+    return advice(
         f"In each frame of {row.strategy} the workload's stages lock or unlock pages "
         f"{units.digits(seen.calls)} times, which takes {units.seconds(seen.seconds)} or "
         f"{units.percent(seen.seconds / row.seconds)} of the frame. Locking visits every page and costs "
         "more than it saves for a single copy. Lock once, before the frames, and reuse the memory; or "
         "copy from pageable memory. The gain is the time of these calls.",
-        evidence=shown,
-        gain=estimate(seen.seconds),
+        *shown,
+        saved=seen.seconds,
     )
 
 

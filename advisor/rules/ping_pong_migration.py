@@ -17,7 +17,6 @@ _WHOLE = (
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns against managed memory for buffers that change sides more often than a frame needs."""
     managed = min(case.of(_MANAGED), key=lambda row: row.seconds)
     whole = moves_whole(case.device.attributes)
     # Over a coherent link no page has to move at all, and what moves whole does so ten times slower than
@@ -51,10 +50,5 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 
 RULE = Rule(
-    "ping-pong-migration",
-    judge,
-    memory_classes=("discrete", "discrete-hmm", "coherent"),
-    requires=(_MANAGED,),
-    one_dram=False,
-    traced=Traced((_MANAGED.example,), migrations),
+    "ping-pong-migration", judge, requires=(_MANAGED,), traced=Traced((_MANAGED.example,), migrations)
 )

@@ -1,14 +1,13 @@
 """pinned-over-budget: so much memory is page-locked that the rest of the machine goes short."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Kind, Limits, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Rule, advice, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy page-locks memory.")
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns where the recommended strategy, or all that is fast, locks a large part of the memory."""
     memory = _memory(case)
     if memory is None:
         return not_applicable("The host memory size of this device is not known.")
@@ -35,11 +34,11 @@ def judge(case: Case, limits: Limits) -> Finding:
     fitting = [row for row in lean if row.fits]
     better = case.fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
     if better is None:
-        cause += (
-            " No strategy that locks less is as fast. Pass the data through a few locked buffers of fixed "
+        return advice(
+            f"{cause} No strategy that locks less is as fast. Pass the data through a few locked buffers of "
+            "fixed size, or lock only buffers that are copied in every frame.",
+            *shown,
         )
-        cause += "size, or lock only buffers that are copied in every frame."
-        return Finding("advice", cause, evidence=tuple(shown))
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
     worth = f"{better.strategy} locks {locked}: {better.takes} a frame."
     title = f"Lock less memory: {better.strategy} is as fast"
@@ -57,8 +56,4 @@ def _memory(case: Case) -> int | None:
     return min(known, default=None)
 
 
-RULE = Rule(
-    "pinned-over-budget",
-    judge,
-    requires=(_LOCKING,),
-)
+RULE = Rule("pinned-over-budget", judge, requires=(_LOCKING,))

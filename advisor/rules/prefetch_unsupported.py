@@ -10,7 +10,6 @@ _PLAIN = "managed"
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Advises stream attachment in place of prefetching, where it helps; else to leave both out."""
     concurrent = case.device.attributes.get("concurrent_managed_access")
     if concurrent is None:
         return not_applicable("concurrentManagedAccess is not known, so neither is support for prefetching.")

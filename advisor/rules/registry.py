@@ -83,19 +83,16 @@ RULES: tuple[Rule, ...] = (
 
 
 def by_id(rule_id: str) -> Rule:
-    """The rule of that id. Raises `UsageError`, with the nearest ids."""
     for rule in RULES:
         if rule.id == rule_id:
             return rule
     ids = [rule.id for rule in RULES]
     raise UsageError(
-        f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}",
-        next_step="`advisor rules` lists them.",
+        f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}", next_step="`advisor rules` lists them."
     )
 
 
 def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
-    """The rule's thresholds by name: as set, else by default."""
     return {
         t.name: preferences.thresholds.get(f"{rule.id}.{t.name}", t.default) for t in rule.text.thresholds
     }

@@ -30,8 +30,6 @@ _ratio = lru_cache(maxsize=512)(stats.ratio_interval)
 
 @dataclass(frozen=True)
 class Row:
-    """One strategy's figures, measured or predicted, in seconds and bytes per frame."""
-
     strategy: str
     seconds: float
     interval: tuple[float, float]
@@ -72,7 +70,6 @@ class Row:
     """Kernels of each GPU of the workload."""
 
     def places(self, fact: Callable[[Placement], bool]) -> bool:
-        """Whether that holds of some buffer's placement."""
         return any(fact(placement) for placement in self.placements.values())
 
     def places_all(self, fact: Callable[[Placement], bool]) -> bool:
@@ -86,7 +83,6 @@ class Row:
 
     @property
     def write_combined(self) -> set[str]:
-        """The buffers that lie in write-combined memory."""
         return {name for name, placed in self.placements.items() if placed.own.write_combined}
 
     @property
@@ -108,12 +104,10 @@ class Row:
 
     @property
     def locks(self) -> bool:
-        """It places some buffer in page-locked memory."""
         return self.places(lambda placement: placement.locks)
 
     @property
     def overlaps(self) -> bool:
-        """Its frames overlap: they end later than their rate tells."""
         return self.latency_seconds is not None
 
     @property
@@ -128,7 +122,6 @@ class Row:
 
     @property
     def host_seconds(self) -> float:
-        """All host stages of a frame."""
         return sum(self.host_stages.values())
 
     @property
@@ -185,7 +178,6 @@ class Row:
 
     @property
     def take(self) -> str:
-        """The verb for several of its figures."""
         return "are predicted to take" if self.predicted else "take"
 
     @property
@@ -195,19 +187,15 @@ class Row:
         return f"{self.strategy} {verb} {units.seconds(self.seconds)}"
 
     def figure(self, label: str, value: float, unit: Unit = "seconds") -> Evidence:
-        """A figure of this row, as evidence."""
         return Evidence(label=label, value=value, unit=unit, predicted=self.predicted)
 
     def frame(self) -> Evidence:
-        """Its time of one frame."""
         return self.figure(f"{self.strategy}: one frame", self.seconds)
 
     def copies(self) -> Evidence:
-        """Time of a frame's copies."""
         return self.figure(f"{self.strategy}: copies", self.transfer_seconds)
 
     def kernels(self) -> Evidence:
-        """Time of a frame's kernels."""
         return self.figure(f"{self.strategy}: kernels", self.device_seconds)
 
     def stages(self, names: Sequence[str] = ()) -> Evidence:
@@ -216,7 +204,6 @@ class Row:
         return self.figure(f"{self.strategy}: {label}", self.spent(names or list(self.host_stages)))
 
     def spent(self, stages: Iterable[str]) -> float:
-        """Seconds of these host stages in a frame."""
         return sum(self.host_stages.get(stage, 0.0) for stage in stages)
 
     def rate(self) -> list[Evidence]:
@@ -252,7 +239,6 @@ NO_MIXES: Mapping[str, Strategy] = {}
 
 
 def strategy_named(name: str, mixes: Mapping[str, Strategy] = NO_MIXES) -> Strategy | None:
-    """The strategy, or mix, of that name; None for one that this version does not know."""
     return mixes.get(name) or next((s for s in STRATEGIES if s.name == name), None)
 
 

@@ -12,7 +12,6 @@ _OVERLAPPED = "pinned-pipelined"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises two sets of buffers where the overlapped frames are faster than the serial ones."""
     serial, overlapped = case.rows.get(_SUBJECT) or case.rows.get(BASELINE), case.rows.get(_OVERLAPPED)
     if serial is None:
         return case.without(_SUBJECT)
@@ -72,10 +71,4 @@ def _worth(serial: Row, overlapped: Row) -> str:
     )
 
 
-RULE = Rule(
-    "serial-copies",
-    judge,
-    memory_classes=("discrete", "discrete-hmm", "coherent"),
-    one_dram=False,
-    traced=Traced((_SUBJECT, BASELINE), idle),
-)
+RULE = Rule("serial-copies", judge, traced=Traced((_SUBJECT, BASELINE), idle))

@@ -1,14 +1,12 @@
 """small-transfers: copies so small that calling for them costs more than moving the bytes."""
 
 from advisor import units
-from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, passed
 from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises a strategy without small copies, or fewer of them, where calls are what they cost."""
     baseline = case.baseline
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
@@ -40,27 +38,19 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = case.proposal(cheaper, baseline)
     if better is not None:
         return case.swap(baseline, better, cause, shown)
-    return _batched(cause, round(copies - sum(often.values())), each, shown)
-
-
-def _batched(cause: str, spared: int, each: float, shown: tuple[Evidence, ...]) -> Finding:
-    """Advice to copy at once what goes in one direction at one time, if that spares copies."""
+    # What goes in one direction at one time can be copied at once.
+    spared = round(copies - sum(often.values()))
     if not spared:
         return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *shown)
-    return Finding(
-        "advice",
+    return advice(
         f"{cause} No other strategy is clearly faster, but buffers copied in the same direction can be "
         f"parts of one array and one copy: {spared} fewer, each about {units.seconds(each)} regardless of "
         "size.",
+        *shown,
+        saved=spared * each,
         title="Batch the small copies: one array per direction",
-        evidence=shown,
-        gain=estimate(spared * each),
         inferred=True,
     )
 
 
-RULE = Rule(
-    "small-transfers",
-    judge,
-    requires=(BASELINE,),
-)
+RULE = Rule("small-transfers", judge, requires=(BASELINE,))

@@ -9,7 +9,6 @@ _SUBJECT = "staged"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns against cupy.asarray in the frame where its copies matter and something else is faster."""
     staged = case.rows[_SUBJECT]
     if not staged.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", staged.copies())

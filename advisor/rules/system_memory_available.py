@@ -8,7 +8,6 @@ _SUBJECT = "system"
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Advises pageable memory in place where it is faster than copies and no slower than all else."""
     system, baseline = case.rows[_SUBJECT], case.baseline
     others = [row for row in case.rows.values() if row not in (system, baseline)]
     rival = case.chosen if case.chosen in others else case.fastest(others)
@@ -35,9 +34,4 @@ def _kept(why: str, system: Row, other: Row) -> Finding:
     return passed(said, system.kernels(), system.frame(), other.frame())
 
 
-RULE = Rule(
-    "system-memory-available",
-    judge,
-    memory_classes=("tegra-coherent", "discrete-hmm", "coherent"),
-    requires=(_SUBJECT, BASELINE),
-)
+RULE = Rule("system-memory-available", judge, requires=(_SUBJECT, BASELINE))

@@ -1,7 +1,7 @@
 """The text of a rule: `advisor/rules/<id>.md`, from which `advisor rules ID` and docs/rules.md are made.
 
-The file begins with TOML between lines of +++: title, sources, thresholds, and why the rule is silent
-`elsewhere`. Then come the explanation and the sections Bad, Good and Example.
+The file begins with TOML between lines of +++: title, sources, thresholds, the devices and workloads that
+the rule is for, and why it is silent `elsewhere`. Then come the explanation, Bad, Good and Example.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from advisor import units
 from advisor.profiles.conclusions import Unit
+from advisor.profiles.schema import MemoryClass
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,8 +39,6 @@ _SECTIONS = re.compile(
 
 @dataclass(frozen=True)
 class Threshold:
-    """A named number that a rule decides by, and where it comes from."""
-
     name: str
     default: float
     unit: Unit
@@ -58,35 +57,38 @@ class Threshold:
 
 @dataclass(frozen=True)
 class RuleText:
-    """What a rule says of itself. `bad` and `good` are a few lines of Python, `example` one finding."""
-
     title: str
     sources: tuple[str, ...]
     thresholds: tuple[Threshold, ...]
-    elsewhere: str
     explanation: str
     bad: str
     good: str
+    """A few lines of Python, as `bad`."""
     example: str
+    """A finding."""
+    memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
+    one_dram: bool | None = None
+    """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
+    several_gpus: bool = False
+    """Only for workloads on several GPUs; it is not listed for others."""
+    elsewhere: str = "The device's memory class is not known."
 
 
 def path(rule_id: str) -> Path:
-    """The file of that rule."""
     return Path(__file__).with_name(f"{rule_id.replace('-', '_')}.md")
 
 
 def read(rule_id: str) -> RuleText:
-    """The text of that rule. Raises ValueError where its file is not of the form above."""
+    """Raises ValueError where its file is not of the form above."""
     found = _SECTIONS.fullmatch(path(rule_id).read_text(encoding="utf-8"))
     if found is None:
         raise ValueError(f"{path(rule_id).name} does not have the sections of a rule's text")
-    data = tomllib.loads(found["data"])
-    thresholds = data.get("thresholds", {}).items()
+    data: dict[str, Any] = tomllib.loads(found["data"])
+    given = data.pop("thresholds", {})
+    data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return RuleText(
-        title=data["title"],
-        sources=tuple(data["sources"]),
-        thresholds=tuple(_threshold(name, given) for name, given in thresholds),
-        elsewhere=data.get("elsewhere", "The device's memory class is not known."),
+        **data,
+        thresholds=tuple(_threshold(name, each) for name, each in given.items()),
         explanation=found["explanation"].strip(),
         bad=found["bad"],
         good=found["good"],
@@ -95,6 +97,5 @@ def read(rule_id: str) -> RuleText:
 
 
 def _threshold(name: str, given: dict[str, Any]) -> Threshold:
-    if given.pop("like", None) == "frame-share":
-        given = {**FRAME_SHARE, **given}
-    return Threshold(name=name, **given)
+    shared = FRAME_SHARE if given.pop("like", None) == "frame-share" else {}
+    return Threshold(name=name, **{**shared, **given})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, not_applicable, passed
+from advisor.rules.base import COPYING, Case, Finding, Limits, Rule, advice, not_applicable, passed
 
 _SUBJECT = "zero-copy"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns where textures over zero-copy memory take longer than a copy and textures over device memory."""
     names = [stage.name for stage in case.workload.frame_stages("device") if stage.textures]
     sampled = [read for read in case.reads if set(read.stages) & set(names)]
     if not sampled:
@@ -19,13 +18,18 @@ def judge(case: Case, limits: Limits) -> Finding:
     who = f"Stage {names[0]} samples" if len(names) == 1 else f"Stages {', '.join(names)} sample"
     what = f"{who} {buffers} through a texture."
     if zero_copy.predicted:
-        return _unknown(case, zero_copy, what)
+        # The model has no figure of it: a prediction of memory in place is no ground to choose it.
+        said = f"{what} The prediction counts plain reads: no published figures cover textures there."
+        if case.recommended is None or not (case.chosen and case.chosen.in_place):
+            return passed(said, zero_copy.kernels())
+        title = "Measure textures over zero-copy memory before choosing it"
+        measure = f"{said} Measure {case.recommended} on the device before choosing it."
+        return advice(measure, zero_copy.kernels(), title=title)
     shown = (zero_copy.kernels(), copied.kernels(), copied.copies())
     kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"
     against = f"{units.seconds(copied.device_seconds)} with {copied.strategy}"
-    against += (
-        f", whose copies take {units.seconds(copied.transfer_seconds)}" if copied.transfer_seconds else ""
-    )
+    if copied.transfer_seconds:
+        against += f", whose copies take {units.seconds(copied.transfer_seconds)}"
     cause = f"{what} {kernels} {against}."
     if case.slowdown(zero_copy, copied) < limits["slowdown"]:
         return passed(cause, *shown)
@@ -36,22 +40,4 @@ def judge(case: Case, limits: Limits) -> Finding:
     return case.swap(zero_copy, better, f"{cause} {why}", shown, inferred=True)
 
 
-def _unknown(case: Case, zero_copy: Row, what: str) -> Finding:
-    """The model has no figure of it: a prediction of memory in place is no ground to choose it."""
-    said = f"{what} The prediction counts plain reads: no published figures cover textures there."
-    if case.recommended is None or not (case.chosen and case.chosen.in_place):
-        return passed(said, zero_copy.kernels())
-    return Finding(
-        "advice",
-        f"{said} Measure {case.recommended} on the device before choosing it.",
-        title="Measure textures over zero-copy memory before choosing it",
-        evidence=(zero_copy.kernels(),),
-    )
-
-
-RULE = Rule(
-    "texture-in-mapped-memory",
-    judge,
-    memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    requires=(_SUBJECT, COPYING),
-)
+RULE = Rule("texture-in-mapped-memory", judge, requires=(_SUBJECT, COPYING))

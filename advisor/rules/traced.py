@@ -52,7 +52,6 @@ def pageable_bytes(traced: StrategyTrace) -> float | None:
 
 
 def migrations(traced: StrategyTrace) -> Iterator[Evidence]:
-    """Bytes that moved, each way, and the faults that made them."""
     directions: Mapping[Direction, str] = {"to-device": "the GPU", "to-host": "the host"}
     for direction, side in directions.items():
         moved = traced.migrated_bytes(direction)

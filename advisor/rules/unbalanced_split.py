@@ -1,12 +1,11 @@
 """unbalanced-split: one GPU has more to do than the others, which wait for it."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, estimate, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 from advisor.rules.gpus import busy_seconds, crossing_bytes
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Advises to even out the shares of GPUs that work side by side."""
     if crossing_bytes(case):
         return not_applicable("One GPU works on the output of another: this is a pipeline, not a split.")
     row = case.chosen or case.fastest()
@@ -25,13 +24,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         f"the mean of {len(busy)} GPUs: kernels, and copies in proportion to their bytes. The frame ends "
         "when the slowest GPU is done. Give each GPU a share of the work in proportion to its speed."
     )
-    return Finding(
-        "advice", detail, evidence=(*shown, row.frame()), gain=estimate(most - mean), inferred=True
-    )
+    return advice(detail, *shown, row.frame(), saved=most - mean, inferred=True)
 
 
-RULE = Rule(
-    "unbalanced-split",
-    judge,
-    several_gpus=True,
-)
+RULE = Rule("unbalanced-split", judge)

@@ -8,7 +8,6 @@ from advisor.rules.rows import host_readers
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns against page-locked memory where the stages that read it are slow for it."""
     readers = host_readers(case.workload)
     if not readers:
         return not_applicable("No host stage reads a buffer that kernels use too.")
@@ -51,8 +50,4 @@ def _span(row: Row, stages: list[str]) -> str:
     return f"{units.seconds(row.spent(stages))}{' (predicted)' if row.predicted else ''}"
 
 
-RULE = Rule(
-    "uncached-host-read",
-    judge,
-    memory_classes=("tegra",),
-)
+RULE = Rule("uncached-host-read", judge)

@@ -8,12 +8,11 @@ from advisor.devices.caveats import FIX_CLOCKS, moved_clocks
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import Environment, HostState
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed, text
 from advisor.verdicts.caveats import Noise, noise_of
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Names the row that scatters most among those the verdict depends on, where it does."""
     if case.machine is None or case.method is None:
         return not_applicable("Nothing was measured on this device.")
     contenders = _contenders(case)
@@ -35,7 +34,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         _seen(case.machine, noise),
         _again(case.method, bool(case.blocks)),
     )
-    return Finding("advice", detail, evidence=(*shown, *_parts(worst, noise)), inferred=True)
+    return advice(detail, *shown, *_parts(worst, noise), inferred=True)
 
 
 def _again(method: Method, held_final: bool) -> str:

@@ -3,20 +3,10 @@
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.rules.base import (
-    WRITE_COMBINED,
-    Case,
-    Finding,
-    Limits,
-    Row,
-    Rule,
-    not_applicable,
-    passed,
-)
+from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Row, Rule, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns where host stages on write-combined memory are much slower than on plain page-locked memory."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model assumes that the CPU never reads write-combined memory.")
     pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
@@ -66,9 +56,4 @@ def _bytes_read(case: Case, combined: Row) -> float:
     return sum(t.bytes_read for t in seen if t.source == "traced")
 
 
-RULE = Rule(
-    "write-combined-read",
-    judge,
-    memory_classes=("tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm", "coherent"),
-    requires=(WRITE_COMBINED,),
-)
+RULE = Rule("write-combined-read", judge, requires=(WRITE_COMBINED,))

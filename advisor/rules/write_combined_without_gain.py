@@ -5,7 +5,6 @@ from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Rule, pass
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    """Warns against write-combined memory where plain page-locked memory is clearly faster."""
     pairs = case.twins()
     if not pairs:
         return case.without("pinned")
@@ -27,8 +26,4 @@ def judge(case: Case, _: Limits) -> Finding:
     return case.swap(row, better, cause, shown)
 
 
-RULE = Rule(
-    "write-combined-without-gain",
-    judge,
-    requires=(WRITE_COMBINED,),
-)
+RULE = Rule("write-combined-without-gain", judge, requires=(WRITE_COMBINED,))

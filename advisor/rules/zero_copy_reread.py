@@ -11,7 +11,6 @@ _SUBJECT = "zero-copy"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns against zero-copy where re-reads explain why another strategy is faster."""
     zero_copy = case.rows[_SUBJECT]
     if not case.reads:
         return not_applicable("No kernel reads a buffer that the CPU uses too.")
@@ -105,9 +104,4 @@ def _passes(read: Reads, row: Row) -> Evidence:
     return row.figure(f"reads of {read.buffer} by {', '.join(read.stages)}", read.passes, "count")
 
 
-RULE = Rule(
-    "zero-copy-reread",
-    judge,
-    memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    requires=(_SUBJECT,),
-)
+RULE = Rule("zero-copy-reread", judge, requires=(_SUBJECT,))

@@ -8,7 +8,6 @@ _SUBJECT = "zero-copy"
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    """Warns where kernels on zero-copy memory take far longer than the bytes that they use explain."""
     zero_copy, copied = case.rows[_SUBJECT], case.copying()[0]
     obstacle = _obstacle(zero_copy, case, limits["passes"])
     used = _used(case)
@@ -69,9 +68,4 @@ def _cause(case: Case, zero_copy: Row, copied: Row, used: float, expected: float
     )
 
 
-RULE = Rule(
-    "zero-copy-uncoalesced",
-    judge,
-    memory_classes=("tegra", "tegra-io-coherent", "tegra-coherent", "discrete", "discrete-hmm"),
-    requires=(_SUBJECT, COPYING),
-)
+RULE = Rule("zero-copy-uncoalesced", judge, requires=(_SUBJECT, COPYING))

@@ -56,5 +56,4 @@ class Cells:
 
 
 def buffer_of(name: str) -> str:
-    """The buffer of a cell, or the buffer itself."""
     return name.partition("[")[0]

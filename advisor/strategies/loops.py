@@ -33,7 +33,6 @@ def merged(one: State, other: State) -> State:
 
 
 def _either(*pending: Pending) -> Pending:
-    """What any of them has."""
     found: Pending = {}
     for each in pending:
         for name, gpus in each.items():
@@ -47,7 +46,6 @@ def add(pending: Pending, name: str, gpu: int) -> None:
 
 
 def migration(name: str, to: Place) -> Step:
-    """Moves memory that migrates to that place."""
     return Step("to-host", name) if to == "host" else Step("to-device", name, gpu=gpu_of(to))
 
 

@@ -43,7 +43,6 @@ class Mix(Strategy):
     rest: str = BASELINE
 
     def unavailable(self, device: Device) -> str | None:
-        """Why the first of its placements that cannot be used there cannot, or None."""
         used = dict.fromkeys((*dict(self.chosen).values(), self.rest))
         found = (PLACEMENTS[name].unavailable(device) for name in used)
         if refused := next(filter(None, found), None):
@@ -59,7 +58,6 @@ class Mix(Strategy):
         return None
 
     def assigned(self, workload: WorkloadRecord) -> dict[str, str]:
-        """The name of each shared buffer's placement."""
         chosen = dict(self.chosen)
         return {buffer.name: chosen.get(buffer.name, self.rest) for buffer in to_place(workload)}
 
@@ -173,7 +171,6 @@ def strategies_of(profile: Profile) -> dict[str, Strategy]:
 
 
 def noted(row: AnyRow, strategy: object, workload: WorkloadRecord) -> AnyRow:
-    """The row with the placements of a mix."""
     if not isinstance(strategy, Mix):
         return row
     update = {"placements": strategy.assigned(workload), "pipelined": strategy.pipelined}
@@ -239,10 +236,8 @@ def uniform(placements: Mapping[str, str], *, pipelined: bool = False) -> str | 
 
 
 def is_same(one: Mix, other: Mix, workload: WorkloadRecord) -> bool:
-    """Whether both place the shared buffers alike."""
     return (one.pipelined, one.assigned(workload)) == (other.pipelined, other.assigned(workload))
 
 
 def numbered(made: Mix, number: int) -> Mix:
-    """The same under another short name."""
     return replace(made, name=f"{PREFIX}{number}")

@@ -33,12 +33,10 @@ class Region:
 
     @property
     def index(self) -> tuple[slice, ...]:
-        """The same as slices."""
         return index_of(self.bounds)
 
     @property
     def share(self) -> float:
-        """Share of the buffer's elements."""
         return math.prod(stop - start for start, stop in self.bounds) / math.prod(self.shape)
 
     @property
@@ -53,7 +51,6 @@ class Region:
         return f"[{', '.join(f'{start}:{stop}' for start, stop in self.bounds)}]"
 
     def covers(self, other: Region) -> bool:
-        """Whether all of the other lies in it."""
         pairs = zip(self.bounds, other.bounds, strict=True)
         return all(start <= first and last <= stop for (start, stop), (first, last) in pairs)
 
@@ -73,7 +70,6 @@ class Span:
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
         return self.offset + (self.height - 1) * self.pitch + self.width
 
 
@@ -109,7 +105,6 @@ def _wrong(part: Any) -> str:
 
 
 def _written(part: Any) -> str:
-    """The subscript as Python writes it."""
     if isinstance(part, slice):
         ends = (part.start, part.stop) if part.step is None else (part.start, part.stop, part.step)
         return ":".join("" if end is None else str(end) for end in ends)
@@ -149,12 +144,10 @@ def _joined_along(axis: int, row: list[Region]) -> Iterator[Region]:
 
 
 def index_of(bounds: Bounds) -> tuple[slice, ...]:
-    """What an array is indexed with."""
     return tuple(slice(start, stop) for start, stop in bounds)
 
 
 def overlapping(one: Bounds, other: Bounds) -> bool:
-    """Whether the two parts of a buffer have elements in common."""
     return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=False))
 
 

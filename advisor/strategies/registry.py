@@ -59,11 +59,9 @@ class Strategy:
     """Only for workloads on several GPUs; of others nothing is told of it."""
 
     def unavailable(self, device: Device) -> str | None:
-        """Why it cannot be used on that device, or None."""
         return self.placement.unavailable(device)
 
     def unsuited(self, workload: WorkloadRecord) -> str | None:
-        """Why the workload cannot be run under it, or None."""
         if self.several_gpus and workload.gpus == 1:
             return "the workload runs on one GPU"
         if self.several_gpus and not crossing(workload):
@@ -118,7 +116,6 @@ def gpus_of(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[int, ...]:
 
 
 def shared(workload: WorkloadRecord) -> list[BufferRecord]:
-    """Buffers that both sides use."""
     used = sides(workload)
     return [buffer for buffer in workload.buffers if len(used[buffer.name]) == 2]
 

@@ -35,19 +35,15 @@ Place: TypeAlias = str
 
 
 def place_of(side: Side, gpu: int) -> Place:
-    """The place of what runs there."""
     return side if side == "host" or not gpu else f"{side}{gpu}"
 
 
 def gpu_of(place: Place) -> int:
-    """The GPU of a place that is not the host."""
     return int(place.removeprefix("device") or 0)
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What the schedule must know of a placement."""
-
     moves: Literal["copies", "prefetches", "never"]
     """copies: two memories. prefetches: one memory that migrates on request. never: one memory."""
     blocking: bool = False
@@ -82,15 +78,12 @@ class StageUse:
 
     @property
     def place(self) -> Place:
-        """Where it finds its buffers."""
         return place_of(self.side, self.gpu)
 
     def reads(self) -> list[str]:
-        """Buffers whose contents it needs, in order."""
         return [name for name, mode in self.access.items() if mode != "out"]
 
     def writes(self) -> list[str]:
-        """Buffers it changes, in order."""
         return [name for name, mode in self.access.items() if mode != "in"]
 
     def lengths(self) -> list[str]:
@@ -166,7 +159,6 @@ class Plan:
 
 
 def frames_of_a_period(frame: Iterable[StageUse]) -> int:
-    """Frames after which the pattern of stages that skip frames repeats."""
     return math.lcm(*(stage.every for stage in frame))
 
 
@@ -195,7 +187,6 @@ def _part_of(buffer: BufferRecord, stage: str) -> Part | None:
 
 
 def share_of(buffer: BufferRecord, stage: str) -> float:
-    """The part of the buffer that lies in the region the stage touches."""
     part = _part_of(buffer, stage)
     return part.share if isinstance(part, Region) else 1.0
 

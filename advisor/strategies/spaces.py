@@ -26,7 +26,6 @@ def tried_for(device: Device, among: SearchedFor) -> tuple[str, ...]:
 
 
 def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:
-    """All shared buffers placed so."""
     return {buffer.name: name for buffer in to_place(workload)}
 
 
@@ -57,7 +56,6 @@ def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict
 
 
 def every_mix(tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
-    """All of these choices, without the uniform ones."""
     for choice in product(*tried.values()):
         placed = dict(zip(tried, choice, strict=True))
         if not uniform(placed):

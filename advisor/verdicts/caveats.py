@@ -21,13 +21,11 @@ WORTH_TELLING = 0.01
 
 
 def all_failed(profile: Profile) -> bool:
-    """Whether the workload failed under every strategy that was run."""
     status = {row.status for row in profile.results}
     return "failed" in status and "measured" not in status
 
 
 def failed_rows(profile: Profile) -> list[Failed]:
-    """The strategies that were tried and failed."""
     return [row for row in profile.results if isinstance(row, Failed)]
 
 

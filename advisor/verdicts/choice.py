@@ -57,7 +57,6 @@ class Aim:
 
     @property
     def certainty(self) -> float:
-        """The confidence that this look needs."""
         return 1 - (1 - self.confidence) * self.share
 
     @property
@@ -81,8 +80,6 @@ class Standing:
 
 @dataclass(frozen=True)
 class Choice:
-    """`near_enough` are all with U within the indifference; `undecided` may be, and would then be chosen."""
-
     chosen: Standing
     near_enough: tuple[Standing, ...]
     undecided: tuple[Standing, ...]

@@ -27,7 +27,6 @@ class Member:
 
     @property
     def device(self) -> str:
-        """The device's name; without a GPU the CPU's."""
         return self.profile.device.name
 
 
@@ -39,7 +38,6 @@ class DeviceComparison:
 
     @property
     def workload(self) -> str:
-        """The workload's name."""
         return self.members[0].profile.workload.name
 
 

@@ -280,7 +280,6 @@ def _gaps(logs: Floats) -> Floats:
 
 
 def _upper(values: Floats) -> Floats:
-    """Each pair once."""
     return values[np.triu_indices(len(values), 1)]
 
 

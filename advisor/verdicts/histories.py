@@ -52,7 +52,6 @@ class Series:
 
     @property
     def profile(self) -> Profile:
-        """The last one."""
         return self.entries[-1].profile
 
 
@@ -127,7 +126,6 @@ def _same_code(entries: Sequence[Entry], first: int, last: int) -> bool:
 
 
 def physical_bytes(row: object) -> int | None:
-    """The memory of a row with figures."""
     if isinstance(row, Measured):
         return row.footprint.physical_bytes
     return row.physical_bytes if isinstance(row, Predicted) else None

@@ -63,7 +63,6 @@ def _unmeasured_lean(profile: Profile, found: Decision) -> list[Measured]:
 
 
 def _gained(profile: Profile, mixes: Collection[str]) -> dict[str, float]:
-    """At most, by each mix of the final."""
     final, aim = profile.final, aim_of(profile)
     assert final is not None
     here = [name for name in profile.measured() if name in final.contestants and name not in final.left]
@@ -105,7 +104,6 @@ def contestants_of(profile: Profile) -> list[Contestant]:
 
 
 def aim_of(profile: Profile) -> Aim:
-    """By what `recommend` chooses."""
     return _aim(profile.preferences, _final_of(profile))
 
 
@@ -188,7 +186,6 @@ def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
 
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
-    """The verdict as it is saved, with its words."""
     over = {name for name, why in verdict.excluded.items() if why == "budget"}
     made = recorded(verdict, BASELINE).model_copy(
         update={

@@ -120,7 +120,6 @@ def confidence(strategy: str, draws: Draws, margin: float) -> float:
 
 
 def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
-    """Seconds of the fastest strategy in each draw."""
     return np.asarray(np.min(list(draws.values()), axis=0))
 
 

@@ -191,7 +191,6 @@ def _next(made: Recommendation, unit: str) -> str:
 
 
 def needs(row: Sized) -> str:
-    """How much memory."""
     return f"needs {units.size(row.physical_bytes)}"
 
 

@@ -44,7 +44,6 @@ class Step:
 
 
 def can_look() -> bool:
-    """Whether the library that proposes change points is installed."""
     return find_spec("ruptures") is not None
 
 

@@ -53,7 +53,6 @@ def by_memory(rows: Sequence[Row], preferences: Preferences) -> list[Row]:
 
 
 def within(rows: Sequence[Row], budget: int | None) -> list[Row]:
-    """The rows that fit the budget."""
     return [row for row in rows if budget is None or row.physical_bytes <= budget]
 
 

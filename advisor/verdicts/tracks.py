@@ -53,12 +53,10 @@ class Track:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Every strategy that appears, with or without figures."""
         return tuple(dict.fromkeys(name for stop in self.stops for name in stop.results))
 
     @property
     def with_figures(self) -> tuple[str, ...]:
-        """The strategies that have a time at one value at least."""
         return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
 
 
@@ -82,7 +80,6 @@ def _predicted(sweep: SweepResults) -> Iterator[Track]:
 
 
 def measured_stop(value: Value, profile: Profile | None) -> Stop:
-    """The measured stop at one value, or on one device."""
     if profile is None:
         return Stop(value, {})
     against, profile = _doubt(profile), counted(profile)
@@ -92,7 +89,6 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
 
 
 def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
-    """The predicted stop for the device of that name."""
     for made in counted(profile).predictions if profile else ():
         if profile and made.device.name == name:
             against, meeting = _doubt(profile, made), _overlapping(made)

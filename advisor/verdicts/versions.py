@@ -41,7 +41,6 @@ class Question:
         return found.low > 1 or found.high < 1 or self.same(found)
 
     def same(self, found: stats.Ratio) -> bool:
-        """Whether the two are clearly within the indifference."""
         return found.low >= 1 / (1 + self.indifference) and found.high <= 1 + self.indifference
 
 
@@ -62,7 +61,6 @@ class Entry:
 
     @property
     def names(self) -> dict[str, str]:
-        """All contestants, to their strategies."""
         both = {
             named(version, strategy): strategy for strategy in self.strategies for version in (BASE, HEAD)
         }
@@ -70,7 +68,6 @@ class Entry:
 
 
 def named(version: str, strategy: str) -> str:
-    """The contestant's name."""
     return f"{version} {strategy}"
 
 
@@ -234,12 +231,10 @@ class Change:
 
     @property
     def seconds(self) -> float:
-        """The difference."""
         return (self.head_seconds or 0.0) - (self.base_seconds or 0.0)
 
     @property
     def sure(self) -> bool:
-        """Whether it is more than noise."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 

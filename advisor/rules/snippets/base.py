@@ -82,14 +82,12 @@ class Code:
     plan: Plan
 
     def opening(self) -> list[str]:
-        """Imports and helpers, each once."""
         ways = self.ways.values()
         calls = "".join("".join((*way.allocate, way.to_device, way.to_host)) for way in ways)
         calls += "".join(way.elsewhere for way in ways) * (self.workload.gpus > 1)
         return opening(calls, self.library.imports, attaches=self._attaches).splitlines()
 
     def stream(self) -> str:
-        """The line that binds `stream`."""
         return _OWN_STREAM if self._attaches else self.library.stream
 
     @property
@@ -140,12 +138,7 @@ class Code:
         )
 
     def filled(
-        self,
-        line: str,
-        step: Step,
-        stream: str = "stream",
-        at: Callable[[str], str] = str,
-        part: str = "",
+        self, line: str, step: Step, stream: str = "stream", at: Callable[[str], str] = str, part: str = ""
     ) -> str:
         """A way's line for the buffer and the GPUs of a step, or that part of it; `at` says where an array is
         kept."""
@@ -177,7 +170,6 @@ class Code:
 
 
 def on_device(name: str, gpu: int) -> str:
-    """The name of a buffer's array on that GPU."""
     return f"{name}_device{gpu or ''}"
 
 

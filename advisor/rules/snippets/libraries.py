@@ -82,7 +82,6 @@ def _flags(placement: Placement) -> str:
 
 
 def _mapped(placement: Placement) -> Way:
-    """Page-locked memory that kernels use in place."""
     if placement.registered:
         return _one_memory("mapped_registered_empty")
     return _for_all_gpus(_one_memory("mapped_empty", _flags(placement)))
@@ -98,7 +97,6 @@ def _for_all_gpus(way: Way) -> Way:
 
 
 def _managed(placement: Placement, device: Device) -> Way:
-    """Managed memory, moved by the driver, on request, or with hints."""
     made = _one_memory("managed_empty")
     if not placement.prefetched:
         return _for_all_gpus(made)
@@ -173,7 +171,6 @@ def _in_torch_memory(dtype: str) -> str:
 
 
 def _in_numba(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
-    """Arrays that its kernels take as they are."""
     del buffer, device
     if placement.registered or placement.prefetched or placement.staged:
         return None
@@ -205,10 +202,7 @@ _IN_NUMBA_MEMORY = "{device} = cuda.device_array({shape}, np.dtype({dtype}))"
 def _arrays(call: str) -> Way:
     """One on each side."""
     return Way(
-        (
-            f"{{host}} = {call}({{shape}}, np.dtype({{dtype}}))",
-            _IN_NUMBA_MEMORY,
-        ),
+        (f"{{host}} = {call}({{shape}}, np.dtype({{dtype}}))", _IN_NUMBA_MEMORY),
         to_device="{device}.copy_to_device({host}, stream={stream})",
         to_host="{device}.copy_to_host({host}, stream={stream})",
         elsewhere=_IN_NUMBA_MEMORY,

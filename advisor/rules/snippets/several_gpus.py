@@ -17,7 +17,6 @@ MOVES = ("to-device", "to-host", "to-peer", "length")
 
 
 def stream_of(gpu: int) -> str:
-    """The name of the stream that a GPU's kernels run on."""
     return f"stream{gpu or ''}"
 
 

@@ -210,7 +210,6 @@ class _Writer:
         return self.code.move(step, stream, self._at).partition("  #")[0]
 
     def begin(self, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
-        """Host stages and uploads; kernels behind the uploads; downloads behind the kernels."""
         for step in head:
             yield f"    {self.move(step, 'uploads') if step.action in MOVES else self._stage(step)}"
         yield "    kernels.wait_event(uploads.record())"
@@ -225,7 +224,6 @@ class _Writer:
         yield f"    slot.done = {last}.record()"
 
     def finish(self, tail: Sequence[Step]) -> Iterator[str]:
-        """The wait for what `begin` queued; any later kernels and copies on the kernels' stream."""
         yield "    slot.done.synchronize()"
         queued = False
         for step in tail:

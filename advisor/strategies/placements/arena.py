@@ -58,7 +58,6 @@ class ReusedAllocations:
         self._held.setdefault(like, []).append(held)
 
     def clear(self) -> None:
-        """Frees all of it."""
         for there in self._held.values():
             while there:
                 pointer, give = there.pop()
@@ -162,7 +161,6 @@ class Arena:
         return self._book("managed", nbytes, lambda: self.backend.malloc_managed(nbytes), self.backend.free)
 
     def device(self, nbytes: int) -> int:
-        """Device memory. The device's pointer."""
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
 
     def _malloc(self, nbytes: int) -> int:
@@ -196,7 +194,6 @@ class Arena:
         return pointer
 
     def _taken(self, kind: MemoryKind, nbytes: int, take: Callable[[], int]) -> int:
-        """Raises `AllocationFailed`."""
         try:
             with preferring(self._node if kind in ("pinned", "pageable") else None):
                 return take()

@@ -25,26 +25,21 @@ PartMover = Callable[[Side, Bounds, Any], None]
 
 @dataclass
 class Length:
-    """Valid rows that the host read from a length buffer: the last value, and the mean of all."""
-
     rows: int = 0
     times: int = 0
     total: int = 0
 
     def note(self, rows: int) -> None:
-        """It was read again."""
         self.rows = rows
         self.times += 1
         self.total += rows
 
     @property
     def bounds(self) -> Bounds:
-        """What is valid."""
         return ((0, self.rows),)
 
     @property
     def mean(self) -> float:
-        """Over all times that it was read."""
         return self.total / self.times if self.times else float(self.rows)
 
 
@@ -88,7 +83,6 @@ class Placed:
 
     @property
     def host_pointer(self) -> int:
-        """Where the host finds it."""
         assert self.host is not None
         return int(self.host.ctypes.data)
 
@@ -102,7 +96,6 @@ class Layout:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def at(self, backend: Backend, host: int | None, device: int | None) -> Placed:
@@ -165,7 +158,6 @@ class Placement:
 
     @property
     def managed(self) -> bool:
-        """The driver's managed memory, one address for both sides."""
         return self.own.device_kind == "managed"
 
     def movement(self, memory_class: MemoryClass | None) -> Movement:

@@ -172,7 +172,6 @@ class ManagedPrefetch(Managed):
     prefetched = True
 
     def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
-        """One memory, moved on request."""
         backend, nbytes = arena.backend, layout.nbytes
         placed = super()._reached(arena, host, layout)
         pointer = host
@@ -218,14 +217,12 @@ class ManagedAdvised(ManagedPrefetch):
         """What stages on several GPUs touch: the GPU, and what of the buffer."""
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> ManagedAdvised:
-        """With the hints that fit the buffer."""
         on_gpus = [s for s in workload.stages if s.side == "device" and s.name in buffer.access]
         touched = dict.fromkeys((stage.gpu, buffer.regions.get(stage.name, WHOLE)) for stage in on_gpus)
         several = len({gpu for gpu, _ in touched}) > 1
         return ManagedAdvised(hints_for(buffer, workload), tuple(touched) if several else ())
 
     def unavailable(self, device: Device) -> str | None:
-        """Needs concurrentManagedAccess."""
         if flag_is_off(device, "concurrent_managed_access"):
             return f"{device.name} does not support hints on managed memory (concurrentManagedAccess is 0)"
         return super().unavailable(device)
@@ -264,7 +261,6 @@ class _OneSided(Placement):
     not_on_cpu = None
 
     def traits(self, device: Device) -> Traits:
-        """Stays."""
         return Traits(moves="never")
 
 
@@ -275,7 +271,6 @@ class HostOnly(_OneSided):
     device_kind = "pageable"
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """Host memory alone."""
         del gpus
         return layout.at(arena.backend, arena.pageable(layout.nbytes), None)
 
@@ -287,7 +282,6 @@ class DeviceOnly(_OneSided):
     device_kind = "device"
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """Device memory alone, of the GPU that uses it."""
 
         def on(gpu: int) -> Placed:
             at = arena.on(gpu)
@@ -313,19 +307,15 @@ class External(Placement):
 
     @property
     def own(self) -> Placement:
-        """The inner placement."""
         return self.inner
 
     def traits(self, device: Device) -> Traits:
-        """The inner placement's, behind foreign memory."""
         return replace(self.inner.traits(device), foreign=True)
 
     def unavailable(self, device: Device) -> str | None:
-        """The reason of the inner placement."""
         return self.inner.unavailable(device)
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """Foreign memory beside the inner placement's."""
         foreign = layout.at(arena.backend, arena.pageable(layout.nbytes), None).host
         inner = self.inner.place(arena, layout, gpus)
         own = inner.host

@@ -21,11 +21,9 @@ class Peer(Pinned):
     not_on_cpu = None
 
     def among_gpus(self) -> Placement:
-        """Without host memory."""
         return _PeerOnly()
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """Memory on each side, with the way to each GPU from the others."""
         return _crossing(super().place(arena, layout, gpus), arena, layout, gpus)
 
 
@@ -35,11 +33,9 @@ class _PeerOnly(DeviceOnly):
     between_gpus = True
 
     def traits(self, device: Device) -> Traits:
-        """Copied from GPU to GPU."""
         return Traits(moves="copies", peer=True)
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """Memory on each GPU, with the way to each from the others."""
         return _crossing(super().place(arena, layout, gpus), arena, layout, gpus)
 
 

@@ -64,12 +64,10 @@ class Comparison:
 
     @property
     def predicted(self) -> bool:
-        """Whether no figure in it was measured on a GPU."""
         return all(each.basis == "predicted" for each in self.devices)
 
     @property
     def rows(self) -> tuple[Compared, ...]:
-        """The strategies of all devices."""
         return tuple(each for device in self.devices for each in device.rows)
 
 

@@ -60,7 +60,6 @@ def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
 
 
 def judge(found: Comparison, gates: Sequence[Gate]) -> tuple[Ruling, ...]:
-    """Each gate's ruling on the comparison."""
     return tuple(_rule(gate, list(_findings(found, gate))) for gate in gates)
 
 

@@ -37,17 +37,14 @@ class Compared:
 
     @property
     def strategy(self) -> str:
-        """The strategy's name."""
         return self.base.strategy
 
     @property
     def base_seconds(self) -> float:
-        """Median or likely time in BASE."""
         return _seconds(self.base)
 
     @property
     def head_seconds(self) -> float:
-        """The same in HEAD."""
         return _seconds(self.head)
 
     @property
@@ -57,7 +54,6 @@ class Compared:
 
     @property
     def head_bytes(self) -> int | None:
-        """The same in HEAD."""
         return _bytes(self.head)
 
 
@@ -158,7 +154,6 @@ def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[O
 
 
 def has_figures(found: AnyRow | None) -> bool:
-    """Whether the row has a time."""
     return isinstance(found, Figures)
 
 
@@ -168,7 +163,6 @@ def rows_of(profile: Profile) -> tuple[AnyRow, ...]:
 
 
 def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:
-    """The rows by strategy, all or those named."""
     return {row.strategy: row for row in rows if not only or row.strategy in only}
 
 

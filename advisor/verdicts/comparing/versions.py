@@ -42,7 +42,6 @@ class VersionComparison(Comparison):
 
 
 def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:
-    """The comparison of two versions that one run measured."""
     rows = tuple(
         Paired(*run.rows[strategy], ratio, _outcome(run, strategy), run.judged.trusted)
         for strategy, ratio in run.judged.ratios.items()
