@@ -66,6 +66,11 @@ def gathered(name: str, call: Call, args: Any, kwargs: Any) -> tuple[Any, Any] |
     return table, tuple(index if k == axis else others[k] for k in range(table.ndim))
 
 
+def reduced_axes(name: str, args: Any, kwargs: Any) -> Any:
+    """The argument `axis` of a function that reduces its first argument; () of any other function."""
+    return _argument(args, kwargs, 1, "axis") if name in _REDUCTIONS else ()
+
+
 def _contraction(args: Any, result: Any) -> float:
     """2mnk of a product without batch dimensions: a has mk elements, b kn, the result mn."""
     return 2 * math.sqrt(float(np.size(args[0])) * np.size(args[1]) * np.size(result))
@@ -128,6 +133,9 @@ _GATHER = Call(gathers=True)
 _IN_PLACE = Call(changed=_whole, reads_target=True)
 _PUT = Call(changed=_indexed)
 
+_REDUCTIONS = frozenset(
+    ("sum", "prod", "mean", "nansum", "nanmean", "var", "std", "nanvar", "nanstd", "max", "min", "any", "all")
+)
 _CONTRACTIONS = ("matmul", "vecdot", "matvec", "vecmat")
 _NO_ARITHMETIC = frozenset(
     (

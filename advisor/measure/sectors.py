@@ -51,6 +51,25 @@ def strided_beyond(array: Array) -> float:
     return float(max(fetched - run, 0.0) * elements * array.itemsize / run)
 
 
+def reduced_beyond(array: Array, axis: Any) -> float:
+    """Bytes that a reduction over these axes (None: all) fetches beyond its own.
+
+    Where neighbours in memory are reduced, CuPy's kernels take the elements of one result after another, so
+    that pieces shorter than a line come from places that lie apart. Other reductions read whole lines.
+    """
+    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    reduced = sorted({one % array.ndim for one in axes}) if array.ndim else []
+    by_result = array.transpose([*(k for k in range(array.ndim) if k not in reduced), *reduced])
+    steps = [(abs(s), k) for k, (s, n) in enumerate(zip(array.strides, array.shape, strict=True)) if n > 1]
+    if by_result.flags.c_contiguous or not steps or min(steps)[1] not in reduced or strided_beyond(array):
+        return 0.0
+    places = np.unravel_index(np.arange(min(array.size, _MOST)), by_result.shape)
+    at = sum(np.multiply(place, s) for place, s in zip(places, by_result.strides, strict=True))
+    fetched = _merged(at - np.min(at))
+    share = array.size / at.size
+    return max(fetched - at.size * array.itemsize, 0.0) * share * routines.past_the_l1(array)
+
+
 def _alone() -> float:
     """Bytes in whose time a request for one sector crosses."""
     kind = np.dtype(np.float32)

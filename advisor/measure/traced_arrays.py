@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.measure import numpy_calls, routines
-from advisor.measure.sectors import gathered_beyond
+from advisor.measure.sectors import gathered_beyond, reduced_beyond
 
 Array = npt.NDArray[Any]
 
@@ -206,6 +206,8 @@ def _count_ufunc(
         if ufunc.signature is None and method == "__call__":
             found = routines.broadcast(operand, shape)
         recorder.again(operand, ufunc.__name__, *found)
+        if method == "reduce":
+            recorder.again(operand, ufunc.__name__, reduced_beyond(operand, kwargs.get("axis", 0)))
 
 
 def _count_call(
@@ -229,6 +231,8 @@ def _count_call(
         largest = max((array.size for array in sources), default=0)
         for array in () if call.gathers else sources:
             recorder.again(array, name, *routines.beyond(name, array, call.passes, flops / 2, largest))
+        if (axes := numpy_calls.reduced_axes(name, args, kwargs)) != ():
+            recorder.again(args[0], name, call.passes * reduced_beyond(args[0], axes))
     place = numpy_calls.gathered(name, call, args, kwargs)
     if place is not None:
         recorder.again(args[call.table], routines.TAKE, gathered_beyond(*place))
