@@ -95,3 +95,23 @@ def test_a_view_without_gaps_fetches_nothing_more() -> None:
     a = np.zeros((64, 64), np.float32)
     for view in (a, a.T, a[3:9], np.broadcast_to(a, (4, 64, 64)), a[:, :8], a[:0], a[0, 0]):
         assert strided_beyond(view) == 0
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda a: a.mean(axis=(1, 3), dtype=np.float32),
+        lambda a: np.mean(a, axis=(1, 3), dtype=np.float32),
+        lambda a: a.max(axis=(1, 3)),
+        lambda a: np.maximum.reduce(a, axis=(-3, -1)),
+    ],
+)
+def test_a_reduction_of_short_pieces_fetches_their_sectors(reduce: Callable[[Any], Any]) -> None:
+    """Pieces of 20 bytes, each 1,920 from the last: a mean of them took 4.3 times a pass on an H200."""
+    assert 4 < crossings(np.zeros((54, 20, 96, 20), np.uint8), reduce) < 6
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, 3, (0, 2), (2, 3), (0, 1, 2, 3)])
+def test_a_reduction_that_reads_whole_lines_crosses_once(axis: Any) -> None:
+    image = np.zeros((54, 20, 96, 128), np.float32)
+    assert crossings(image, lambda a: a.sum(axis=axis)) == pytest.approx(1)

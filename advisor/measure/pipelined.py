@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from math import lcm
 from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Watch
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.sampling import Clock
-from advisor.measure.written import Lines, Marks, ordering, recording, waiting, written
+from advisor.measure.written import Lines, Marks, ordering, recording, shifted, waiting, written
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -53,19 +53,24 @@ class PipelinedLoop(FrameLoop):
         )
         self._sets = [parts_of(self), parts_of(second)]
         self._kernels_in_tail = any(_has_kernels(parts.tail) for parts in self._sets[0])
-        self._queues = self._all_queues()
+        self._begun: list[float] = []
+        """When each frame that is under way began; the last may be the next one."""
+        self._turns = self._all_turns()
         self._under_way: int | None = None
         """The frame that has begun and not ended."""
-        self._began = 0.0
-        self._listening = ranges.listening
 
     def frame(self, index: int) -> None:
         """Ends this frame and begins the next one. This is what is timed."""
-        self._turn(index, True)
+        turn = self._turn(index)
+        self._under_way = None
+        turn.and_next(index)
+        self._under_way = index + 1
 
     def frame_alone(self, index: int) -> None:
         """Ends this frame and begins no other, so that its results can be looked at."""
-        self._turn(index, False)
+        turn = self._turn(index)
+        self._under_way = None
+        turn.alone(index)
 
     def timed_frame(self, index: int) -> dict[str, float]:
         """One frame by itself on the first set, step by step: what each part takes without the others."""
@@ -76,66 +81,57 @@ class PipelinedLoop(FrameLoop):
     def watched(self, watch: Watch) -> Iterator[None]:
         """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
         self._drop_begun()
-        plain = self._queues
-        self._queues = self._all_queues(watch)
+        plain = self._turns
+        self._turns = self._all_turns(watch)
         try:
             yield
         finally:
-            self._queues = plain
+            self._turns = plain
 
-    def _turn(self, index: int, begin_next: bool) -> None:
+    def _turn(self, index: int) -> _Turn:
+        """The turn of a frame, which has begun by then."""
+        turn = self._turns[index % len(self._turns)]
         if index != self._under_way:
             self._drop_begun()
-            self._begin(index).compute(index)
-        began, queue = self._began, self._queues[index % len(self._queues)]
-        if self._listening:
-            self._ranges.push_frame(index)
-        try:
-            if not begin_next:
-                self._under_way = None
-                queue.finish(index)
-            elif self._kernels_in_tail:
-                following = self._begin(index + 1)
-                queue.finish(index)
-                following.compute(index + 1)
-            else:
-                self._begin(index + 1).compute(index + 1)
-                queue.finish(index)
-        finally:
-            if self._listening:
-                self._ranges.pop()
-        self.latencies.append(self._clock() - began)
-
-    def _begin(self, index: int) -> _Queue:
-        """Host stages and uploads of a frame, into the set that its last but one has left."""
-        began, queue = self._clock(), self._queues[index % len(self._queues)]
-        queue.begin(index)
-        self._under_way, self._began = index, began
-        return queue
+            turn.begin(index)
+        return turn
 
     def _drop_begun(self) -> None:
         """Another frame than the next one is wanted: lets what was begun come to its end."""
         if self._under_way is not None:
-            self._turn(self._under_way, False)
+            self.frame_alone(self._under_way)
 
-    def _all_queues(self, watch: Watch | None = None) -> list[_Queue]:
-        """For each frame until sets and period repeat; those with the same set and steps are the same."""
-        queues = {
-            (number, id(parts)): self._queue(parts, f"set {number}", watch)
-            for number, phases in enumerate(self._sets)
-            for parts in phases
-        }
+    def _all_turns(self, watch: Watch | None = None) -> list[_Turn]:
+        """For each frame until sets and period repeat."""
         indices = range(lcm(SETS, self.period))
-        places = [(index % SETS, self._sets[index % SETS][index % self.period]) for index in indices]
-        return [queues[number, id(parts)] for number, parts in places]
+        queues = [
+            self._queue(self._sets[index % SETS][index % self.period], f"set {index % SETS}")
+            for index in indices
+        ]
 
-    def _queue(self, parts: Parts, key: str, watch: Watch | None) -> _Queue:
-        """A frame on one set: its actions, with the marks that order its streams, ready to run.
+        def run(*parts: Sequence[Action]) -> Callable[[int], None]:
+            return self._run(list(chain(*parts)), watch)
+
+        turns = []
+        for index, this in enumerate(queues):
+            following = queues[(index + 1) % len(queues)]
+            begin, compute = (_of_next(actions) for actions in (following.begin, following.compute))
+            rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
+            alone, and_next = run(this.finish), run(begin, *rest)
+            turns.append(
+                _Turn(run(this.begin, this.compute), self._in_frame(and_next), self._in_frame(alone))
+            )
+        return turns
+
+    def _queue(self, parts: Parts, key: str) -> _Queue:
+        """A frame on one set: its actions, with the marks that order its streams.
 
         Downloads run beside the next frame's kernels, unless kernels follow the first wait.
         """
         marks = _Marks(self._backend, self._marks, key)
-        begin = [_moving_on(action, self._uploads) for action in parts.head]
+        clock = {"clock$": self._clock, "begun$": self._begun, "latencies$": self.latencies}
+        begin = [_unranged(Lines(("begun$.append(clock$())",), clock))]
+        begin += [_moving_on(action, self._uploads) for action in parts.head]
         compute: list[Action] = []
         if any(action.move for action in parts.head):
             begin.append(marks.record("uploaded", self._uploads))
@@ -164,7 +160,8 @@ class PipelinedLoop(FrameLoop):
                 finish += actions
                 if any(action.on_stream for action in actions):
                     latest = None  # the main stream has nothing of the next frame
-        return _Queue(self._run(begin, watch), self._run(compute, watch), self._run(finish, watch))
+        finish.append(_unranged(Lines(("latencies$.append(clock$() - begun$.pop(0))",), clock)))
+        return _Queue(begin, compute, finish)
 
     def _download(self, group: Iterable[Action], marks: _Marks, after: str | None) -> Iterator[Action]:
         """Copies to the host on their own stream, between marks."""
@@ -174,11 +171,9 @@ class PipelinedLoop(FrameLoop):
         yield from (_moving_on(action, self._downloads) for action in group)
         yield marks.record("downloaded", self._downloads)
 
-    def _run(self, actions: Iterable[Action], watch: Watch | None) -> Callable[[int], None]:
+    def _run(self, actions: Sequence[Action], watch: Watch | None) -> Callable[[int], None]:
         """The actions one after the other."""
-        if watch is None:
-            return self._in_a_row(tuple(actions))
-        return partial(self._act_all, tuple(map(watch, actions)))
+        return self._in_a_row(actions) if watch is None else partial(self._act_all, [*map(watch, actions)])
 
 
 @dataclass(frozen=True)
@@ -207,6 +202,15 @@ def _unranged(lines: Lines) -> Action:
     return Action("order", False, written([lines]), lines, None)
 
 
+def _of_next(actions: Iterable[Action]) -> list[Action]:
+    """The actions as they are done in a turn of the frame before."""
+    return [replace(action, lines=shifted(action.lines), run=_one_later(action.run)) for action in actions]
+
+
+def _one_later(run: Callable[[int], object]) -> Callable[[int], object]:
+    return lambda index: run(index + 1)
+
+
 def _kind(action: Action) -> str:
     return {"synchronize": "wait", "to-host": "download"}.get(action.label, "run")
 
@@ -226,14 +230,25 @@ def _moving_on(action: Action, stream: Any) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """A frame on one set of buffers, ready to run by its index."""
+    """The actions of a frame on one set of buffers."""
+
+    begin: Sequence[Action]
+    """Host stages and uploads, up to the first kernel."""
+    compute: Sequence[Action]
+    """Kernels after the uploads, and downloads after the kernels."""
+    finish: Sequence[Action]
+    """Waits for the frame's own work, not for the next one's, and runs what comes after."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What runs of a frame that others overlap, by its index."""
 
     begin: Callable[[int], None]
-    """Host stages and uploads, up to the first kernel."""
-    compute: Callable[[int], None]
-    """Kernels after the uploads, and downloads after the kernels."""
-    finish: Callable[[int], None]
-    """Waits for the frame's own work, not for the next one's, and runs what comes after."""
+    and_next: Callable[[int], None]
+    """Ends it, and begins the next one."""
+    alone: Callable[[int], None]
+    """Ends it."""
 
 
 @dataclass(frozen=True)

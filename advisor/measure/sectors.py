@@ -64,7 +64,7 @@ def reduced_beyond(array: Array, axis: Any) -> float:
     if by_result.flags.c_contiguous or not steps or min(steps)[1] not in reduced or strided_beyond(array):
         return 0.0
     places = np.unravel_index(np.arange(min(array.size, _MOST)), by_result.shape)
-    at = sum(np.multiply(place, s) for place, s in zip(places, by_result.strides, strict=True))
+    at = np.tensordot(by_result.strides, places, 1)
     fetched = _merged(at - np.min(at))
     share = array.size / at.size
     return max(fetched - at.size * array.itemsize, 0.0) * share * routines.past_the_l1(array)

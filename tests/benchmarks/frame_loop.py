@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -114,23 +116,35 @@ def _functions(bound: BoundWorkload) -> list[Callable[..., object]]:
 def _by_hand(
     strategy: Strategy, placed: Placing, backend: Backend, functions: Sequence[Callable[..., object]]
 ) -> Callable[[], None]:
-    """What a careful programmer would write for this placement."""
+    """What a careful programmer would write for this placement, with what ours must do besides: the time of
+    each host stage, and an array that cannot be written where a new one is given to a stage that reads it."""
     a, b, c = (placed[name] for name in "abc")
     produce, add, consume = functions
+    spent, clock = {"produce": 0.0, "consume": 0.0}, perf_counter
     synchronize, xp = backend.synchronize, backend.xp
     placement = strategy.placement
 
     def in_place() -> None:
+        begun = clock()
         produce(a.host, b.host, 1)
+        spent["produce"] += clock() - begun
         add(xp, a.device, b.device, c.device)
         synchronize()
+        begun = clock()
         consume(c.host)
+        spent["consume"] += clock() - begun
 
     def staged() -> None:
+        begun = clock()
         produce(a.host, b.host, 1)
+        spent["produce"] += clock() - begun
         device_a, device_b = xp.asarray(a.host), xp.asarray(b.host)
         add(xp, device_a, device_b, c.device)
-        consume(xp.asnumpy(c.device))
+        result = xp.asnumpy(c.device).view()
+        result.flags.writeable = False
+        begun = clock()
+        consume(result)
+        spent["consume"] += clock() - begun
 
     prefetch, bring = backend.prefetch, backend.discard if backend.discards else backend.prefetch
     at_a, at_b, at_c = ((buffer.host_pointer, buffer.host.nbytes) for buffer in (a, b, c))
@@ -139,20 +153,26 @@ def _by_hand(
         bring(*at_a, "host")
         bring(*at_b, "host")
         synchronize()
+        begun = clock()
         produce(a.host, b.host, 1)
+        spent["produce"] += clock() - begun
         prefetch(*at_a, "device")
         prefetch(*at_b, "device")
         bring(*at_c, "device")
         add(xp, a.device, b.device, c.device)
         prefetch(*at_c, "host")
         synchronize()
+        begun = clock()
         consume(c.host)
+        spent["consume"] += clock() - begun
 
     up_a, up_b, down_c = (_copy(backend, buffer, up=buffer is not c) for buffer in (a, b, c))
     settle = (lambda: None) if placement.locks else synchronize
 
     def copying() -> None:
+        begun = clock()
         produce(a.host, b.host, 1)
+        spent["produce"] += clock() - begun
         up_a(backend.stream)
         settle()
         up_b(backend.stream)
@@ -160,7 +180,9 @@ def _by_hand(
         add(xp, a.device, b.device, c.device)
         down_c(backend.stream)
         synchronize()
+        begun = clock()
         consume(c.host)
+        spent["consume"] += clock() - begun
 
     if a.to_device is None:
         return in_place
@@ -187,8 +209,11 @@ def _copy(backend: Backend, placed: Placed, *, up: bool) -> Callable[[Any], obje
 def _overlapping(
     sets: Sequence[Placing], backend: Backend, functions: Sequence[Callable[..., object]]
 ) -> Callable[[], None]:
-    """The usual double buffering: frame i+1 is filled, uploaded and queued before frame i is waited for."""
+    """The usual double buffering: frame i+1 is filled, uploaded and queued before frame i is waited for.
+    With what ours must do besides: the time of each host stage and the latency of each frame."""
     produce, add, consume = functions
+    spent, clock = {"produce": 0.0, "consume": 0.0}, perf_counter
+    began, latencies = [0.0] * len(sets), deque[float]()
     cuda, main = backend.xp.cuda, backend.stream
     uploads, downloads = (cuda.Stream(non_blocking=True) for _ in range(2))
     copies = [
@@ -198,9 +223,12 @@ def _overlapping(
     events = [[cuda.Event(disable_timing=True) for _ in range(3)] for _ in sets]
 
     def begin(which: int) -> None:
+        began[which] = clock()
         placed, (up_a, up_b, down_c) = sets[which], copies[which]
         uploaded, computed, done = events[which]
+        begun = clock()
         produce(placed["a"].host, placed["b"].host, 1)
+        spent["produce"] += clock() - begun
         up_a(uploads)
         up_b(uploads)
         uploaded.record(uploads)
@@ -213,7 +241,10 @@ def _overlapping(
 
     def end(which: int) -> None:
         events[which][2].synchronize()
+        begun = clock()
         consume(sets[which]["c"].host)
+        spent["consume"] += clock() - begun
+        latencies.append(clock() - began[which])
 
     def frames() -> None:
         begin(0)
