@@ -36,7 +36,6 @@ class PageLocks:
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more."""
         self.calls += 1
         self.seconds += seconds
 
@@ -53,8 +52,7 @@ class Backend(Protocol):
     stream: Any
     """The stream device stages run on: a `cupy.cuda.Stream`, or a stand-in with `synchronize` and `ptr`."""
 
-    def device(self) -> Device:
-        """The device with its attributes."""
+    def device(self) -> Device: ...
 
     @property
     def gpus(self) -> Sequence[Backend]:
@@ -85,23 +83,16 @@ class Backend(Protocol):
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
         """What memory asked for as one kind really is here: on the CPU everything is pageable."""
 
-    def malloc(self, nbytes: int) -> int:
-        """Device memory."""
+    def malloc(self, nbytes: int) -> int: ...
+    def free(self, pointer: int) -> None: ...
 
-    def free(self, pointer: int) -> None:
-        """Frees device or managed memory."""
-
-    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
-        """Page-locked host memory."""
-
-    def free_host(self, pointer: int) -> None:
-        """Frees page-locked memory."""
+    def host_alloc(self, nbytes: int, *flags: HostFlag) -> int: ...
+    def free_host(self, pointer: int) -> None: ...
 
     def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
         """Locks the pages of ordinary host memory, and maps them into the device's address space or not."""
 
-    def host_unregister(self, pointer: int) -> None:
-        """Unlocks them."""
+    def host_unregister(self, pointer: int) -> None: ...
 
     def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A device array of the library's own pool."""
@@ -112,8 +103,7 @@ class Backend(Protocol):
     def download(self, array: Any) -> Array:
         """A new host array of the same contents, by the library's own call; complete on return."""
 
-    def malloc_managed(self, nbytes: int) -> int:
-        """Managed memory, attached globally."""
+    def malloc_managed(self, nbytes: int) -> int: ...
 
     def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
         """Migrates managed memory to a side, on the stream. Needs concurrent managed access."""
@@ -128,11 +118,8 @@ class Backend(Protocol):
     def attach(self, pointer: int, side: Side) -> None:
         """Gives managed memory to a side, on the stream: the hint where prefetching is unsupported."""
 
-    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
-        """Tells the driver how managed memory will be used."""
-
-    def host_device_pointer(self, pointer: int) -> int:
-        """The device's address of mapped host memory."""
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None: ...
+    def host_device_pointer(self, pointer: int) -> int: ...
 
     def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
         """Host to device on the stream; the host memory is in use until the stream is synchronised."""
@@ -146,14 +133,12 @@ class Backend(Protocol):
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array of `xp` over device-visible memory that somebody else owns."""
 
-    def synchronize(self) -> None:
-        """Waits until the stream has done everything."""
+    def synchronize(self) -> None: ...
 
     def default_stream(self) -> Any:
         """The stream that libraries use which are told of none."""
 
-    def new_stream(self) -> Any:
-        """Another stream, for copies beside the kernels."""
+    def new_stream(self) -> Any: ...
 
     def timestamp(self, stream: Any = None) -> Any:
         """A mark in a stream's work, for `seconds_between`, `order` and `wait`."""
@@ -170,8 +155,7 @@ class Backend(Protocol):
     def order(self, stream: Any, mark: Any) -> None:
         """Work that the stream is given from now on starts after the mark."""
 
-    def wait(self, mark: Any) -> None:
-        """The host waits for the mark."""
+    def wait(self, mark: Any) -> None: ...
 
     def seconds_between(self, start: Any, end: Any) -> float:
         """Time the stream spent between two marks; both must have been reached."""

@@ -1,12 +1,14 @@
-"""What can be imposed on a script from outside, in the order shown. CuPy's side is backends/imposing."""
+"""What can be imposed on a script from outside (scripts.toml). CuPy's side is backends/imposing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from advisor.errors import UsageError, nearest
 from advisor.profiles.schema import Device
+from advisor.profiles.toml_files import read_toml
 
 UNCHANGED = "default-pool"
 """The script as it is."""
@@ -18,91 +20,21 @@ class ScriptStrategy:
 
     name: str
     summary: str
-    code: str
-    unavailable: Callable[[Device], str | None] = lambda _: None
-    """Why it cannot be used on that device, or None."""
+    code: str = ""
+    needs: str = ""
+    must_be_known: bool = False
+    refusal: str = ""
+
+    def unavailable(self, device: Device) -> str | None:
+        """Why it cannot be used on that device, or None."""
+        known = device.attributes.get(self.needs)
+        there = bool(known) if self.must_be_known else known is None or bool(known)
+        return self.refusal.format(device=device.name) if self.needs and not there else None
 
 
-def _lacks(attribute: str, why: str) -> Callable[[Device], str | None]:
-    """Unavailable where the device says 0; an unknown attribute is no "no"."""
-    return lambda device: f"{device.name} {why}" if device.attributes.get(attribute) == 0 else None
-
-
-def _system(device: Device) -> str | None:
-    """Unlike the others it must be known to be there: without it the first kernel ends the process."""
-    if device.attributes.get("pageable_memory_access"):
-        return None
-    return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is 0)"
-
-
-_POOL = "pool = cupy.cuda.MemoryPool({}.malloc)\ncupy.cuda.set_allocator(pool.malloc)\n"
-_MANAGED = "pool = cupy.cuda.MemoryPool(cupy.cuda.malloc_managed)\ncupy.cuda.set_allocator(pool.malloc)\n"
-_PREFETCHED = """\
-def allocate(size, device):
-    pointer = cupy.cuda.runtime.mallocManaged(size)
-    # With CUDA 13 this call needs CuPy 14.
-    cupy.cuda.runtime.memPrefetchAsync(pointer, size, device, cupy.cuda.get_current_stream().ptr)
-    return pointer
-
-
-allocator = cupy.cuda.PythonFunctionAllocator(allocate, lambda pointer, _: cupy.cuda.runtime.free(pointer))
-"""
-_MAPPED = """\
-def allocate(size, _):
-    return cupy.cuda.runtime.hostAlloc(size, cupy.cuda.runtime.hostAllocMapped)
-
-
-allocator = cupy.cuda.PythonFunctionAllocator(allocate, lambda at, _: cupy.cuda.runtime.freeHost(at))
-"""
-_SYSTEM = """\
-import ctypes
-
-libc = ctypes.CDLL(None)
-libc.aligned_alloc.restype = ctypes.c_void_p
-libc.aligned_alloc.argtypes = [ctypes.c_size_t] * 2
-libc.free.argtypes = [ctypes.c_void_p]
-allocator = cupy.cuda.PythonFunctionAllocator(
-    lambda size, _: libc.aligned_alloc(4096, -(-size // 4096) * 4096), lambda pointer, _: libc.free(pointer)
-)
-"""
-
-SCRIPT_STRATEGIES: tuple[ScriptStrategy, ...] = (
-    ScriptStrategy(UNCHANGED, "the unchanged script: CuPy's device pool, copies staged in pinned memory", ""),
-    ScriptStrategy(
-        "unpinned-staging",
-        "the same, but copies go directly from and to pageable memory",
-        "# Use array.set(host) and array.get() instead of cupy.asarray(host): they do not stage.\n",
-    ),
-    ScriptStrategy(
-        "managed-pool",
-        "a pool of managed memory, moved by page faults",
-        _MANAGED,
-        _lacks("managed_memory", "has no managed memory"),
-    ),
-    ScriptStrategy(
-        "managed-prefetch-pool",
-        "the same, prefetched to the GPU when the pool allocates it",
-        _PREFETCHED + _POOL.format("allocator"),
-        _lacks("concurrent_managed_access", "cannot prefetch managed memory (concurrentManagedAccess is 0)"),
-    ),
-    ScriptStrategy(
-        "zero-copy-pool",
-        "a pool of mapped, page-locked host memory that kernels use in place",
-        _MAPPED + _POOL.format("allocator"),
-        _lacks("can_map_host_memory", "cannot map host memory"),
-    ),
-    ScriptStrategy(
-        "stream-ordered-pool",
-        "the driver's own pool (cudaMallocAsync)",
-        "cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)\n",
-        _lacks("memory_pools_supported", "has no memory pools (memoryPoolsSupported is 0)"),
-    ),
-    ScriptStrategy(
-        "system-pool",
-        "a pool of pageable memory that kernels access directly",
-        _SYSTEM + _POOL.format("allocator"),
-        _system,
-    ),
+SCRIPT_STRATEGIES = tuple(
+    ScriptStrategy(name, **facts)
+    for name, facts in read_toml(Path(__file__).with_name("scripts.toml")).items()
 )
 
 
