@@ -89,3 +89,29 @@ def test_a_product_reads_again_as_cublas_does() -> None:
     assert item.call == "matmul"
     assert item.where is not None
     assert item.where.startswith("test_torch_operations.py")
+
+
+FAR = 1 << 15
+ORDER = np.random.default_rng(1).permutation(FAR)
+
+
+@pytest.mark.parametrize(
+    "gather",
+    [
+        lambda a, order: a[order],
+        lambda a, order: torch.gather(a, 0, order),
+        lambda a, order: torch.take(a, order - FAR),
+        lambda a, order: torch.index_select(a, 0, order),
+    ],
+)
+def test_elements_that_lie_apart_come_with_their_sectors(gather: Callable[..., Any]) -> None:
+    order = torch.from_numpy(ORDER)
+    (traffic,) = seen(lambda a: gather(a, order), a=np.ones(FAR, np.float32)).traffic
+    assert traffic.bytes_read == 4 * FAR
+    assert sum(item.bytes for item in traffic.again) / traffic.bytes_read == pytest.approx(17.7, abs=0.5)
+
+
+def test_rows_that_are_gathered_along_an_axis_are_told_from_elements() -> None:
+    index = torch.arange(N).expand(N, N)
+    (traffic,) = seen(lambda a: torch.gather(a, 1, index), a=square()).traffic
+    assert sum(item.bytes for item in traffic.again) == 0

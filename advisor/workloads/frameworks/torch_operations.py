@@ -107,6 +107,12 @@ def _key(name: str, args: Sequence[Any]) -> tuple[Any, ...] | None:
         return (*(slice(None),) * (args[1] % args[0].dim()), _memory(args[2]))
     if name == "index":
         return tuple(slice(None) if part is None else _memory(part) for part in args[1])
+    if name == "gather":
+        along, index = args[1] % args[0].dim(), _memory(args[2])
+        others = np.ogrid[tuple(map(slice, index.shape))]
+        return tuple(index if axis == along else others[axis] for axis in range(index.ndim))
+    if name == "take":
+        return np.unravel_index(_memory(args[1]) % args[0].numel(), tuple(args[0].shape))
     return None
 
 
