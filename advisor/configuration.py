@@ -16,15 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from advisor.devices.catalogue import System, under
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
-from advisor.devices.systems import System, under
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.option_values import CALL, Said, read
 from advisor.measure.options import OPTIONS, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import SearchMode
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.toml_files import read_toml
 from advisor.rules.registry import require, thresholds
 from advisor.strategies import mixes, registry, scripts

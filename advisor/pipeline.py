@@ -17,10 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor import units
-from advisor.devices.catalogue import load, names, of_device
+from advisor.devices.catalogue import default_targets, load, names, of_device, under
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
-from advisor.devices.systems import default_targets, under
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
@@ -38,7 +37,7 @@ from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.redaction import anonymous, here, without_environment
 from advisor.profiles.schema import Commit, Predicted, Prediction, Profile, Tool
 from advisor.profiles.scratch import scratch

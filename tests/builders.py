@@ -6,6 +6,7 @@ from typing import Any
 
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
+from advisor.profiles.row_figures import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.profiles.schema import (
     BufferRecord,
     Device,
@@ -22,9 +23,8 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.scripts import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
 from advisor.profiles.system_state import CpuClocks, Environment, GpuState, HostState, NumaNode
-from advisor.profiles.traffic import StageWork, Traffic
+from advisor.profiles.traces import StageWork, Traffic
 from advisor.verdicts.measured import recommend_script
 
 MIB = 1 << 20

@@ -16,8 +16,7 @@ from advisor.measure.jobs import Job, TraceRun
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
 from advisor.measure.sessions import Session
-from advisor.profiles.conclusions import Advice
-from advisor.profiles.preferences import Objective
+from advisor.profiles.conclusions import Advice, Objective
 from advisor.profiles.schema import Predicted, Prediction, Profile
 from advisor.strategies.registry import STRATEGIES
 

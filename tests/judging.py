@@ -21,7 +21,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 from advisor.rules.advise import advise
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import builders
 
-from advisor.devices.catalogue import load
+from advisor.devices.catalogue import System, load, under
 from advisor.devices.entries import CatalogueEntry
-from advisor.devices.systems import System, under
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated
@@ -23,7 +22,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.traffic import StageWork, Traffic
+from advisor.profiles.traces import StageWork, Traffic
 
 DATA = Path(__file__).parent / "data"
 

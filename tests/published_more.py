@@ -20,9 +20,9 @@ from published_cases import (
     vector,
 )
 
-from advisor.devices.systems import System
+from advisor.devices.catalogue import System
 from advisor.profiles.schema import AccessMode, Profile
-from advisor.profiles.traffic import StageWork
+from advisor.profiles.traces import StageWork
 
 SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "GB/s": 1e9, "MB/s": 1e6}
 MIB = float(1 << 20)

@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.profiles.blocks import Block, FinalRecord
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules import duplicate_allocation

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.calibration import fitting
-from advisor.calibration.fitting import Spread, fit, fit_repeats, inverse, positive, rates, spread
+from advisor.calibration import bench
+from advisor.calibration.bench import Spread, fit, fit_repeats, inverse, positive, rates, spread
 from advisor.calibration.transfers import sizes
 
 SIZES = sizes(256 << 20)
@@ -116,4 +116,4 @@ def test_ends_that_cannot_be_told_from_zero_stay_positive() -> None:
 
 
 def test_the_method_is_named() -> None:
-    assert "Theil-Sen" in fitting.METHOD
+    assert "Theil-Sen" in bench.METHOD

@@ -26,8 +26,7 @@ from hypothesis import strategies as st
 
 from advisor import stats
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Profile

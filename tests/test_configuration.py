@@ -19,7 +19,7 @@ from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise, apply, require_rules
 from advisor.rules.case import cases

@@ -13,13 +13,12 @@ from machines import FakeNvml
 from running import REPOSITORY, Command, missing
 
 from advisor.cli.console import Around
+from advisor.devices.gpus import GpuLinks
 from advisor.devices.host import Machine
-from advisor.devices.links import GpuLinks
 from advisor.doctor.checks import _links, examine, understands
-from advisor.doctor.facts import Facts, gather
-from advisor.doctor.probe import Probe, probe
+from advisor.doctor.facts import Facts, Probe, gather, probe
 from advisor.nsys.program import Nsys
-from advisor.profiles.checkup import Finding
+from advisor.profiles.conclusions import Finding
 from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState
 from advisor.report.pages import doctor_page, render
 

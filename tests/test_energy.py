@@ -25,7 +25,7 @@ from advisor.measure.energy import NO_TIME, WINDOW_SECONDS, after_final, idle_wa
 from advisor.measure.final_messages import FinalJob, FinalRound
 from advisor.measure.final_worker import Final
 from advisor.measure.progress import Silent
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 from advisor.workloads.loading import prepare

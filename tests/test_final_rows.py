@@ -10,7 +10,7 @@ from builders import measured, profile
 from test_final_estimate import NAMES, drawn, made
 
 from advisor.profiles.blocks import Block, FinalRecord
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Profile
 from advisor.report.bars import measured_bars, speeds
 from advisor.report.tables import setup_costs

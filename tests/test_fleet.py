@@ -14,12 +14,11 @@ from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleet import fleet, packaging
 from advisor.fleet.packaging import Package, gather, unpack
-from advisor.fleet.pages import write_placements
 from advisor.fleet.planning import devices, fits, parse_where, unfit
 from advisor.fleet.records import Answer, Gpu, Machine, Task
 from advisor.fleet.request import Limits, Request, Selection
 from advisor.fleet.scheduling import Call, Function, Reply, SchedulerLost
-from advisor.fleet.storage import slug
+from advisor.fleet.storage import slug, write_placements
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Device, Profile

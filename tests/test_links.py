@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from advisor.devices.gpus import GpuLinks, gpu_links, root_port
 from advisor.devices.host import Machine
-from advisor.devices.links import GpuLinks, gpu_links, root_port
 
 PLACES = ["0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0"]
 

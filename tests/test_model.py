@@ -26,7 +26,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.traffic import StageWork, Traffic
+from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.registry import STRATEGIES, by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")

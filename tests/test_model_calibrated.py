@@ -20,7 +20,7 @@ from advisor.model.monte_carlo import span
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.schema import Device, Predicted, Profile, Trace
-from advisor.profiles.traffic import Again
+from advisor.profiles.traces import Again
 from advisor.strategies.registry import STRATEGIES
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")

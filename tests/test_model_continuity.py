@@ -15,7 +15,7 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import span
 from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.schema import Profile, Trace
-from advisor.profiles.traffic import Again, StageWork
+from advisor.profiles.traces import Again, StageWork
 from advisor.strategies.registry import STRATEGIES, by_name
 
 NANOSECONDS_A_BYTE = 0.1

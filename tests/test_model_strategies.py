@@ -14,9 +14,9 @@ from advisor.devices.entries import Attribute
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Predicted, Profile, Skipped, StageRecord, Trace, WorkloadRecord
-from advisor.profiles.traffic import StageWork
+from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")

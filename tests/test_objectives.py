@@ -17,8 +17,7 @@ from advisor.measure.energy import NO_TIME
 from advisor.measure.progress import Silent
 from advisor.measure.row_figures import OUTSIDE, figures
 from advisor.profiles.blocks import Block, Energy, FinalRecord, GpuEnergy
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise

@@ -18,7 +18,7 @@ from running import missing
 
 from advisor import pipeline
 from advisor.profiles.blocks import Block, FinalRecord
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Footprint, Profile
 from advisor.report import pages

@@ -22,7 +22,7 @@ from advisor.profiles import schema
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import BufferRecord, Device, Footprint, Measured, Profile, StageRecord, Trace
 from advisor.profiles.text_files import write_atomically
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 from advisor.texts import printable
 
 DATA = Path(__file__).parent / "data"

@@ -10,8 +10,8 @@ import pytest
 from test_nsys_exports import pinned
 
 from advisor.nsys.exports import read
-from advisor.profiles.checkup import Checkup
-from advisor.profiles.checkup import Finding as Found
+from advisor.profiles.conclusions import Checkup
+from advisor.profiles.conclusions import Finding as Found
 from advisor.report import html
 from advisor.report.blocks import Banners, Block, Column, Fold, Form, Heading, Prose, Row, Table, TableCell
 from advisor.report.page import Page, Section, filled

@@ -21,7 +21,7 @@ from builders import (
 )
 from rendering import bars, blocks, shown
 
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import CpuClocks, Environment, TegraState
 from advisor.report import words

@@ -17,8 +17,8 @@ from test_report import PROFILES
 from test_report_compare import FILES, PAIRS
 from test_report_sweep import SWEEPS
 
-from advisor.profiles.checkup import Checkup
-from advisor.profiles.checkup import Finding as Found
+from advisor.profiles.conclusions import Checkup
+from advisor.profiles.conclusions import Finding as Found
 from advisor.profiles.reading import load
 from advisor.report import text
 from advisor.report.markdown import LIMIT

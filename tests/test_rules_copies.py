@@ -18,9 +18,9 @@ from builders import (
 )
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
-from advisor.profiles.traffic import Wait
+from advisor.profiles.traces import Wait
 from advisor.rules.registry import by_id
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)

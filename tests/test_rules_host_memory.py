@@ -9,7 +9,7 @@ from builders import MIB, catalogue_device, cuda_device, profile, vector_add_tra
 from judging import bet, figures, predicted_run, read, restless, row, says, workload
 
 from advisor.profiles.schema import MemoryClass, Profile, Trace, WorkloadRecord
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020, consume=0.004)
 MANAGED = row("managed", 0.012, kernels=0.002, consume=0.004)

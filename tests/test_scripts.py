@@ -26,9 +26,8 @@ from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.outputs import MANIFEST
-from advisor.profiles.row_figures import FrameEnergy
+from advisor.profiles.row_figures import FrameEnergy, ScriptCopies, ScriptMeasured
 from advisor.profiles.schema import WRONG_RESULTS, Profile
-from advisor.profiles.scripts import ScriptCopies, ScriptMeasured
 from advisor.profiles.traces import Activity, NoTrace, NsysTrace, StrategyTrace
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 from advisor.verdicts.measured import recommend_script

@@ -23,8 +23,7 @@ from advisor import api, pipeline
 from advisor.devices.catalogue import load
 from advisor.errors import UsageError
 from advisor.profiles import reading
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.advise import advise
 from advisor.rules.base import Finding

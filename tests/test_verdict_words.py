@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.report.headlines import headline
 from advisor.verdicts.reasons import told
 

@@ -14,7 +14,7 @@ from advisor import pipeline
 from advisor.errors import WorkloadError
 from advisor.measure.progress import Silent
 from advisor.profiles.schema import Measured, Profile
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 
 EXAMPLES = REPOSITORY / "workloads"
 

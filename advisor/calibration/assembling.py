@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from advisor import units
+from advisor.calibration.bench import METHOD
 from advisor.calibration.device_rates import MEMORY
-from advisor.calibration.fitting import METHOD
 from advisor.devices.catalogue import invalid
 from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured

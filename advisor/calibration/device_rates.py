@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from advisor import units
-from advisor.calibration.bench import Bench
-from advisor.calibration.fitting import fit_repeats, positive
+from advisor.calibration.bench import Bench, fit_repeats, positive
 from advisor.calibration.kernels import Kernels
 from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena

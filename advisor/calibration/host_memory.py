@@ -12,8 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from advisor import units
-from advisor.calibration.bench import Bench
-from advisor.calibration.fitting import positive, spread
+from advisor.calibration.bench import Bench, positive, spread
 from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor import units
-from advisor.calibration.bench import Bench
-from advisor.calibration.fitting import Spread, spread
+from advisor.calibration.bench import Bench, Spread, spread
 from advisor.calibration.kernels import Kernels
 from advisor.measure.routines import TRANSPOSE, passes
 from advisor.strategies.backend import host_array

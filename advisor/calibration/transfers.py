@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from advisor import units
-from advisor.calibration.bench import Bench
-from advisor.calibration.fitting import Spread, fit_repeats, inverse, positive
+from advisor.calibration.bench import Bench, Spread, fit_repeats, inverse, positive
 from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
 

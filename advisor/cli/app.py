@@ -17,19 +17,8 @@ from typing import NoReturn
 
 import typer
 
-from advisor.cli import (
-    comparing,
-    fleets,
-    listing,
-    options,
-    profiling,
-    reporting,
-    scripting,
-    startup,
-    streams,
-    tracing,
-)
-from advisor.cli.console import AROUND, BUG, READER_GONE, REAL, Around, say
+from advisor.cli import comparing, fleets, listing, options, profiling, reporting, startup
+from advisor.cli.console import AROUND, BUG, READER_GONE, REAL, Around, drop, flush, say, settle
 from advisor.errors import INTERRUPTED, AdvisorError, FileProblem
 from advisor.version import __version__
 
@@ -52,7 +41,7 @@ _MOST_SAID = 2000
 def main(around: Around = REAL) -> NoReturn:
     """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
     AROUND.set(around)
-    streams.settle()
+    settle()
     _take_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -71,7 +60,7 @@ def main(around: Around = REAL) -> NoReturn:
         sys.exit(INTERRUPTED)
     except OSError as problem:
         with suppress(OSError):
-            streams.flush()
+            flush()
         if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
             sys.exit(INTERRUPTED)
         say(f"error: cannot read or write: {problem}")
@@ -110,9 +99,9 @@ def _run() -> NoReturn:
     try:
         if sys.stdout is not stdout:
             raise BrokenPipeError
-        streams.flush()
+        flush()
     except BrokenPipeError:
-        streams.drop()
+        drop()
         code = code if sys.stdout is stdout and code else READER_GONE
     sys.exit(code)
 
@@ -138,15 +127,15 @@ def _version(version: options.Version = False) -> None:
         raise typer.Exit
 
 
-app.command(cls=scripting.ProfileCommand)(profiling.profile)
+app.command(cls=options.ProfileCommand)(profiling.profile)
 app.command(cls=options.Grouped)(fleets.fleet)
 app.command(cls=options.Grouped)(reporting.report)
 app.command(cls=options.Grouped)(reporting.predict)
 app.command(cls=options.Grouped)(comparing.compare)
 app.command()(reporting.history)
 app.command()(listing.new)
-app.command()(tracing.trace)
-app.command()(tracing.doctor)
+app.command()(reporting.trace)
+app.command()(reporting.doctor)
 app.command()(listing.strategies)
 app.command()(listing.rules)
 app.add_typer(listing.devices, name="devices")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from advisor.cli import options, scripting
-from advisor.cli.console import began, choose_backend, say, say_written, summarize, text
-from advisor.cli.streams import only_format, put
+from advisor.cli import options
+from advisor.cli.console import began, choose_backend, only_format, put, say, say_written, summarize, text
+from advisor.cli.profiling import is_script
 from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
@@ -133,7 +133,7 @@ def _run(
     from advisor.verdicts import comparing
 
     target = str(head or base)
-    if scripting.is_script(target, ()):
+    if is_script(target, ()):
         raise UsageError(
             f"{target} is a script, and --run compares workloads",
             next_step="Write a workload: advisor new mine.py.",

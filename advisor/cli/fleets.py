@@ -169,7 +169,6 @@ def _run(
     resume: bool,
 ) -> None:
     from advisor.fleet import fleet as fleets
-    from advisor.fleet import pages as fleet_pages
     from advisor.fleet import storage
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
@@ -192,9 +191,9 @@ def _run(
             storage.require_same(directory, request.record())
         with make_progress(quiet=asked.quiet) as progress, reach as cluster:
             outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
-        page, paths = fleet_pages.write(outcome.record, directory, formats)
+        page, paths = storage.write(outcome.record, directory, formats)
         if emit is not None:
-            emit = fleet_pages.write_placements(emit, outcome.record.workload, outcome.rows)
+            emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
     print(text(page, quiet=asked.quiet, details=asked.details))
     say_written(paths, quiet=asked.quiet)
     if emit is not None and not asked.quiet:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
 from advisor.cli import options
 from advisor.cli.console import AROUND, choose_backend, say
 from advisor.errors import INTERRUPTED, UsageError
+from advisor.profiles.schema import MemoryClass
+from advisor.rules.base import Rule
+from advisor.rules.snippets.helpers import opening
+from advisor.rules.texts import Threshold
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
 
@@ -25,7 +31,7 @@ def strategies() -> None:
 
 def rules(rule: options.Rule = None) -> None:
     """List the rules, or explain one with an example."""
-    from advisor.cli.explaining import describe, overview
+    from advisor.cli.listing import describe, overview
     from advisor.rules.registry import RULES, by_id
 
     print(describe(by_id(rule)) if rule is not None else overview(RULES))
@@ -136,3 +142,93 @@ def devices_calibrate(
     print(calibrations.give(found, out))
     if not quiet:
         say(calibrations.remarks(found, out))
+
+
+WIDTH = 80
+
+
+def overview(rules: Sequence[Rule]) -> str:
+    """Each rule in a few lines: id, what to do, the memory classes it speaks of."""
+    entries = [
+        "\n".join(
+            (
+                *textwrap.wrap(f"{rule.id}: {rule.text.title}", WIDTH, subsequent_indent="    ", **_WHOLE),
+                *textwrap.wrap(f"on {_classes(rule)}", WIDTH, initial_indent="    ", **_INDENTED),
+            )
+        )
+        for rule in rules
+    ]
+    return "\n".join(entries)
+
+
+def describe(rule: Rule) -> str:
+    """All there is to say of a rule, as plain text of 80 columns."""
+    names = [one if isinstance(one, str) else one.example for one in rule.requires]
+    parts = [
+        rule.id,
+        rule.text.title,
+        "",
+        *_explanation(rule.text.explanation),
+        "",
+        *_item("Applies to", _classes(rule)),
+        *_item("Elsewhere", rule.text.elsewhere),
+        *(_item("Needs figures for", ", ".join(names)) if names else []),
+        "",
+        *(["Thresholds"] if rule.text.thresholds else ["No thresholds"]),
+        *(line for threshold in rule.text.thresholds for line in _bullet(_threshold(threshold))),
+        *_how_to_set(rule),
+        "",
+        *_item("Example", rule.text.example),
+        "",
+        *_code("Bad", rule.text.bad),
+        *_code("Good", rule.text.good),
+        *_code("The functions it calls", opening(rule.text.bad + rule.text.good)),
+        "Sources",
+        *(line for source in rule.text.sources for line in _bullet(source)),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _explanation(text: str) -> Iterator[str]:
+    """Its paragraphs, a blank line between them; items of a list stay items."""
+    for number, paragraph in enumerate(text.split("\n\n")):
+        if number:
+            yield ""
+        for item in paragraph.split("\n- "):
+            listed = paragraph.startswith("- ")
+            words = " ".join(item.removeprefix("- ").split())
+            yield from _bullet(words) if listed else textwrap.wrap(words, WIDTH, **_WHOLE)
+
+
+def _code(label: str, code: str) -> Iterator[str]:
+    if code:
+        yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
+
+
+def _how_to_set(rule: Rule) -> Iterator[str]:
+    if rule.text.thresholds:
+        first = rule.text.thresholds[0]
+        yield from _item("Set them with", f"--rule {rule.id}.{first.name}=VALUE, or in advisor.toml")
+    yield from _item("Silence it with", f"--ignore {rule.id}")
+
+
+def _classes(rule: Rule) -> str:
+    every = set(rule.text.memory_classes) == set(get_args(MemoryClass))
+    return "all memory classes" if every else ", ".join(rule.text.memory_classes)
+
+
+def _threshold(threshold: Threshold) -> str:
+    value = threshold.written(threshold.default)
+    return f"{threshold.name} = {value}: {threshold.meaning}. Source: {threshold.source}"
+
+
+_WHOLE: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+_INDENTED: dict[str, Any] = {**_WHOLE, "subsequent_indent": "    "}
+
+
+def _item(label: str, text: str) -> list[str]:
+    return textwrap.wrap(f"{label}: {text}", WIDTH, subsequent_indent="  ", **_WHOLE)
+
+
+def _bullet(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  - ", **_INDENTED)

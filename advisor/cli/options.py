@@ -64,6 +64,19 @@ class Grouped(TyperCommand):
                 formatter.write_dl(records)
 
 
+class ProfileCommand(Grouped):
+    """Tells who forgot the -- before a script's own options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses as typer does, with a hint about scripts where an option is unknown."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as problem:
+            if type(problem).__name__ == "NoSuchOption" and hasattr(problem, "message"):
+                problem.message = f"{problem.message} (Put the script's own arguments after --.)"
+            raise
+
+
 def _out(given: str | Path) -> Path:
     """An empty variable of a shell is no directory, though a path of it is the working one."""
     if not str(given).strip():

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from advisor.cli import options, scripting
+from advisor.cli import options
 from advisor.cli.console import (
     began,
     choose_backend,
     launcher,
+    machine,
     make_room,
+    only_format,
+    put,
     require_figures,
     say,
     say_written,
     summarize,
     text,
 )
-from advisor.cli.streams import only_format, put
 from advisor.errors import INTERRUPTED, NothingMeasured, NothingToChange, UsageError
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.scratch import scratch
@@ -47,7 +49,7 @@ def profile(**given: Any) -> None:
     from advisor.workloads.outline import defaults_of
 
     said = configuration.command_line(**given)
-    script = scripting.is_script(given["workload"], given["arguments"] or ())
+    script = is_script(given["workload"], given["arguments"] or ())
     found = configuration.places(said, script=script)
     asked = configuration.merged(found)
     wanted = configuration.parse_formats(asked.formats)
@@ -63,7 +65,7 @@ def profile(**given: Any) -> None:
     )
     if script:
         with _answering(form):
-            scripting.require_gpu(made, no_gpu=asked.no_gpu)
+            require_gpu(made, no_gpu=asked.no_gpu)
     if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
     timed = replace(made, began=began())
@@ -224,3 +226,43 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
         sys.exit(INTERRUPTED)
     if not result.results.has_figures:
         raise next(iter(result.problems), NothingMeasured("no value could be measured or predicted"))
+
+
+def is_script(target: str, arguments: Sequence[str]) -> bool:
+    """Whether the file is run as a script. Raises `UsageError` for a workload that is given arguments."""
+    from advisor.configuration import file_and_name
+    from advisor.workloads import scripts
+
+    file, name = file_and_name(target)
+    found = scripts.is_script(file, name, arguments)
+    if not found and arguments and file.exists():
+        raise UsageError(
+            f"{target} is a workload and takes no arguments, but {arguments[0]!r} was given",
+            next_step="Set its parameters with --set NAME=VALUE.",
+        )
+    return found
+
+
+def require_gpu(made: Settings, *, no_gpu: bool) -> None:
+    """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted.
+
+    Raises `NothingToChange` where a run would not make a difference, `NothingMeasured` otherwise.
+    """
+    from advisor.workloads.scripts import require_cupy
+
+    there = machine()
+    gpus = 0 if no_gpu else there.gpus()
+    if gpus > 0 and there.cupy():
+        return
+    require_cupy(made.file)
+    lacking = "--no-gpu was given" if no_gpu else "the CUDA driver reports no GPU"
+    lacking = "CuPy is not installed" if gpus else lacking
+    runs = len(made.strategies) * (made.rounds + 1) + 1
+    print(f"{made.file} has no @workload, so it is a script. On a GPU it would run {runs} times, under:")
+    for strategy in made.strategies:
+        print(f"  {strategy.name}: {strategy.summary}")
+    raise NothingMeasured(
+        f"a script needs a GPU and CuPy and cannot be predicted: {lacking}",
+        next_step="Run it on a machine with a GPU and CuPy, or write a workload, which can be "
+        "predicted without them: advisor new mine.py.",
+    )

@@ -1,4 +1,5 @@
-"""`advisor report`, `advisor history` and `advisor predict`: what is made of saved profiles."""
+"""`advisor report`, `history` and `predict`: what is made of saved profiles; `advisor trace`, of a report of
+nsys; `advisor doctor`, what this machine can and cannot do."""
 
 from __future__ import annotations
 
@@ -6,8 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.cli import options
-from advisor.cli.console import make_room, require_figures, say_written, summarize, text
-from advisor.cli.streams import only_format, put, require_page
+from advisor.cli.console import (
+    AROUND,
+    make_room,
+    only_format,
+    put,
+    require_figures,
+    require_page,
+    say_written,
+    summarize,
+    text,
+)
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
@@ -135,7 +145,7 @@ def predict(
     GPU measurements in the profile replace the model's assumptions.
     """
     from advisor import configuration, pipeline
-    from advisor.devices.systems import default_targets
+    from advisor.devices.catalogue import default_targets
     from advisor.profiles import reading, redaction
     from advisor.report import pages
 
@@ -154,3 +164,49 @@ def predict(
     page = pages.page_of(result)
     _shown(page, out, wanted, form, details=details, quiet=quiet, aside=True)
     require_figures(result)
+
+
+def trace(
+    file: options.TraceFile,
+    nsys: options.Nsys = None,
+    as_json: options.Json = False,
+    details: options.Details = False,
+) -> None:
+    """Summarize an Nsight Systems report.
+
+    Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under
+    advisor's ranges, in total where it was not.
+    """
+    from advisor.nsys.capturing import read_report
+    from advisor.profiles.scratch import scratch
+    from advisor.report.traces import trace_page
+
+    with scratch() as folder:
+        told = read_report(file, nsys, folder)
+    put(told.model_dump_json(indent=1) if as_json else text(trace_page(told), details=details))
+
+
+def doctor(
+    gpu: options.Gpu = None,
+    nsys: options.Nsys = None,
+    as_json: options.Json = False,
+    details: options.Details = False,
+) -> None:
+    """Report what this machine can and cannot do.
+
+    Each finding says what was found, what it means, and what to do next.
+
+    Exit code 0 if `advisor profile` works (without a GPU, it predicts), 4 if there is a GPU but it cannot be
+    measured.
+    """
+    import sys
+
+    from advisor.doctor.checks import examine
+    from advisor.doctor.facts import gather
+    from advisor.errors import NothingMeasured
+    from advisor.report.pages import doctor_page
+
+    checkup = examine((AROUND.get().facts or gather)(gpu or 0, nsys))
+    put(checkup.model_dump_json(indent=1) if as_json else text(doctor_page(checkup), details=details))
+    if not checkup.ready:
+        sys.exit(NothingMeasured.exit_code)

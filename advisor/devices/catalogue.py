@@ -2,6 +2,9 @@
 
 A user's own file has the same form (`load` takes its path). What has no source is left out of a file;
 the model then takes a default for the memory class and says so.
+
+Under Windows and WSL managed memory has no concurrent access: it moves whole before a launch, and neither has
+HMM (CUDA Programming Guide 2.4, "Unified and System Memory").
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
 
@@ -18,8 +21,6 @@ from advisor.errors import FileProblem, UsageError, nearest
 from advisor.profiles.schema import MOST_GPUS, MemoryClass
 from advisor.profiles.toml_files import read_toml
 from advisor.texts import quoted, shortened
-
-__all__ = ["DEFAULT_TARGETS", "Attribute", "CatalogueEntry", "Figure", "Figures", "invalid", "load", "names"]
 
 DEFAULT_TARGETS = ("orin-nano", "rtx-4090", "h200")
 """A Jetson, a desktop card and a data-centre card."""
@@ -143,3 +144,42 @@ def _meant(key: str, loc: tuple[int | str, ...]) -> str:
     elif loc[0] == "attributes":
         known = Attribute.model_fields
     return nearest(key, known, 3, likeness=0.4)
+
+
+System = Literal["linux", "windows", "wsl"]
+
+_NAMES: dict[System, str] = {"linux": "Linux", "windows": "Windows", "wsl": "WSL"}
+_LACKING = ("concurrent_managed_access", "pageable_memory_access")
+_SOURCE = "CUDA Programming Guide 2.4, Unified and System Memory: 0 on Windows and WSL"
+
+
+def default_targets(system: System, gpus: int = 1) -> tuple[str, ...]:
+    """The devices to predict for where none is named: those that run the system and can have so many GPUs."""
+    if system == "linux" and gpus == 1:
+        return DEFAULT_TARGETS
+    cards = (name for name in DEFAULT_TARGETS if not load(name).attributes["integrated"].value)
+    return tuple(f"{gpus}x{card}" if gpus > 1 else card for card in cards)
+
+
+def under(entry: CatalogueEntry, system: System) -> CatalogueEntry:
+    """The entry as that system has it. Raises `UsageError` where the device does not run it."""
+    if system == "linux":
+        return entry
+    if entry.attributes["integrated"].value or entry.memory_class == "coherent":
+        raise UsageError(
+            f"--os {system} does not fit {entry.name}, which runs Linux only",
+            next_step="Omit --os, or give a card with --target.",
+        )
+    if "total_global_mem" in entry.attributes:
+        raise UsageError(
+            f"--os {system} does not fit {entry.origin}: its figures were measured on one system",
+            next_step=f"Omit --os, and calibrate on the machine with {_NAMES[system]}.",
+        )
+    lacking = {name: Attribute(value=0, source=_SOURCE) for name in _LACKING}
+    changed: dict[str, Any] = {
+        "name": f"{entry.name} ({_NAMES[system]})",
+        "origin": f"{entry.origin} --os {system}",
+        "attributes": {**entry.attributes, **lacking},
+        "memory_class": "discrete",
+    }
+    return entry.model_copy(update=changed)

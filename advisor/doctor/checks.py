@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from advisor import units
-from advisor.devices.links import GpuLinks
+from advisor.devices.gpus import GpuLinks
 from advisor.devices.memory_class import explained
-from advisor.doctor.facts import Facts
-from advisor.doctor.probe import Probe
+from advisor.doctor.facts import Facts, Probe
 from advisor.nsys.program import GET, Nsys, faults_observable
-from advisor.profiles.checkup import Checkup, Finding, info, limited, missing, ok
+from advisor.profiles.conclusions import Checkup, Finding, info, limited, missing, ok
 from advisor.profiles.schema import Device
 from advisor.profiles.system_state import Limit, TegraState
 

@@ -22,7 +22,7 @@ from advisor.measure.sessions import LEAST_FRAMES, Session, frames_of_block
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block, FinalRecord, rounds
-from advisor.profiles.preferences import Preferences, counts_latency
+from advisor.profiles.conclusions import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import Contestant

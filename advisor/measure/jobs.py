@@ -12,13 +12,19 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.calibration_jobs import GroupRun
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
-from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Iterations, StrategyFigures
+from advisor.profiles.row_figures import (
+    FrameEnergy,
+    FrameFigures,
+    Iterations,
+    ScriptCopies,
+    ScriptMemory,
+    ScriptRange,
+    StrategyFigures,
+)
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
-from advisor.profiles.scripts import ScriptCopies, ScriptMemory, ScriptRange
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState
-from advisor.profiles.traces import Timeline
-from advisor.profiles.traffic import Wait
+from advisor.profiles.traces import Timeline, Wait
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
 from advisor.texts import printable

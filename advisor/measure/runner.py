@@ -30,8 +30,8 @@ from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
 from advisor.measure.workload_subject import WorkloadSubject
 from advisor.profiles.blocks import Block, FinalRecord, Search
+from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
-from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.mixes import PREFIX, Mix, label, mix, noted
 from advisor.strategies.registry import BASELINE, concerning

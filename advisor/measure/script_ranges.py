@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import nvtx
 
-from advisor.profiles.scripts import ScriptRange
+from advisor.profiles.row_figures import ScriptRange
 
 MOST = 20_000
 """Ranges that are timed; a script with more of them than that has them in a loop."""

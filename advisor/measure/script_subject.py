@@ -14,7 +14,7 @@ from advisor.measure.launcher import Ended
 from advisor.measure.row_figures import of_runs
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE, AnySample, Launch, Prepared, Row, Step, observing
-from advisor.profiles.scripts import ScriptMeasured, ScriptRun
+from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.strategies.scripts import UNCHANGED
 from advisor.workloads.scripts import nothing_to_change
 

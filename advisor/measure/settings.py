@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from advisor.devices.catalogue import System
 from advisor.devices.entries import CatalogueEntry
-from advisor.devices.systems import System
 from advisor.measure.jobs import Tree
 from advisor.profiles.blocks import SearchMode
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
 from advisor.strategies.scripts import ScriptStrategy

@@ -9,8 +9,8 @@ from typing import ClassVar, Protocol
 from advisor.measure.jobs import Description, Sample, ScriptSample, Task
 from advisor.measure.launcher import Ended
 from advisor.measure.settings import AnyStrategy
+from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.profiles.schema import Result, Trace
-from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 
 CONFIDENCE = 0.95
 CPU_ROUNDS = 2

@@ -22,7 +22,7 @@ from advisor.measure.region_violations import Regions, RegionViolation, Stray, W
 from advisor.measure.sectors import gathered_beyond, strided_beyond
 from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
 from advisor.profiles.schema import Trace
-from advisor.profiles.traffic import Again, StageWork, Traffic
+from advisor.profiles.traces import Again, StageWork, Traffic
 from advisor.strategies.parts import Region
 from advisor.strategies.schedule import StageUse
 from advisor.workloads.frameworks.torch_operations import GATHERS, Operation, torch_operations

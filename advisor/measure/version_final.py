@@ -16,7 +16,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
 from advisor.profiles.blocks import Block
-from advisor.profiles.preferences import Objective
+from advisor.profiles.conclusions import Objective
 from advisor.profiles.schema import Measured
 from advisor.verdicts.planning import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores

@@ -12,7 +12,7 @@ from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
-from advisor.profiles.traffic import StageWork, Traffic
+from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, gpus_of, shared

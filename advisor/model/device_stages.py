@@ -10,7 +10,7 @@ from advisor.model import terms
 from advisor.model.context import Context, Path
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 
 REREAD_WINDOW = 1 << 16
 """Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from advisor import units
-from advisor.devices.catalogue import load, names
+from advisor.devices.catalogue import System, load, names, under
 from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.devices.memory_class import FOLLOWS, WHOLE, explained, moves_whole
-from advisor.devices.systems import System, under
 from advisor.model.machines import Machine
 from advisor.profiles.schema import MemoryClass
 

@@ -18,7 +18,7 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.profiles.schema import Device, Measured, Profile, Trace, WorkloadRecord
-from advisor.profiles.traffic import StageWork
+from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
 UNEXPLAINED_WHERE_MEASURED = 0.5

@@ -31,7 +31,7 @@ from advisor.profiles.schema import (
     Skipped,
     Trace,
 )
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
 from advisor.verdicts.predicted import confidence, recommend_predicted, simulations

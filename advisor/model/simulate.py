@@ -20,10 +20,10 @@ from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, constant
 from advisor.model.several_gpus import frame_on_several, unknown, unknown_strategy
 from advisor.model.steady_frame import Frame, by_part, overlapped, timed_steps
-from advisor.profiles.preferences import Objective, counts_latency
+from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import Trace, WorkloadRecord
-from advisor.profiles.traffic import StageWork, Traffic
+from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of

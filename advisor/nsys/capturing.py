@@ -23,8 +23,8 @@ from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.redaction import Masking
+from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import LATE, Device, Measured, Profile
-from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
 from advisor.strategies.mixes import Mix, strategies_of

@@ -1,13 +1,49 @@
-"""What was concluded: the recommendation, and what each rule advises with the evidence for it."""
+"""What was concluded: by which preferences, the recommendation, the advice with its evidence; the doctor's
+findings."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from advisor.profiles.base import Interval, PositiveSeconds, Record, Text, Word, optional, table
-from advisor.profiles.preferences import Objective
+
+Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
+
+
+def counts_latency(objective: Objective) -> bool:
+    """Whether frames that overlap count by latency, not by time between finished ones (decisions/0006)."""
+    return objective != "throughput"
+
+
+class Preferences(Record):
+    """By what to recommend, how much memory there is, and which rules decide otherwise or are silent.
+
+    Keys of rules that this version does not know are kept and have no effect.
+    """
+
+    objective: Objective = optional(
+        "time: the latency of a frame. latency-p99: its 99th percentile. "
+        "throughput: frames per second, where frames that overlap count as often as they are done. "
+        "energy: joules of a frame, above the idle power. footprint: memory, then time",
+        "time",
+    )
+    indifference: Annotated[float, Field(gt=0, lt=1)] = optional(
+        "Strategies within this share of the fastest are near enough to be chosen", 0.05
+    )
+    memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
+        "Strategies with a larger footprint are not recommended"
+    )
+    thresholds: dict[Word, float] = table("RULE.THRESHOLD to the value that replaces its default")
+    ignored: dict[Word, Text] = table("The id of a silenced rule to the place that silenced it")
+
+    @property
+    def choice(self) -> tuple[Objective, int | None, float]:
+        """What the recommendation depends on; the rest is of the rules alone."""
+        return self.objective, self.memory_budget_bytes, self.indifference
+
 
 Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
 Certainty = Literal["measured", "likely", "predicted"]
@@ -102,3 +138,35 @@ class Advice(Record):
         "measured and its cause inferred; predicted: it rests on computed figures"
     )
     sources: tuple[Text, ...] = ()
+
+
+State = Literal["ok", "limited", "missing", "info"]
+"""limited and missing cost something, which `means` says; info is a fact that has no better."""
+
+
+class Finding(Record):
+    """One line: what was found, what it means for the user, how to get the rest."""
+
+    subject: str
+    state: State
+    found: str
+    means: str
+    next_step: str = ""
+
+
+def _finding(state: State, subject: str, found: str, means: str, next_step: str = "") -> Finding:
+    return Finding(subject=subject, state=state, found=found, means=means, next_step=next_step)
+
+
+ok = partial(_finding, "ok")
+limited = partial(_finding, "limited")
+missing = partial(_finding, "missing")
+info = partial(_finding, "info")
+
+
+class Checkup(Record):
+    """All findings. `ready`: `advisor profile` can do its job here."""
+
+    ready: bool
+    verdict: str
+    findings: tuple[Finding, ...]

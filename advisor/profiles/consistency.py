@@ -11,6 +11,7 @@ from itertools import chain, groupby
 import numpy as np
 
 from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import (
     MOST_PERIOD,
     BufferRecord,
@@ -20,7 +21,6 @@ from advisor.profiles.schema import (
     Result,
     WorkloadRecord,
 )
-from advisor.profiles.scripts import ScriptMeasured
 from advisor.profiles.traces import Timeline
 from advisor.texts import in_a_line, is_name
 

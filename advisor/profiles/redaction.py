@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from advisor.profiles.base import Record, TextKind, cleaned
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Profile
-from advisor.profiles.secret_forms import mask_forms
-from advisor.profiles.secrets import MASK, given, is_hidden, mask, masked, of_process
+from advisor.profiles.secrets import MASK, given, is_hidden, mask, mask_forms, masked, of_process
 from advisor.profiles.system_state import Environment
 from advisor.texts import printable
 

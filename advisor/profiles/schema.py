@@ -27,8 +27,7 @@ from advisor.profiles.base import (
     table,
 )
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
-from advisor.profiles.conclusions import Advice, Recommendation
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Advice, Preferences, Recommendation
 from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
     FrameEnergy,
@@ -37,13 +36,12 @@ from advisor.profiles.row_figures import (
     PlaceMemory,
     Quantile,
     Row,
+    ScriptRun,
     StrategyFigures,
 )
-from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.system_state import Environment
 from advisor.profiles.text_files import as_path, write_atomically
-from advisor.profiles.traces import NsysTrace, Timeline
-from advisor.profiles.traffic import StageWork, Traffic, Wait
+from advisor.profiles.traces import NsysTrace, StageWork, Timeline, Traffic, Wait
 
 FORMAT = 2
 

@@ -3,7 +3,8 @@
 Covered: values of options, parameters and environment variables whose names look secret, and passwords in
 the URLs of arguments and variables, wherever they or parts of them reappear; `name=value`, `name: value`,
 `("name", "value")` and `{"name": NAME, "value": VALUE}` in texts; logins of a `.netrc` and of commands;
-credentials in URLs; Bearer and Basic headers; and the forms of `secret_forms.py`. Not covered: a secret under
+credentials in URLs; Bearer and Basic headers; and tokens and private keys by their own form (`FORMS`, the
+prefixes that those who give tokens document, as in gitleaks' rules). Not covered: a secret under
 a harmless name and without a form of its own, a bare word without a digit after `name:`, which is mostly
 prose, one that is encoded or encrypted, and anything in pictures or binary files.
 """
@@ -14,16 +15,157 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from urllib.parse import unquote
 
-from advisor.profiles.secret_forms import FORMS, MASK, mask_forms, mask_private_keys
-from advisor.profiles.secret_parts import Parts, pieces
 from advisor.texts import bounded, printable, without_first_word, without_last_word
 
-__all__ = ["MASK", "mask_forms"]
+MASK = "***"
+FORMS = re.compile(
+    r"\b(?:" + "|".join((
+        r"gh[pousr]_\w{16,}|github_pat_\w{16,}",  # GitHub
+        r"gl(?:pat|dt|cbt|ptt|rt|ft|soat|agent|oas|imt|ffct)-[\w-]{16,}",  # GitLab
+        r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}",  # Amazon
+        r"AIza[\w-]{30,}|ya29\.[\w-]{16,}|GOCSPX-[\w-]{16,}",  # Google
+        r"(?:sk|rk|pk)_(?:live|test|prod)_\w{10,}|whsec_[\w+/=]{16,}",  # Stripe
+        r"xox[a-z][-.][\w.-]{8,}|xapp-[\w-]{8,}|hooks\.slack\.com/services/[\w/]+",  # Slack
+        r"hf_\w{16,}|api_org_\w{16,}",  # Hugging Face
+        r"sk-(?=[\w-]{0,60}\d)[\w-]{16,}|gsk_\w{20,}|xai-[\w-]{20,}|pplx-\w{20,}|r8_\w{20,}",  # OpenAI …
+        r"nvapi-[\w-]{16,}",  # NVIDIA
+        r"npm_\w{30,}|pypi-[\w-]{16,}|rubygems_[0-9a-f]{32,}|oy2[a-z0-9]{40,}",  # package registries
+        r"dckr_(?:pat|oat)_[\w-]{16,}|cio[A-Za-z0-9]{32}\b",  # Docker, crates.io
+        r"eyJ[\w-]{8,2000}\.[\w-]{4,}(?:\.[\w-]*){0,3}",  # JSON web tokens
+        r"hv[sbr]\.[\w-]{16,}",  # HashiCorp Vault
+        r"\w{14}\.atlasv1\.[\w-]{40,}",  # HashiCorp Terraform
+        r"SG\.[\w-]{16,}\.[\w-]{16,}|key-[0-9a-f]{32}\b|[0-9a-f]{32}-us\d{1,2}\b",  # SendGrid …
+        r"do[opr]_v1_[0-9a-f]{32,}|dapi[0-9a-f]{32}\b|dp\.(?:pt|st|ct|sa|scim|audit)\.\w{30,}",  # clouds
+        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0[a-z]{3}-[\w-]{22,}",  # Shopify, Square
+        r"AT(?:ATT3|CTT3|BB)[\w=-]{20,}|lin_(?:api|oauth)_\w{32,}|ntn_\w{40,}|PMAK-[\w-]{30,}",  # Atlassian …
+        r"NRAK-\w{20,}|gl(?:sa|c)_[\w+/=]{20,}|sntry[su]_[\w+/=-]{20,}|sq[uap]_[0-9a-f]{40}",  # monitoring
+        r"pul-[0-9a-f]{40}|pscale_(?:tkn|pw|oauth)_[\w.-]{20,}|sbp_[0-9a-f]{40}|figd_[\w-]{20,}",
+        r"tskey-[\w-]{16,}|lsv2_(?:pt|sk)_\w{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|LTAI\w{16,}",
+        r"SK[0-9a-f]{32}\b|\d{8,10}:AA[\w-]{33}",  # Twilio, Telegram
+    )) + ")"
+)  # fmt: skip
+_KIND = r"(?:[A-Z0-9]+ ){0,4}(?:PRIVATE KEY|PGP MESSAGE)(?: BLOCK)?"
+_KEY = re.compile(
+    rf"-{{4,5}} ?BEGIN {_KIND} ?-{{4,5}}(?:(?!--END|-- END)[\s\S])*(?:-{{2,5}} ?END {_KIND} ?-{{4,5}})?"
+)
+"""To its end, or to that of the text where it was cut."""
+_END = re.compile(rf"-{{4,5}} ?END {_KIND} ?-{{4,5}}")
+_ARMOUR = re.compile(r"""(?:[\w+/=\\"',|]+|[ \t]*\n[ \t\r]*|(?<=["']) +)*""", re.ASCII)
+"""Its lines from the last to the first."""
+
+
+def mask_forms(text: str) -> str:
+    """The text without tokens of known forms."""
+    return FORMS.sub(MASK, text)
+
+
+def mask_private_keys(text: str) -> str:
+    """The text without private keys, of which the beginning or the end may have been cut."""
+    return "".join(_without_ends(_KEY.sub(MASK, text)))
+
+
+def _without_ends(text: str) -> Iterator[str]:
+    """The text in parts, without the lines above the end of a key."""
+    done = 0
+    for found in _END.finditer(text):
+        lines = _ARMOUR.match(text[done : found.start()][::-1])
+        yield f"{text[done : found.start() - (len(lines[0]) if lines else 0)]}{MASK}"
+        done = found.end()
+    yield text[done:]
+
+
+_LEAST, _ENOUGH = 8, 16
+"""Characters of a part: half of the secret, within these bounds. Fewer stand in too many texts by chance."""
+_GRAM, _MOST_PLACES, _LEAST_DISTINCT = 4, 8, 5
+_BETWEEN = re.compile(r"""[\s,;:|&"'=]+""")
+_LARGEST_JSON = 100_000
+
+
+def pieces(value: str, is_secret: Callable[[str], bool]) -> Iterator[str]:
+    """The lines of a secret, its fields between separators, and the texts in it if it is JSON."""
+    yield from value.splitlines()
+    yield value.strip().strip("\"'")
+    if value.lstrip()[:1] in ("{", "["):
+        if len(value) <= _LARGEST_JSON:
+            yield from _of_json(value, is_secret)
+    elif not _is_place(value):
+        yield from _BETWEEN.split(value)
+
+
+def _of_json(text: str, is_secret: Callable[[str], bool]) -> Iterator[str]:
+    try:
+        waiting = [("", json.loads(text))]
+    except (ValueError, RecursionError):
+        return
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(str(key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(name, inner) for inner in value]
+        elif isinstance(value, str) and (not name or is_secret(name) or _looks_random(value)):
+            yield from (value, *value.splitlines())
+
+
+def _looks_random(text: str) -> bool:
+    return bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text)) and not _is_place(text)
+
+
+def _is_place(text: str) -> bool:
+    """A path or a URL: parts of it stand in ordinary texts."""
+    return "://" in text or text.lstrip("\"'").startswith(("/", "~", "./", "../"))
+
+
+class Parts:
+    """Finds parts of these secrets in time proportional to the text."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._places: dict[str, list[tuple[str, int]]] = {}
+        for secret in secrets:
+            if len(secret) <= _LEAST or len(set(secret)) < _LEAST_DISTINCT or _is_place(secret):
+                continue
+            if re.search(r"\s", secret):
+                continue
+            for at in range(len(secret) - _GRAM + 1):
+                places = self._places.setdefault(secret[at : at + _GRAM], [])
+                if len(places) < _MOST_PLACES:
+                    places.append((secret, at))
+
+    def mask(self, text: str) -> str:
+        """The text without them."""
+        return "".join(self._masked(text)) if self._places else text
+
+    def _masked(self, text: str) -> Iterator[str]:
+        done = at = 0
+        # A part that is long enough holds one of the grams that begin at multiples of their length.
+        while at <= len(text) - _GRAM:
+            found = [
+                self._around(text, at, done, place) for place in self._places.get(text[at : at + _GRAM], ())
+            ]
+            begin, end = max(filter(None, found), key=lambda part: part[1] - part[0], default=(0, 0))
+            if end > at:
+                yield f"{text[done:begin]}{MASK}"
+                done = at = end
+            else:
+                at += _GRAM
+        yield text[done:]
+
+    def _around(self, text: str, at: int, floor: int, place: tuple[str, int]) -> tuple[int, int] | None:
+        """Begin and end of what the text shares with the secret there, if that is enough of it."""
+        secret, within = place
+        begin, end = at, at + _GRAM
+        while begin > floor and within > 0 and text[begin - 1] == secret[within - 1]:
+            begin, within = begin - 1, within - 1
+        after = place[1] + _GRAM
+        while end < len(text) and after < len(secret) and text[end] == secret[after]:
+            end, after = end + 1, after + 1
+        return (begin, end) if end - begin >= min(_ENOUGH, max(_LEAST, len(secret) // 2)) else None
+
 
 _SECRETS = frozenset((
     "pass", "pw", "pwd", "otp", "sshpass", "tokens", "auth", "authorization", "bearer", "cookie", "jwt",

@@ -8,8 +8,8 @@ from dataclasses import replace
 from advisor import units
 from advisor.model.accuracy import by_class
 from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.row_figures import ScriptRun
 from advisor.profiles.schema import Device, Predicted, Prediction, Profile
-from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Change

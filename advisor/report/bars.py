@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import stats, units
+from advisor.profiles.row_figures import ScriptRun
 from advisor.profiles.schema import Measured, Predicted, Prediction, Profile
-from advisor.profiles.scripts import ScriptRun
 from advisor.report import words
 from advisor.report.answer import Answer, Bar
 from advisor.strategies.registry import BASELINE

@@ -13,7 +13,7 @@ from itertools import accumulate, cycle
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.preferences import counts_latency
+from advisor.profiles.conclusions import counts_latency
 from advisor.profiles.schema import Footprint, Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.axes import Tick, binary_step, decimal_step, percent

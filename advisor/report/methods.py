@@ -8,7 +8,7 @@ from itertools import groupby
 
 from advisor import units
 from advisor.profiles.schema import Commit, Loop, Profile, StageRecord
-from advisor.profiles.traffic import Traffic
+from advisor.profiles.traces import Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
 from advisor.report.mixes import searched

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from advisor import units
 from advisor.errors import WorkloadError
-from advisor.profiles.row_figures import FrameEnergy
+from advisor.profiles.row_figures import FrameEnergy, ScriptMeasured
 from advisor.profiles.schema import Measured, Profile, Side
-from advisor.profiles.scripts import ScriptMeasured
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart, recommended

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.errors import FileProblem
 from advisor.profiles import outputs
-from advisor.profiles.checkup import Checkup
+from advisor.profiles.conclusions import Checkup
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import SweepResults
 from advisor.report import html, markdown, terminal

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from advisor import units
+from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.profiles.schema import Profile
-from advisor.profiles.scripts import ScriptMeasured, ScriptRun
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import script_answer

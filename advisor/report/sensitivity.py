@@ -11,8 +11,7 @@ import numpy as np
 
 from advisor.model.measured import entry_of
 from advisor.model.turns import FACTORS, Question, Turn, turns
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Objective
+from advisor.profiles.conclusions import Objective, Recommendation
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report import blocks, words
 from advisor.report.page import Section, filled

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from advisor import stats, units
 from advisor.devices.memory_class import explained
-from advisor.profiles.preferences import counts_latency
+from advisor.profiles.conclusions import counts_latency
 from advisor.profiles.schema import (
     LATE,
     Device,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.nsys.exports import FileTrace
+from advisor.profiles.row_figures import ScriptRun
 from advisor.profiles.schema import Measured, Profile
-from advisor.profiles.scripts import ScriptRun
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.charts import recommended

@@ -22,7 +22,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.traffic import Again
+from advisor.profiles.traces import Again
 from advisor.rules.base import Case, Reads, Row
 from advisor.rules.rows import placements, shared
 from advisor.strategies.mixes import strategies_of

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.profiles.traffic import Wait
+from advisor.profiles.traces import Wait
 from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 

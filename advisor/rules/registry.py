@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from advisor import units
 from advisor.errors import UsageError, nearest
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.rules import (
     coherence_reversed,
     device_resident,

@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles.blocks import Search
-from advisor.profiles.preferences import Objective
+from advisor.profiles.conclusions import Objective
 from advisor.stats import Floats
 from advisor.verdicts.estimate import Block, Pairs, paired
 from advisor.verdicts.ties import Candidate, break_tie, leanest, within

@@ -9,10 +9,9 @@ from dataclasses import replace
 from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
-from advisor.profiles.conclusions import Faster, Recommendation
-from advisor.profiles.preferences import Objective, Preferences, counts_latency
+from advisor.profiles.conclusions import Faster, Objective, Preferences, Recommendation, counts_latency
+from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Measured, Predicted, Profile
-from advisor.profiles.scripts import ScriptMeasured
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import UNCHANGED
 from advisor.verdicts.choice import Aim, Contestant, mix_bound, most_gained

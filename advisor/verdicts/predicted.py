@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import stats, units
-from advisor.profiles.conclusions import Recommendation, Verdict
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.conclusions import Objective, Preferences, Recommendation, Verdict
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.blocks import Search
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.preferences import Objective, Preferences
+from advisor.profiles.conclusions import Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Predicted
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.final import Verdict, known

@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles import blocks as saved
-from advisor.profiles.preferences import Objective, counts_latency
+from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.verdicts.estimate import Block
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from advisor.profiles import row_figures as saved
-from advisor.profiles.preferences import Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.strategies.mixes import of_row
 from advisor.strategies.registry import BASELINE, STRATEGIES
 

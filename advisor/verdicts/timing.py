@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.profiles.blocks import Block
-from advisor.profiles.preferences import Objective
+from advisor.profiles.conclusions import Objective
 from advisor.profiles.schema import Measured, Profile, Result
 from advisor.verdicts.estimate import margins, times
 from advisor.verdicts.scores import figures_of, scores

@@ -12,7 +12,7 @@ from browser.browsing import NEEDS_A_BROWSER, visit
 from builders import failed, profile, skipped
 from rendering import blocks, shown
 
-from advisor.profiles.preferences import Objective
+from advisor.profiles.conclusions import Objective
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers

@@ -14,7 +14,7 @@ from advisor import pipeline
 from advisor.measure.backends import open_backend
 from advisor.measure.progress import Silent
 from advisor.measure.settings import Settings
-from advisor.profiles.scripts import ScriptMeasured
+from advisor.profiles.row_figures import ScriptMeasured
 from advisor.strategies.scripts import SCRIPT_STRATEGIES, UNCHANGED, choose, code
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.devices.links import by_number
+from advisor.devices.gpus import by_number
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
 from advisor.measure.backends.attributes import ATTRIBUTES

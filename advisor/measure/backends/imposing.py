@@ -15,7 +15,7 @@ from typing import Any
 from advisor.measure.backends.cuda import import_cupy
 from advisor.measure.backends.managed_calls import ManagedCalls
 from advisor.measure.script_ranges import RangeWatch
-from advisor.profiles.scripts import ScriptCopies, ScriptMemory
+from advisor.profiles.row_figures import ScriptCopies, ScriptMemory
 
 _OUT_OF_MEMORY = 2
 """cudaErrorMemoryAllocation, which CuPy does not name."""

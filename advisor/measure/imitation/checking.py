@@ -24,7 +24,7 @@ from advisor.measure.imitation.module import Imitation
 from advisor.measure.imitation.watch import Refusal, Refused, Unknowable, Watch
 from advisor.measure.jobs import Imitated, RefusedStage
 from advisor.measure.stand import Stand
-from advisor.profiles.traffic import Wait
+from advisor.profiles.traces import Wait
 from advisor.strategies.backend import Array
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.reads import located

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import stats
+from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Failed, Measured, Predicted, Profile, Skipped
-from advisor.profiles.scripts import ScriptMeasured
 from advisor.verdicts.predicted import PERCENTILES
 
 Outcome = Literal["slower", "faster", "same", "cannot tell"]
