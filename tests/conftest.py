@@ -99,6 +99,18 @@ def a_short_look_at_the_machine() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_opened_for_a_parent() -> Iterator[None]:
+    """What a worker opens until it ends, for its parent and for its last words, would stay open in pytest."""
+    from advisor.measure import final_worker, worker
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "_SPARE", 0)
+        for module in (worker, final_worker):
+            patch.setattr(module, "tell_where_on_request", lambda directory: None)
+        yield
+
+
 @pytest.fixture
 def constants_as_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's constants as read, for arithmetic by hand: fitted ones move with their cases."""
