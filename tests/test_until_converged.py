@@ -490,7 +490,7 @@ def test_a_loop_of_one_side(traits: Traits) -> None:
     ("change", "key"),
     [
         ({"number": 1}, "workload.stages"),
-        ({"until": "gone"}, "workload.stages"),
+        ({"until": "gone"}, "workload.stages.2.loop.until"),
     ],
 )
 def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ The counts are of mapped host memory over a link. What they mean for a device is
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,11 +14,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from advisor.profiles.base import Record
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from advisor.profiles.toml_files import parse_toml
 
 PATH = Path(__file__).parent / "routines.toml"
 
@@ -61,7 +56,7 @@ class Routine(Record):
 @lru_cache(maxsize=1)
 def routines() -> tuple[Routine, ...]:
     """All of the file."""
-    content = tomllib.loads(PATH.read_text(encoding="utf-8"))
+    content = parse_toml(PATH.read_text(encoding="utf-8"))
     return tuple(Routine.model_validate(row) for row in content["routines"])
 
 

@@ -5,7 +5,6 @@ What is taken for a figure that a catalogue entry leaves out stands in defaults.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,11 +20,7 @@ from advisor.model import terms
 from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record
 from advisor.profiles.schema import MemoryClass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from advisor.profiles.toml_files import parse_toml
 
 PATH = Path(__file__).parent / "defaults.toml"
 
@@ -109,13 +104,13 @@ class Defaults(Record):
 def read(path: Path) -> Defaults:
     """The file's content. Raises `FileProblem` that names the first wrong key."""
     try:
-        return Defaults.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        what = str(problem)
+        return Defaults.model_validate(parse_toml(path.read_text(encoding="utf-8")))
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(map(str, first["loc"]))
         what = f"{where or 'the file'}: {first['msg'].replace('Value error, ', 'expected ')}"
+    except (OSError, ValueError) as problem:
+        what = str(problem)
     raise FileProblem(
         f"{path}: {what}", next_step='Each figure is { value = ..., low = ..., high = ..., source = "..." }.'
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from ast import literal_eval
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.base import Record
 from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import (
     MOST_PERIOD,
@@ -21,13 +23,45 @@ from advisor.profiles.schema import (
     Result,
     WorkloadRecord,
 )
-from advisor.profiles.traces import Timeline
 from advisor.texts import in_a_line, is_name
 
 _MOST = 1e21
 """Bytes, operations, seconds of a frame: what can still be divided and added up."""
 _LEAST = 1e-300
 """Seconds: the same."""
+_CONCLUDED = tuple(
+    f"recommendation.{key}"
+    for key in ("strategy", "baseline", "fastest", "tied_with", "groups.*", "excluded")
+)
+_REFERENCES = {
+    "buffer": (
+        "workload.buffers.*.valid", "workload.stages.*.passes", "workload.stages.*.arrays", "results.*.hints",
+        "workload.stages.*.loop.until", "traffic.traffic.*.buffer", "traffic.valid_bytes",
+    ),
+    "stage": (
+        "workload.buffers.*.access", "traffic.traffic.*.stage", "traffic.waits.*.stage",
+        "traffic.work.*.stage", "blocks.*.host_seconds", "windows.*.host_seconds",
+    ),
+    "figure of": _CONCLUDED,
+    "row of": ("trace.strategies.*.strategy", "trace.missing.*.strategy"),
+    "contestant": (
+        "blocks.*.contestant", "windows.*.contestant", "final.left", "final.alone", "final.dropped",
+    ),
+}  # fmt: skip
+"""Places in a profile that name others, by what they name; `*` is each item of a list."""
+_UNIQUE = {
+    "workload.stages": ("stage", "name"),
+    "workload.buffers": ("buffer", "name"),
+    "results": ("strategy", "strategy"),
+    "predictions": ("device", "device.name"),
+    "predictions.*.results": ("strategy", "strategy"),
+}
+_AMOUNTS = (
+    "traffic.traffic.*.bytes_read", "traffic.traffic.*.bytes_written", "traffic.work.*.flops",
+    "traffic.work.*.temporary_bytes", "traffic.work.*.seconds",
+)  # fmt: skip
+_SPANS = "results.*.timeline.spans.*", "trace.strategies.*.timeline.spans.*"
+_RATIOS = "recommendation", "predictions.*.recommendation"
 Problem = tuple[str, str]
 """The key, and what is wrong with it."""
 
@@ -40,57 +74,59 @@ def contradiction(profile: Profile) -> Problem | None:
 def _contradictions(profile: Profile) -> Iterator[Problem]:
     if profile.script is None:
         yield from _of_workload(profile.workload)
-    yield from _of_rows(profile)
-    yield from _of_verdicts(profile)
+    for path, (what, key) in _UNIQUE.items():
+        for where, records in _places(profile, path):
+            yield from _twice(where, map(attrgetter(key), records), what)
+    yield from _of_values(profile)
+    yield from _of_references(profile)
+    yield from _of_predictions(profile)
     yield from _of_advice(profile)
-    yield from _of_traces(profile)
-    if profile.script is None:
-        yield from _of_traffic(profile)
-    yield from _of_final(profile)
+    for where, blocks in (("blocks", profile.blocks), ("windows", profile.windows)):
+        once = ((block.process, block.round, block.contestant) for block in blocks)
+        yield from _twice(where, once, "process, round and contestant")
 
 
-def _unknown(where: str, names: Iterable[str], known: Iterable[str], what: str) -> Iterator[Problem]:
-    there = set(known)
-    return ((where, f"there is no {what} {name!r}") for name in names if name not in there)
+def _of_values(profile: Profile) -> Iterator[Problem]:
+    for number, row in enumerate(profile.results):
+        if isinstance(row, Measured):
+            where = f"results.{number}.median_seconds"
+            if row.median_seconds < _LEAST:
+                yield where, f"{row.median_seconds:g} s is too little to divide by"
+            yield from _outside(where, row.median_seconds, row.interval_seconds)
+    for where, advice in _all(profile, _RATIOS):
+        if advice.speedup is not None and advice.interval is not None:
+            yield from _outside(f"{where}.speedup", advice.speedup, advice.interval)
+    for where, span in _all(profile, _SPANS):
+        if span.end_seconds < span.begin_seconds:
+            yield f"{where}.end_seconds", "it ends before it begins"
+    for where, amount in _all(profile, _AMOUNTS):
+        if amount > _MOST:
+            yield where, f"{amount:g} is implausibly large"
+
+
+def _all(record: Record, paths: Iterable[str], where: str = "") -> Iterator[tuple[str, Any]]:
+    return chain.from_iterable(_places(record, path, where) for path in paths)
+
+
+def _places(value: Any, path: str, where: str = "") -> Iterator[tuple[str, Any]]:
+    """What lies at a path of a record, each with its place; nothing where a part of the way is None."""
+    step, _, rest = path.partition(".")
+    if step == "*":
+        inner = [(f"{where}.{number}", each) for number, each in enumerate(value)]
+    else:
+        inner = [(f"{where}.{step}".lstrip("."), getattr(value, step, None))]
+    for place, each in inner:
+        if each is not None:
+            yield from _places(each, rest, place) if rest else ((place, each),)
+
+
+def _unknown(where: str, names: str | Iterable[str], known: Collection[str], what: str) -> Iterator[Problem]:
+    listed = (names,) if isinstance(names, str) else names
+    return ((where, f"there is no {what} {name!r}") for name in listed if name not in known)
 
 
 def _twice(where: str, names: Iterable[object], what: str) -> Iterator[Problem]:
     return ((where, f"the {what} {name!r} appears twice") for name, n in Counter(names).items() if n > 1)
-
-
-def _of_rows(profile: Profile) -> Iterator[Problem]:
-    buffers = [buffer.name for buffer in profile.workload.buffers]
-    stages = [stage.name for stage in profile.workload.stages]
-    yield from _twice("results", (row.strategy for row in profile.results), "strategy")
-    for number, row in enumerate(profile.results):
-        if isinstance(row, Measured):
-            yield from _unknown(f"results.{number}.hints", row.hints, buffers, "buffer")
-            if row.median_seconds < _LEAST:
-                yield (
-                    f"results.{number}.median_seconds",
-                    f"{row.median_seconds:g} s is too little to divide by",
-                )
-            ends = row.interval_seconds
-            yield from _outside(f"results.{number}.median_seconds", row.median_seconds, ends)
-    yield from _twice("predictions", (made.device.name for made in profile.predictions), "device")
-    for number, made in enumerate(profile.predictions):
-        where = f"predictions.{number}.results"
-        yield from _twice(where, (row.strategy for row in made.results), "strategy")
-        for place, computed in enumerate(made.results):
-            if isinstance(computed, Predicted):
-                if not computed.terms:
-                    yield f"{where}.{place}.terms", "it is empty"
-                ends = (computed.low_seconds, computed.high_seconds)
-                yield from _outside(f"{where}.{place}.likely_seconds", computed.likely_seconds, ends)
-                yield from _unknown(f"{where}.{place}.over", computed.over, _figures(made.results), "row of")
-                staged = (term for term in computed.terms if term.startswith(("host:", "device:")))
-                named = (term.partition(":")[2] for term in staged)
-                yield from _unknown(f"{where}.{place}.terms", named, stages, "stage")
-
-
-def _figures(rows: Iterable[object]) -> list[str]:
-    """Strategies that have a time."""
-    return [row.strategy for row in rows if isinstance(row, (Measured, Predicted, ScriptMeasured))]
 
 
 def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Problem]:
@@ -98,94 +134,80 @@ def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Pr
         yield where, f"{value:g} is not within {ends[0]:g} to {ends[1]:g}"
 
 
+def _figures(rows: Iterable[object]) -> set[str]:
+    """Strategies that have a time."""
+    return {row.strategy for row in rows if isinstance(row, (Measured, Predicted, ScriptMeasured))}
+
+
 def _rows(profile: Profile) -> tuple[Result | ScriptMeasured, ...]:
     """Rows of the profile's own device, with figures or without."""
     return (*profile.results, *(profile.script.measured if profile.script else ()))
 
 
-def _of_verdicts(profile: Profile) -> Iterator[Problem]:
-    yield from _of_verdict("recommendation", profile.recommendation, _figures(_rows(profile)))
-    for number, made in enumerate(profile.predictions):
-        where = f"predictions.{number}.recommendation"
-        yield from _of_verdict(where, made.recommendation, _figures(made.results))
+def _of_references(profile: Profile) -> Iterator[Problem]:
+    rows = {row.strategy for row in _rows(profile)}
+    known: dict[str, Collection[str]] = {
+        "stage": {stage.name for stage in profile.workload.stages},
+        "buffer": {buffer.name for buffer in profile.workload.buffers},
+        "row of": rows,
+        "figure of": _figures(_rows(profile)),
+        "contestant": profile.final.contestants if profile.final else (),
+    }
+    for kind, paths in _REFERENCES.items():
+        for where, names in _all(profile, paths):
+            yield from _unknown(where, names, known[kind], kind)
+    if profile.final is not None:
+        yield from _unknown("final.contestants", profile.final.contestants.values(), rows, "row of strategy")
 
 
-def _of_verdict(where: str, told: Recommendation | None, rows: list[str]) -> Iterator[Problem]:
-    """What it names has figures, and its ratio lies within its own interval."""
-    if told is None:
-        return
-    named = {key: [name] for key in ("strategy", "baseline", "fastest") if (name := getattr(told, key))}
-    several = {"tied_with": told.tied_with, "groups": chain(*told.groups), "excluded": told.excluded}
-    for key, names in {**named, **several}.items():
-        yield from _unknown(f"{where}.{key}", names, rows, "figure of")
-    if told.speedup is not None and told.interval is not None:
-        yield from _outside(f"{where}.speedup", told.speedup, told.interval)
+def _of_predictions(profile: Profile) -> Iterator[Problem]:
+    stages = {stage.name for stage in profile.workload.stages}
+    for number, prediction in enumerate(profile.predictions):
+        known = _figures(prediction.results)
+        for where, names in _all(prediction, _CONCLUDED, f"predictions.{number}"):
+            yield from _unknown(where, names, known, "figure of")
+        for place, row in enumerate(prediction.results):
+            if isinstance(row, Predicted):
+                where = f"predictions.{number}.results.{place}"
+                if not row.terms:
+                    yield f"{where}.terms", "it is empty"
+                ends = (row.low_seconds, row.high_seconds)
+                yield from _outside(f"{where}.likely_seconds", row.likely_seconds, ends)
+                yield from _unknown(f"{where}.over", row.over, known, "row of")
+                staged = (term for term in row.terms if term.startswith(("host:", "device:")))
+                named = (term.partition(":")[2] for term in staged)
+                yield from _unknown(f"{where}.terms", named, stages, "stage")
 
 
 def _of_advice(profile: Profile) -> Iterator[Problem]:
-    known: dict[str, set[str]] = {}
-    for device, rows in (
-        (profile.device, _rows(profile)),
-        *((p.device, p.results) for p in profile.predictions),
-    ):
-        known.setdefault(device.name, set()).update(row.strategy for row in rows)
-    for number, advice in enumerate(profile.advice):
-        yield from _unknown(f"advice.{number}.device", (advice.device,), known, "device")
-        named = {"strategy": advice.strategy, "gain.over": advice.gain.over if advice.gain else None}
-        for key, name in named.items():
-            there = known.get(advice.device, ())
-            yield from _unknown(f"advice.{number}.{key}", filter(None, (name,)), there, "row of")
-
-
-def _of_traces(profile: Profile) -> Iterator[Problem]:
-    here = [row.strategy for row in _rows(profile)]
-    traced, missing = profile.trace.strategies, profile.trace.missing
-    yield from _unknown("trace.strategies", (row.strategy for row in traced), here, "row of")
-    yield from _unknown("trace.missing", (row.strategy for row in missing), here, "row of")
-    drawn: dict[str, Timeline | None] = {
-        f"results.{number}": row.timeline
-        for number, row in enumerate(profile.results)
-        if isinstance(row, Measured)
-    }
-    drawn |= {f"trace.strategies.{n}": trace.timeline for n, trace in enumerate(profile.trace.strategies)}
-    for where, timeline in drawn.items():
-        for number, span in enumerate(timeline.spans if timeline else ()):
-            if span.end_seconds < span.begin_seconds:
-                yield f"{where}.timeline.spans.{number}.end_seconds", "it ends before it begins"
+    known = {profile.device.name: {row.strategy for row in _rows(profile)}}
+    for prediction in profile.predictions:
+        rows = known.setdefault(prediction.device.name, set())
+        rows.update(row.strategy for row in prediction.results)
+    for where, advice in _places(profile, "advice.*"):
+        yield from _unknown(f"{where}.device", advice.device, known, "device")
+        for place, name in _all(advice, ("strategy", "gain.over"), where):
+            yield from _unknown(place, name, known.get(advice.device, ()), "row of")
 
 
 def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
-    stages = [stage.name for stage in workload.stages]
-    buffers = [buffer.name for buffer in workload.buffers]
     if not workload.frame_stages():
         yield "workload.stages", "no stage belongs to the frame"
-    yield from _twice("workload.stages", stages, "stage")
-    yield from _twice("workload.buffers", buffers, "buffer")
     if (period := math.lcm(*(stage.every for stage in workload.stages))) > MOST_PERIOD:
         yield "workload.stages", f"every has a period of {period} frames; the most is {MOST_PERIOD}"
     yield from _of_loops(workload)
-    for number, name in enumerate(stages):
-        if not name or name != in_a_line(name):
-            yield f"workload.stages.{number}.name", f"{name!r} is no name in one line"
+    for number, stage in enumerate(workload.stages):
+        if not stage.name or stage.name != in_a_line(stage.name):
+            yield f"workload.stages.{number}.name", f"{stage.name!r} is no name in one line"
     for number, buffer in enumerate(workload.buffers):
         yield from _of_buffer(f"workload.buffers.{number}", buffer)
-    for buffer in workload.buffers:
-        where = f"workload.buffers.{buffer.name}"
-        yield from _unknown(f"{where}.access", buffer.access, stages, "stage")
-        yield from _unknown(f"{where}.regions", buffer.regions, buffer.access, "stage")
-        yield from _unknown(f"{where}.valid", filter(None, [buffer.valid]), buffers, "buffer")
-    for stage in workload.stages:
-        named = (*stage.passes, *stage.arrays)
-        yield from _unknown(f"workload.stages.{stage.name}", named, buffers, "buffer")
 
 
 def _of_loops(workload: WorkloadRecord) -> Iterator[Problem]:
-    """They are numbered in order, each is of stages in a row, and a buffer ends it."""
+    """They are numbered in order, and each is of stages in a row."""
     runs = [loop for loop, _ in groupby(workload.frame_stages(), key=lambda stage: stage.loop) if loop]
     if [loop.number for loop in runs] != list(range(len(runs))):
         yield "workload.stages", "the loops are not numbered in the order of their stages"
-    buffers = [buffer.name for buffer in workload.buffers]
-    yield from _unknown("workload.stages", (loop.until for loop in runs), buffers, "buffer")
     for stage in workload.stages:
         if stage.loop and (stage.phase == "setup" or stage.every > 1):
             yield f"workload.stages.{stage.name}.loop", "a stage of set-up or of some frames is in no loop"
@@ -199,6 +221,7 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
     for stage, bounds in buffer.regions.items():
         if not _inside(bounds, buffer.shape):
             yield f"{where}.regions.{stage}", f"{bounds} does not lie in the shape {buffer.shape}"
+    yield from _unknown(f"{where}.regions", buffer.regions, buffer.access, "stage")
     if buffer.valid is not None and buffer.regions:
         yield f"{where}.regions", "a buffer with a length has none"
     element = _element(buffer.dtype)
@@ -222,40 +245,3 @@ def _element(dtype: str) -> np.dtype[np.generic] | None:
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError, OverflowError):
         return None
     return found if str(found) == dtype else None
-
-
-def _of_traffic(profile: Profile) -> Iterator[Problem]:
-    if profile.traffic is None:
-        return
-    stages = [stage.name for stage in profile.workload.stages]
-    buffers = [buffer.name for buffer in profile.workload.buffers]
-    moved, work = profile.traffic.traffic, profile.traffic.work
-    yield from _unknown("traffic.traffic", (part.buffer for part in moved), buffers, "buffer")
-    yield from _unknown("traffic.traffic", (part.stage for part in moved), stages, "stage")
-    yield from _unknown("traffic.waits", (wait.stage for wait in profile.traffic.waits), stages, "stage")
-    yield from _unknown("traffic.work", (part.stage for part in work), stages, "stage")
-    yield from _unknown("traffic.valid_bytes", profile.traffic.valid_bytes, buffers, "buffer")
-    bytes_moved = [amount for part in moved for amount in (part.bytes_read, part.bytes_written)]
-    yield from _too_much("traffic.traffic", bytes_moved)
-    for part in work:
-        yield from _too_much("traffic.work", (part.flops or 0, part.temporary_bytes, part.seconds or 0))
-
-
-def _too_much(where: str, amounts: Iterable[float]) -> Iterator[Problem]:
-    return ((where, f"{amount:g} is implausibly large") for amount in amounts if amount > _MOST)
-
-
-def _of_final(profile: Profile) -> Iterator[Problem]:
-    known = profile.final.contestants if profile.final else {}
-    stages = [stage.name for stage in profile.workload.stages]
-    for where, blocks in (("blocks", profile.blocks), ("windows", profile.windows)):
-        yield from _unknown(where, (block.contestant for block in blocks), known, "contestant")
-        named = chain(*(block.host_seconds for block in blocks))
-        yield from _unknown(f"{where}.host_seconds", named, stages, "stage")
-        once = ((block.process, block.round, block.contestant) for block in blocks)
-        yield from _twice(where, once, "process, round and contestant")
-    if profile.final is not None:
-        ran = (row.strategy for row in _rows(profile))
-        yield from _unknown("final.contestants", profile.final.contestants.values(), ran, "row of strategy")
-        for key in ("left", "alone", "dropped"):
-            yield from _unknown(f"final.{key}", getattr(profile.final, key), known, "contestant")

@@ -36,6 +36,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"expected UTF-8, but byte {problem.start} is 0x{found:02x}") from None
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {_MOST_PARTS} parts")
+    return parse_toml(text)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a text. Raises ValueError that says in a line what is wrong."""
     try:
         return tomllib.loads(text)
     except RecursionError:

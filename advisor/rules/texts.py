@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,7 @@ from typing import Any, get_args
 from advisor import units
 from advisor.profiles.conclusions import Unit
 from advisor.profiles.schema import MemoryClass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from advisor.profiles.toml_files import parse_toml
 
 FRAME_SHARE: Mapping[str, Any] = {
     "default": 0.10,
@@ -83,7 +78,7 @@ def read(rule_id: str) -> RuleText:
     found = _SECTIONS.fullmatch(path(rule_id).read_text(encoding="utf-8"))
     if found is None:
         raise ValueError(f"{path(rule_id).name} does not have the sections of a rule's text")
-    data: dict[str, Any] = tomllib.loads(found["data"])
+    data: dict[str, Any] = parse_toml(found["data"])
     given = data.pop("thresholds", {})
     data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return RuleText(
