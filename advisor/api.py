@@ -25,7 +25,7 @@ from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Progress, make_progress
 from advisor.measure.settings import Settings
-from advisor.measure.version_run import Versions
+from advisor.measure.version_measurement import Versions
 from advisor.profiles import reading, schema
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch

@@ -24,13 +24,13 @@ from advisor.errors import FileProblem, UsageError
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher, ProcessLauncher
+from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.revisions import commit_of
-from advisor.measure.runner import CONCLUDING_SECONDS, Hope, Run, run
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.measure.subjects import CONFIDENCE
-from advisor.measure.version_run import Both, Versions, run_versions
+from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
@@ -90,23 +90,35 @@ def profile(
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     begun = Begun(environment(), now, commit_of(settings.file))
     with scratch() as folder, _launching(settings, launcher) as launch:
-        measured = run(
-            settings,
-            launch,
-            progress,
-            folder,
-            keep=lambda so_far: _keep(_published(assemble(settings, so_far, begun), settings), keep_in),
-            accept=lambda description: _require(settings, description),
-            hope=lambda so_far: _hope(_assembled(settings, so_far, begun), settings),
-            promising=lambda so_far, asked: _promising(_assembled(settings, so_far, begun), settings, asked),
-        )
-        complete = _assembled(settings, measured, _ended(begun, measured, settings))
+        run = _measured(settings, launch, progress, folder, begun, keep_in)
+        complete = _assembled(settings, run, _ended(begun, run, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
-            looking = captures or NsysCaptures(settings.nsys, kept, left=_left(settings))
-            complete = traced(complete, settings, progress, folder, looking)
-    told = anonymous(complete, include_host=settings.include_host)
-    return _published(conclude(told, _targets(settings, told), settings.strategies), settings)
+            tools = captures or NsysCaptures(settings.nsys, kept, left=_left(settings))
+            complete = traced(complete, settings, progress, folder, tools)
+    hidden = anonymous(complete, include_host=settings.include_host)
+    return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
+
+
+def _measured(
+    settings: Settings, launcher: Launcher, progress: Progress, folder: Path, begun: Begun, keep_in: Path
+) -> Run:
+    """All phases of the measurement, up to the one in which Ctrl-C ends it."""
+    measurement = Measurement(
+        settings,
+        launcher,
+        progress,
+        folder,
+        save=lambda so_far: _save(_published(assemble(settings, so_far, begun), settings), keep_in),
+    )
+    _require(settings, measurement.describe())
+    measurement.prepare()
+    with measurement.interruptible():
+        measurement.screen(_screening_order(measurement, begun))
+        if measurement.searches:
+            measurement.search(_mix_estimate(_assembled(settings, measurement.run(), begun), settings))
+        measurement.final()
+    return measurement.run()
 
 
 def _left(settings: Settings) -> Callable[[], float]:
@@ -118,48 +130,49 @@ def _left(settings: Settings) -> Callable[[], float]:
 
 
 def compare_versions(
-    asked: Versions,
-    told: tuple[str, str],
+    versions: Versions,
+    labels: tuple[str, str],
     progress: Progress,
     *,
     anyway: bool = False,
     launcher: Launcher | None = None,
     note: str = "",
 ) -> VersionComparison:
-    """Runs BASE and HEAD and says what differs. told: what the two are, in words, to which `note` adds.
+    """Runs BASE and HEAD and compares them. labels: what the two are, in words, to which `note` adds.
 
     Raises `AdvisorError` where one of them cannot be run, or frames do different work (but for `anyway`).
     """
     begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
-
-    def accept(head: Description, base: Description) -> None:
-        _require(asked.head, head)
-        if not anyway:
-            require_same_frames(base.workload, head.workload)
-
-    def recommended(so_far: Run) -> str | None:
-        found = recommend(_assembled(asked.head, so_far, begun))
-        return found.strategy if found and so_far.description.device.kind == "cuda" else None
-
-    with scratch() as folder, _launching(asked.head, launcher) as launch:
-        both = run_versions(
-            asked,
-            launch,
-            progress,
-            folder,
-            accept=accept,
-            promising=lambda settings, so_far, asked: _promising(
-                _assembled(settings, so_far, begun), settings, asked
-            ),
-            recommended=recommended,
+    settings = versions.head
+    with scratch() as folder, _launching(settings, launcher) as launch:
+        measurement = VersionMeasurement(versions, launch, progress, folder)
+        with measurement.version(HEAD) as head:
+            _require(settings, head.describe())
+            head.prepare()
+            head.screen(measurement.screening_order(_screening_order(head, begun)))
+        run = measurement.runs[HEAD]
+        chosen = (
+            recommend(_assembled(settings, run, begun)) if run.description.device.kind == "cuda" else None
         )
-    sides = ((asked.base, both.base), (asked.head, both.head))
-    base, head = (_concluded_version(settings, found, begun) for settings, found in sides)
+        measurement.choose(chosen.strategy if chosen else None)
+        with measurement.version(BASE) as base:
+            description = base.describe()
+            if not anyway:
+                require_same_frames(description.workload, run.description.workload)
+            base.prepare()
+            base.screen(measurement.screening_order(_screening_order(base, begun)))
+        final = measurement.final()
+    runs = measurement.runs
     notes = (
         *filter(None, (note,)),
-        *differences(*(side.description.workload for side in (both.base, both.head))),
+        *differences(*(runs[name].description.workload for name in (BASE, HEAD))),
+        *measurement.notes,
     )
-    return comparing_versions(base, head, _version_run(both, asked, told, notes))
+    return comparing_versions(
+        _concluded_version(versions.base, runs[BASE], begun),
+        _concluded_version(versions.head, runs[HEAD], begun),
+        _version_run(final, versions, labels, notes),
+    )
 
 
 def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
@@ -176,28 +189,29 @@ def _targets(settings: Settings, made: Profile) -> tuple[CatalogueEntry, ...]:
     return tuple(under(load(name), system) for name in default_targets(system, made.workload.gpus))
 
 
-def _version_run(both: Both, asked: Versions, told: tuple[str, str], notes: tuple[str, ...]) -> VersionRun:
+def _version_run(
+    final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
+) -> VersionRun:
     """What the final of two versions said."""
-    final, judged = both.final, both.final.judged()
-    hide = here(include_host=asked.head.include_host).hide
-    steps = final.steps()
+    judged, steps = final.judged(), final.steps()
+    hide = here(include_host=versions.head.include_host).hide
     return VersionRun(
         judged=judged,
-        question=asked.question,
+        question=versions.question,
         rows={
             name: (final.row(BASE, name, judged), final.row(HEAD, name, judged))
             for name in final.entry.strategies
         },
         changes={name: changes(steps, final.entry, name, judged.seconds.get(name)) for name in judged.ratios},
-        versions=told,
+        versions=labels,
         apart=final.why_apart,
-        left={name: hide(problem.message) for name, problem in final.held.left.items()},
-        notes=tuple(map(hide, (*notes, *both.notes))),
-        preparing_seconds=final.began - (asked.head.began or final.began),
+        left={name: hide(problem.message) for name, problem in final.state.left.items()},
+        notes=tuple(map(hide, notes)),
+        preparing_seconds=final.began - (versions.head.began or final.began),
     )
 
 
-def _keep(profile: Profile, directory: Path) -> None:
+def _save(profile: Profile, directory: Path) -> None:
     """What is measured so far; a save that fails costs that alone, for the last one may succeed."""
     with suppress(FileProblem):
         outputs.write(directory, PARTIAL, profile.to_json())
@@ -237,25 +251,29 @@ def _like(profile: Profile) -> CatalogueEntry | None:
     return entry_of(profile.device) or next(like_it, None)
 
 
-def _promising(profile: Profile, settings: Settings, asked: Sequence[str]) -> list[str]:
+def _screening_order(measurement: Measurement, begun: Begun) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
+    names, settings = measurement.available, measurement.settings
+    if not measurement.screens:
+        return names
+    profile = _assembled(settings, measurement.run(), begun)
     target = _like(profile)
-    placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in asked]
+    placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in names]
     predicted = predict(profile, target, placing).results if target else ()
     seconds = {row.strategy: row.likely_seconds for row in predicted if isinstance(row, Predicted)}
-    return sorted(asked, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
+    return sorted(names, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
 
-def _hope(profile: Profile, settings: Settings) -> Hope:
+def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
     """What the model, calibrated with what was screened, says of mixes; nothing of an unknown device."""
     target = _like(profile)
     placing = [s for s in settings.strategies if isinstance(s, Strategy) and not isinstance(s, Mix)]
-    found = outlook(profile, target, placing) if target else None
-    if found is None:
-        return Hope()
+    mixes = outlook(profile, target, placing) if target else None
+    if mixes is None:
+        return MixEstimate()
     least = profile.preferences.indifference
-    told = f"the model rules out a gain above {units.percent(least)}" if found.possible <= least else ""
-    return Hope(found.seconds, told)
+    ruled_out = f"the model rules out a gain above {units.percent(least)}" if mixes.possible <= least else ""
+    return MixEstimate(mixes.seconds, ruled_out)
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:

@@ -40,7 +40,10 @@ from advisor.measure.jobs import (
     Sample,
     TraceRun,
 )
-from advisor.measure.launcher import Ended
+from advisor.measure.launcher import Ended, Launcher
+from advisor.measure.measurement import Measurement, MixEstimate, Run
+from advisor.measure.progress import Progress
+from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Session
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import Block, Energy
@@ -207,6 +210,26 @@ class FakeSession:
 def unstarted(job: FinalJob) -> FakeSession:
     """A process of the final that never gets to its first round, so that none is held."""
     return FakeSession(job, starts=False)
+
+
+def measured_run(
+    asked: Settings,
+    launcher: Launcher,
+    progress: Progress,
+    directory: Path,
+    save: Callable[[Run], None] = lambda _: None,
+    clock: Clock = time.monotonic,
+) -> Run:
+    """All phases of a measurement, without a model: strategies in their own order."""
+    measurement = Measurement(asked, launcher, progress, directory, save, clock)
+    measurement.describe()
+    measurement.prepare()
+    with measurement.interruptible():
+        measurement.screen(measurement.available)
+        if measurement.searches:
+            measurement.search(MixEstimate())
+        measurement.final()
+    return measurement.run()
 
 
 class FakeLauncher:

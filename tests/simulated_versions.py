@@ -5,7 +5,7 @@ The launcher charges what starting and checking takes, the final's processes dra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,15 +17,13 @@ from running import FakeLauncher, asked, sample
 from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Message, RoundDone
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended
+from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
-from advisor.measure.runner import Run
-from advisor.measure.settings import Settings
-from advisor.measure.version_final import VersionFinal
-from advisor.measure.version_run import Versions, run_versions
+from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import Device, Measured
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
-from advisor.verdicts.versions import HEAD, Question
+from advisor.verdicts.versions import BASE, HEAD, Question
 from tests.benchmarks.decisions import Noise
 
 IN_ONE_PLACE = 0.33
@@ -150,21 +148,17 @@ def simulated(
     strategies = STRATEGIES if on_gpu else choose((BASELINE,))
     made = replace(made, strategies=strategies, began=clock())
     clock.advance(costs.server)
-    both = run_versions(
-        Versions(made, made, (), question),
-        launcher,
-        Silent(),
-        folder / f"{seed}",
-        accept=lambda _, __: None,
-        promising=_promising,
-        recommended=_quickest if on_gpu else lambda _: None,
-        clock=clock,
+    measurement = VersionMeasurement(
+        Versions(made, made, (), question), launcher, Silent(), folder / f"{seed}", clock=clock
     )
-    return both.final, clock()
-
-
-def _promising(_: Settings, __: Run, names: Sequence[str]) -> list[str]:
-    return sorted(names, key=lambda name: (name != BASELINE, name not in FRAME))
+    for version in (HEAD, BASE):
+        with measurement.version(version) as each:
+            each.describe()
+            each.prepare()
+            each.screen(sorted(each.available, key=lambda name: (name != BASELINE, name not in FRAME)))
+        if version == HEAD:
+            measurement.choose(_quickest(measurement.runs[HEAD]) if on_gpu else None)
+    return measurement.final(), clock()
 
 
 def _quickest(found: Run) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from builders import cuda_device, measured
 from fakes import FakeClock, job
-from running import FakeLauncher, FakeSession, asked, sample
+from running import FakeLauncher, FakeSession, asked, measured_run, sample
 
 from advisor.measure.contest import BLOCK_SECONDS, Contest
 from advisor.measure.final_messages import FinalJob
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended
+from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
-from advisor.measure.runner import Run, run
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Session
 from advisor.measure.settings import Settings
@@ -98,7 +98,7 @@ def test_frames_that_overlap_enter_by_what_the_objective_counts(
 def test_the_first_takes_part_under_two_names(tmp_path: Path) -> None:
     made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.011}))
     assert made.names == {"pinned": "pinned", "zero-copy": "zero-copy", "pinned (again)": "pinned"}
-    assert {block.contestant for block in made.held.blocks} == set(made.names)
+    assert {block.contestant for block in made.state.blocks} == set(made.names)
     record = made.record()
     assert (record.alias, record.contestants) == ("pinned (again)", made.names)
 
@@ -112,7 +112,7 @@ def test_the_quickest_tells_a_blocks_frames_two_at_least(tmp_path: Path) -> None
 def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
     made = held(contest(tmp_path, {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}))
     row = results(made)["zero-copy"]
-    blocks = [block for block in made.held.blocks if block.contestant == "zero-copy"]
+    blocks = [block for block in made.state.blocks if block.contestant == "zero-copy"]
     assert (row.samples, row.outside, row.stopped) == ("blocks", "", ())
     assert row.frame_seconds == tuple(block.period_seconds for block in blocks)
     assert sum(row.frames_per_round) == len(blocks)
@@ -129,8 +129,8 @@ def test_the_record_tells_how_it_was_held(tmp_path: Path) -> None:
     record = made.record()
     assert record.settled
     assert record.looks >= 1
-    assert record.processes == len({block.process for block in made.held.blocks})
-    assert record.rounds == len({(block.process, block.round) for block in made.held.blocks})
+    assert record.processes == len({block.process for block in made.state.blocks})
+    assert record.rounds == len({(block.process, block.round) for block in made.state.blocks})
     assert (record.frames, record.left) == (made.frames, {})
     assert record.round_seconds == pytest.approx(0.02)
     assert {"pageable", "zero-copy"} >= set(record.dropped) >= set()
@@ -162,7 +162,7 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
     assert all(job.compare for job in jobs if len(job.contestants) == 1)
     (note,) = made.notes
     assert "SIGSEGV" in note
-    found = decided(made.held.blocks, made.entered, made.settings.preferences, record).verdict
+    found = decided(made.state.blocks, made.entered, made.settings.preferences, record).verdict
     assert found.chosen == "zero-copy"
     assert found.speedup is not None
     assert found.speedup.high / found.speedup.low > 1.1, "by what processes of their own differ"
@@ -184,7 +184,7 @@ def test_who_leaves_keeps_its_screening_row_with_the_reason(how: str, tmp_path: 
 
 def test_with_less_than_four_seconds_left_none_is_begun(tmp_path: Path) -> None:
     made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014}), seconds=3.9)
-    assert made.held.blocks == []
+    assert made.state.blocks == []
     assert all(row.outside for row in results(made).values())
 
 
@@ -196,7 +196,7 @@ def ran(
 ) -> tuple[Run, list[Run]]:
     kept: list[Run] = []
     asked = settings(**{"max_seconds": 11.0, **options})
-    return run(asked, launcher, Silent(), directory, kept.append, clock=clock), kept
+    return measured_run(asked, launcher, Silent(), directory, kept.append, clock=clock), kept
 
 
 def screened(job: Job) -> Ended:

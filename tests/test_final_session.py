@@ -15,10 +15,10 @@ from advisor.measure.final_session import ProcessSession
 from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.measurement import job_of
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Silent
 from advisor.measure.results import combine
-from advisor.measure.runner import job_of
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import Measured
 from advisor.workloads.loading import load
@@ -152,7 +152,7 @@ def test_a_whole_final(server: ForkServer, tmp_path: Path) -> None:
     record = contest.record()
     assert record.processes >= 2
     assert record.left == {}
-    assert {block.contestant for block in contest.held.blocks} == {*BOTH, record.alias}
+    assert {block.contestant for block in contest.state.blocks} == {*BOTH, record.alias}
     assert [row.outside for row in rows] == ["", ""]
 
 

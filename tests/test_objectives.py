@@ -294,7 +294,7 @@ def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None
     assert rows["pinned"].energy
     assert rows["pinned"].energy.joules == pytest.approx(0.5, rel=0.01)
     assert rows["managed"].absent["energy"] == OUTSIDE
-    assert all(block.energy is None for block in made.held.blocks), "windows are no blocks"
+    assert all(block.energy is None for block in made.state.blocks), "windows are no blocks"
     assert rows["pinned"].cpu_seconds == pytest.approx(0.0025, rel=0.01)
 
 
@@ -306,20 +306,20 @@ def test_without_a_counter_the_row_says_so(tmp_path: Path) -> None:
 
 def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> None:
     made = contest(tmp_path, "energy")
-    assert all(block.energy for block in made.held.blocks)
+    assert all(block.energy for block in made.state.blocks)
     assert made.windows.blocks == []
     rows = rows_of(made)
     assert rows["zero-copy"].energy
     assert rows["zero-copy"].energy.joules == pytest.approx(0.3, rel=0.01)
     assert rows["zero-copy"].p95 is None
     wanted = Preferences(objective="energy")
-    found = decided(made.held.blocks, list(rows.values()), wanted, made.record())
+    found = decided(made.state.blocks, list(rows.values()), wanted, made.record())
     assert found.verdict.chosen == "zero-copy"
 
 
 def test_where_energy_is_the_objective_and_nothing_counts_it_the_final_ends(tmp_path: Path) -> None:
     made = contest(tmp_path, "energy", joules=None)
-    assert (made.held.blocks, made.held.unmeasurable) == ([], "no counter")
+    assert (made.state.blocks, made.state.unmeasurable) == ([], "no counter")
     assert rows_of(made)["pinned"].outside == "the final did not start"
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from fakes import FakeClock
-from running import FakeLauncher, cpu_settings, missing, sample
+from running import FakeLauncher, cpu_settings, measured_run, missing, sample
 
 from advisor.errors import NothingMeasured, UsageError, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun
 from advisor.measure.launcher import Ended
+from advisor.measure.measurement import CONCLUDING_SECONDS, FIRST_SECONDS, Run, job_of
 from advisor.measure.progress import Silent
-from advisor.measure.runner import CONCLUDING_SECONDS, FIRST_SECONDS, Run, job_of, run
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import LATE, Device, Failed, Measured, Skipped
 
@@ -29,7 +29,7 @@ def settings(**options: object) -> Settings:
 def ran(launcher: FakeLauncher, asked: Settings, directory: Path) -> tuple[Run, list[Run]]:
     """The run, and what was kept after each process."""
     kept: list[Run] = []
-    return run(asked, launcher, Silent(), directory, kept.append), kept
+    return measured_run(asked, launcher, Silent(), directory, kept.append), kept
 
 
 def died(reason: str = "the process was killed by SIGBUS", log: str = "what it printed") -> Ended:
@@ -255,7 +255,7 @@ def test_a_process_that_is_not_over_in_time_is_not_reached_rather_than_failed(tm
         return Ended(sample(), "finished")
 
     asked = replace(settings(max_seconds=60.0), backend="cuda")
-    found = run(asked, FakeLauncher(measure), Silent(), tmp_path, lambda _: None, clock=clock)
+    found = measured_run(asked, FakeLauncher(measure), Silent(), tmp_path, clock=clock)
     assert [row.status for row in found.rows] == ["measured", "skipped", "skipped", "skipped"]
     assert clock.now <= 60.0 - CONCLUDING_SECONDS
 
@@ -294,7 +294,7 @@ def test_the_time_counts_from_where_it_began(began: float | None, left: float, t
     asked = replace(settings(max_seconds=60.0), began=began)
     clock = FakeClock()
     clock.advance(100.0)
-    run(asked, FakeLauncher(measure), Limited(), tmp_path, lambda _: None, clock=clock)
+    measured_run(asked, FakeLauncher(measure), Limited(), tmp_path, clock=clock)
     assert said == [left]
     assert set(limits) == {left - CONCLUDING_SECONDS}
 
@@ -315,7 +315,7 @@ def test_what_the_first_run_printed_is_told_once(reference: Ended, tmp_path: Pat
             heard.append(lines)
 
     heard = list[str]()
-    run(settings(), Printing(reference=reference), Heard(), tmp_path, lambda _: None)
+    measured_run(settings(), Printing(reference=reference), Heard(), tmp_path)
     assert heard == (["  | of reference"] if reference.outcome else [])
 
 
@@ -336,7 +336,7 @@ def test_progress_hears_of_every_process(tmp_path: Path) -> None:
     heard = Heard()
     asked = settings(rounds=1, strategies=("pageable", "pinned"))
     launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
-    run(asked, launcher, heard, tmp_path, lambda so_far: None)
+    measured_run(asked, launcher, heard, tmp_path)
     words = ["checking the workload", ".", "checking device stages against CuPy", "."]
     words += ["tracing the workload", ".", "pageable, round 1", "."]
     assert [w for w in heard.said if not isinstance(w, int)] == words

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from builders import cuda_device, measured, profile, recommendation, vector_add_workload
 from fakes import FakeClock, RecordingBackend, job
-from running import REPOSITORY, FakeLauncher, FakeSession, asked, sample
+from running import REPOSITORY, FakeLauncher, FakeSession, asked, measured_run, sample
 
 from advisor import pipeline
-from advisor.measure import runner
+from advisor.measure import measurement
 from advisor.measure.final_messages import FinalJob, FinalRound, Message
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import Job
@@ -269,7 +269,7 @@ def test_a_short_run_leaves_time_for_the_final(tmp_path: Path, seconds: float) -
 
     launcher = FakeLauncher(measure, session=lambda made: session(made, EVEN, clock))
     settings = asked("w.py", backend="cuda", rounds=2, max_seconds=seconds, search="off")
-    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock)
+    found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock)
     assert found.blocks
     late = [row.strategy for row in found.rows if isinstance(row, Skipped) and "ran out" in row.reason]
     assert bool(late) == (seconds < 20)
@@ -284,7 +284,7 @@ def test_a_run_too_short_for_a_final_says_that_time_is_why(tmp_path: Path) -> No
         return Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished")
 
     settings = asked("w.py", backend="cuda", rounds=2, max_seconds=10.0, search="off")
-    found = runner.run(settings, FakeLauncher(measure), Silent(), tmp_path, lambda _: None, clock=clock)
+    found = measured_run(settings, FakeLauncher(measure), Silent(), tmp_path, clock=clock)
     rows = {row.strategy: row for row in found.rows if isinstance(row, Measured)}
     assert rows["pinned"].outside == "no time was left for the final; raise --max-seconds"
 
@@ -330,7 +330,7 @@ def test_a_search_takes_its_share_of_an_explicit_time(tmp_path: Path, mode: str,
         session=lambda made: Slow(session(made, EVEN, clock), clock),
     )
     settings = asked("w.py", backend="cuda", rounds=2, max_seconds=30.0, search=mode)
-    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock).search
+    found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock).search
     assert found is not None
     assert share * 30 - 3 <= found.seconds <= share * 30 + 0.5, "no new process without time for it"
 
@@ -349,12 +349,13 @@ def test_the_search_is_inside_the_time_of_the_command(
 
     launcher = FakeLauncher(measure, session=lambda made: Slow(session(made, MIXED, clock), clock))
     settings = replace(asked("w.py", backend="cuda", rounds=2, search=mode), **asked_for)  # type: ignore[arg-type]
-    found = runner.run(settings, launcher, Silent(), tmp_path, lambda _: None, clock=clock)
+    found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock)
     assert found.search is not None
     assert found.search.tried
     assert found.blocks
-    reserved = 60 * runner.TRACE_SHARE if "trace" in asked_for else 0
-    assert clock.now <= 60 - runner.CONCLUDING_SECONDS - reserved + 0.3, "the last block may be under way"
+    reserved = 60 * measurement.TRACE_SHARE if "trace" in asked_for else 0
+    reserved += measurement.CONCLUDING_SECONDS
+    assert clock.now <= 60 - reserved + 0.3, "the last block may be under way"
 
 
 @pytest.mark.parametrize(("capped", "frames"), [(True, (4, 6)), (False, (100, 100))])

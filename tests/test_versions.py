@@ -26,8 +26,7 @@ from advisor.measure.final_worker import Final
 from advisor.measure.jobs import Problem
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_final import VersionFinal
-from advisor.measure.version_run import require_both
+from advisor.measure.version_measurement import VersionFinal, require_both
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.scratch import scratch
@@ -400,16 +399,16 @@ def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told
     assert told or final.why_apart == (
         "BASE pinned failed next to the other version (ops were registered twice)"
     )
-    assert {block.contestant for block in final.held.blocks} == set(ENTRY.names)
+    assert {block.contestant for block in final.state.blocks} == set(ENTRY.names)
     by_round: dict[tuple[int, int], list[int]] = {}
-    for block in final.held.blocks:
+    for block in final.state.blocks:
         by_round.setdefault((block.process, block.round), []).append(block.place)
     assert all(places == list(range(len(places))) for places in by_round.values())
 
 
 def test_versions_under_one_strategy_follow_one_another(tmp_path: Path) -> None:
     """So that the second has the memory of the first; who is first, and which strategy, is drawn."""
-    blocks = Hall(tmp_path).run().held.blocks
+    blocks = Hall(tmp_path).run().state.blocks
     rounds: dict[tuple[int, int], list[str]] = {}
     for block in blocks:
         rounds.setdefault((block.process, block.round), []).append(block.contestant)

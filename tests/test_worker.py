@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from field import InProcess
-from running import MISBEHAVING, cpu_settings, missing
+from running import MISBEHAVING, cpu_settings, measured_run, missing
 from shared_server import launching
 
 from advisor.errors import AdvisorError, WorkloadError
 from advisor.measure import worker
 from advisor.measure.jobs import Problem
 from advisor.measure.launcher import Launcher
+from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
-from advisor.measure.runner import Run, run
 from advisor.measure.settings import Settings
 from advisor.profiles.schema import Failed, Measured
 
@@ -27,7 +27,7 @@ from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
 
 
 def ran(asked: Settings, directory: Path, launch: Launcher | None = None) -> Run:
-    return run(asked, launch or launching(asked), Silent(), directory, lambda so_far: None)
+    return measured_run(asked, launch or launching(asked), Silent(), directory)
 
 
 HERE = InProcess()

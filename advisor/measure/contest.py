@@ -61,7 +61,7 @@ class Contest:
     """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
     gpus: int = 1
     """How many the workload's stages run on."""
-    held: FinalState = field(default_factory=FinalState)
+    state: FinalState = field(default_factory=FinalState)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
     deadline: float = 0.0
@@ -120,22 +120,22 @@ class Contest:
             return Look(found.settled, self.dropped, found.step)
 
         progress.begin("the final")
-        run_final(plan, self.held, self._start, self.clock, look, keep)
-        if self.held.pace and self._preferences.objective != "energy":
+        run_final(plan, self.state, self._start, self.clock, look, keep)
+        if self.state.pace and self._preferences.objective != "energy":
             progress.begin("energy of a frame")
-            self._take_windows(self.held.pace, deadline)
+            self._take_windows(self.state.pace, deadline)
         progress.end()
 
     def _take_windows(self, pace: Pace, deadline: float) -> None:
         """All that did not leave, those measured to the end first, what may break the process last."""
-        here = [row.strategy for row in self.entered if row.strategy not in self.held.left]
-        names = sorted(here, key=lambda name: (name in self.held.alone, name in self.dropped))
-        process = 1 + max(block.process for block in self.held.blocks)
+        here = [row.strategy for row in self.entered if row.strategy not in self.state.left]
+        names = sorted(here, key=lambda name: (name in self.state.alone, name in self.dropped))
+        process = 1 + max(block.process for block in self.state.blocks)
 
         def start() -> Session:
             return self._start(process, {name: name for name in names}, WINDOW_SECONDS)
 
-        warm = self.held.warm_frames or 0
+        warm = self.state.warm_frames or 0
         after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
 
     def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
@@ -147,7 +147,7 @@ class Contest:
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
-            compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.held.rounds else 0,
+            compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.state.rounds else 0,
             limit_seconds=max(self.deadline - self.clock(), 0.0),
             directory=str(self.directory / "-".join(("final", str(process), *single))),
         )
@@ -158,19 +158,19 @@ class Contest:
         return FinalRecord(
             contestants=self.names,
             alias=self.alias,
-            processes=len({block.process for block in self.held.blocks}),
-            rounds=self.held.rounds,
-            looks=self.held.looks,
-            share=self.held.share,
-            settled=self.held.settled,
+            processes=len({block.process for block in self.state.blocks}),
+            rounds=self.state.rounds,
+            looks=self.state.looks,
+            share=self.state.share,
+            settled=self.state.settled,
             frames=self.frames,
-            warm_frames=self.held.warm_frames or 0,
-            kept_setup=self.held.kept_setup,
-            left={name: problem.message for name, problem in self.held.left.items()},
-            alone=tuple(name for name in self.held.alone if name not in self.held.left),
+            warm_frames=self.state.warm_frames or 0,
+            kept_setup=self.state.kept_setup,
+            left={name: problem.message for name, problem in self.state.left.items()},
+            alone=tuple(name for name in self.state.alone if name not in self.state.left),
             dropped=tuple(sorted(self.dropped - {self.alias})),
-            process_seconds=self.held.pace.process_seconds if self.held.pace else 0.0,
-            round_seconds=self.held.pace.round_seconds if self.held.pace else 0.0,
+            process_seconds=self.state.pace.process_seconds if self.state.pace else 0.0,
+            round_seconds=self.state.pace.round_seconds if self.state.pace else 0.0,
         )
 
     @property
@@ -178,19 +178,19 @@ class Contest:
         """What was measured in another way than the rest."""
         return tuple(
             f"{name} failed next to others ({problem.message}) and was measured in its own processes."
-            for name, problem in self.held.alone.items()
-            if name not in self.held.left
+            for name, problem in self.state.alone.items()
+            if name not in self.state.left
         )
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
         """The screened rows, those of the final's contestants with the figures of its blocks."""
-        found = timings(self.held.blocks, self._preferences.objective, CONFIDENCE)
+        found = timings(self.state.blocks, self._preferences.objective, CONFIDENCE)
         return tuple(self._row(row, found) if isinstance(row, Measured) else row for row in rows)
 
     def _row(self, row: Measured, found: Mapping[str, Timing]) -> Measured:
-        blocks = [block for block in self.held.blocks if block.contestant == row.strategy]
-        if row.strategy in self.held.left:
-            problem = self.held.left[row.strategy]
+        blocks = [block for block in self.state.blocks if block.contestant == row.strategy]
+        if row.strategy in self.state.left:
+            problem = self.state.left[row.strategy]
             wrong = WRONG_RESULTS if problem.cause == "differs" else ""
             return _outside(row, f"left the final: {wrong}{problem.message}")
         if row.strategy not in self.names:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from advisor.errors import FileProblem
 from advisor.measure.jobs import Captured, Job, Problem, read_outcome
+from advisor.measure.measurement import job_of
 from advisor.measure.processes import worker_command
 from advisor.measure.progress import Progress
-from advisor.measure.runner import job_of
 from advisor.measure.settings import Settings
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run

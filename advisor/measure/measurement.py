@@ -1,0 +1,375 @@
+"""The parent: what must run first, a screening of one process per strategy in the order that the model
+predicts, then the final among the best.
+
+Of a script, and on the CPU device, rounds of one process per strategy take the final's place: interleaved and
+shuffled, so that drift of clocks and temperature hits every strategy alike. A process that fails costs its
+strategy and nothing else, and so does one that the time does not reach.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from advisor.measure.contest import LEAST_SECONDS, Contest
+from advisor.measure.final import LEAST
+from advisor.measure.iterations import uneven
+from advisor.measure.jobs import LOG, STDOUT, Description, Job, Sample, ScriptSample, Task
+from advisor.measure.launcher import Ended, Launcher
+from advisor.measure.processes import first_lines
+from advisor.measure.progress import Progress
+from advisor.measure.results import failure, late_nan
+from advisor.measure.sampling import MIN_FRAMES, Clock
+from advisor.measure.script_subject import ScriptSubject
+from advisor.measure.search import FINALISTS, Likely, Searching, no_search
+from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
+from advisor.measure.workload_subject import WorkloadSubject
+from advisor.profiles.blocks import Block, FinalRecord, Search
+from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
+from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
+from advisor.profiles.system_state import GpuState
+from advisor.strategies.mixes import PREFIX, Mix, label, mix, noted
+from advisor.strategies.registry import BASELINE, concerning
+from advisor.strategies.schedule import frames_of_a_period, stage_uses
+from advisor.strategies.spaces import Placed
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the processes told; everything of a profile that had to be measured."""
+
+    description: Description
+    trace: Trace | None
+    order: tuple[tuple[str, ...], ...]
+    rows: tuple[Result, ...] = ()
+    notes: tuple[str, ...] = ()
+    gpu_states: tuple[GpuState, ...] = ()
+    """Read in each measuring process right after its frames."""
+    script: ScriptRun | None = None
+    """Of a script, its rows with figures among it."""
+    final: FinalRecord | None = None
+    blocks: tuple[Block, ...] = ()
+    windows: tuple[Block, ...] = ()
+    search: Search | None = None
+
+
+@dataclass(frozen=True)
+class MixEstimate:
+    """What the model says of mixes on the device: their likely times, or why none can gain enough."""
+
+    likely: Likely | None = None
+    ruled_out: str = ""
+
+
+LEAST_RUN = 3
+"""Times what a final needs at least: a shorter run is all screening."""
+SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
+SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
+"""That searching for a mix and screening what it found take of the time that is left, and at most."""
+TRACE_SHARE = 0.4
+"""Of the whole time, what runs under nsys have where they were asked for."""
+FIRST_SECONDS = 20.0
+"""A process without which there are no figures has this long, however short the time is."""
+SAMPLE_SHARE = 1 / 300
+"""Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
+CONCLUDING_SECONDS = 4.0
+"""Of the time that the command may take: predicting, advising, rendering."""
+SAVE_EVERY = 5.0
+"""Seconds between two savings of what the final gave so far."""
+
+
+def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label: str) -> Job:
+    """A worker's job; `label` names its folder in the run's directory."""
+    # On the CPU rounds have the least number of frames together: times there compare no strategies.
+    rounds = min(CPU_ROUNDS, settings.rounds) if settings.backend == "cpu" else 1
+    return Job(
+        task=task,
+        file=str(settings.file),
+        arguments=settings.arguments,
+        workload=settings.workload,
+        assignments=dict(settings.assignments),
+        backend="cpu" if task in ("imitate", "trace") else settings.backend,
+        gpu=settings.gpu,
+        gpus=settings.gpus,
+        strategy=strategy,
+        mixes={made.name: made.record() for made in settings.strategies if isinstance(made, Mix)},
+        seconds=settings.max_seconds * SAMPLE_SHARE,
+        min_frames=math.ceil(MIN_FRAMES / rounds),
+        seed=settings.seed,
+        oversubscribe=settings.oversubscribe,
+        numa=settings.numa,
+        directory=str(directory / label),
+        reference=str(directory / "results"),
+        tree=settings.tree,
+    )
+
+
+def _timed(order: Sequence[Sequence[str]], *, timeline: bool = True) -> list[Step]:
+    """Round by round; the last has the timelines."""
+    last = len(order) if timeline else 0
+    return [
+        Step("measure", name, f"{name}-{number}", f"{name}, round {number}", timeline=number == last)
+        for number, names in enumerate(order, start=1)
+        for name in names
+    ]
+
+
+@dataclass
+class Measurement:
+    """The processes of one run, phase by phase: describe, prepare, screen, search, final.
+
+    `save` gets the run so far after each process, and every few seconds of the final.
+    """
+
+    settings: Settings
+    launcher: Launcher
+    progress: Progress
+    directory: Path
+    save: Callable[[Run], None] = lambda _: None
+    clock: Clock = time.monotonic
+    samples: dict[str, list[AnySample]] = field(default_factory=dict)
+    failed: dict[str, Failed] = field(default_factory=dict)
+    launched: int = 0
+    timed: int = 0
+    longest: float = 0.0
+    """Seconds of the longest process of a strategy so far."""
+    contest: Contest | None = None
+    late: set[str] = field(default_factory=set)
+    """Strategies that the time did not reach."""
+    ran_out: bool = False
+    """The time ended a process."""
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        script = settings.arguments is not None
+        self.subject: Subject = (
+            ScriptSubject(settings) if script else WorkloadSubject(settings, self.directory)
+        )
+        seconds = math.inf if script else settings.max_seconds
+        now = self.clock()
+        end = (now if settings.began is None else settings.began) + seconds
+        traced = TRACE_SHARE * seconds if "nsys" in settings.trace and math.isfinite(seconds) else 0.0
+        self.deadline = end - CONCLUDING_SECONDS - traced
+        if math.isfinite(end):
+            self.progress.limit(end - now)
+
+    def describe(self) -> Description:
+        """What the workload is. Raises `AdvisorError` where it cannot be run at all."""
+        self._run = Run(self.subject.describe(self._launch), None, ())
+        return self._run.description
+
+    def prepare(self) -> None:
+        """What must run before the strategies; raises as `describe` does."""
+        prepared = self.subject.prepare(self._launch)
+        self.samples.update({name: [sample] for name, sample in prepared.samples.items()})
+        self._run = replace(self._run, trace=prepared.trace, notes=prepared.notes, script=prepared.script)
+
+    @property
+    def available(self) -> list[str]:
+        """The strategies that can be run."""
+        described = self._run.description
+        return [s.name for s in self._strategies() if not self.subject.obstacle(s, described)]
+
+    @property
+    def screens(self) -> bool:
+        """Each strategy has one process, in an order of choice; else several rounds in random order."""
+        return self.subject.has_final or not self.settings.final
+
+    @property
+    def searches(self) -> bool:
+        """A search for a mix was asked for, and there are figures to start from."""
+        return self.subject.has_final and self.settings.search != "off" and bool(self._measured())
+
+    def screen(self, order: Sequence[str]) -> None:
+        """Each available strategy in a process of its own. A short time reaches the first in `order` only."""
+        rounds: tuple[tuple[str, ...], ...] = (tuple(order),)
+        if not self.screens:
+            generator = random.Random(self.settings.seed)
+            rounds = tuple(tuple(generator.sample(order, len(order))) for _ in range(self.subject.rounds))
+        self._run = replace(self._run, order=rounds)
+        looks = [observing(name) for name in order if self.subject.observed and name not in self.samples]
+        steps = [*looks, *_timed(rounds)]
+        traced = len(rounds[0]) if "nsys" in self.settings.trace else 0
+        self.progress.start(self.launched + len(steps) + traced)
+        for step in steps:
+            if step.strategy in self.failed or self._is_late(step):
+                continue
+            self._take(step)
+            if step.task == "measure":
+                self.save(self.run())
+
+    def search(self, estimate: MixEstimate) -> None:
+        """Searches for a mix; the best ones are screened as every strategy was."""
+        mode, workload = self.settings.search, self._run.description.workload
+        why = no_search(workload, mode) or (estimate.ruled_out if mode == "auto" else "")
+        if why:
+            self._run = replace(self._run, search=Search(mode=mode, reason=why))
+            return
+        self.progress.begin("searching for a mix of placements")
+        rows = self._measured()
+        searching = Searching(
+            workload=workload,
+            device=self._run.description.device,
+            base=job_of(self.settings, "measure", BASELINE, self.directory, "search"),
+            mode=mode,
+            screened={name: row.median_seconds for name, row in rows.items() if not row.placements},
+            likely=estimate.likely,
+            session=self.launcher.session,
+            clock=self.clock,
+            directory=self.directory,
+            period=frames_of_a_period(stage_uses(workload, "frame")),
+        )
+        share = min((self.deadline - self.clock()) * SEARCH_SHARE[mode], SEARCH_SECONDS[mode])
+        record, best = searching.run(share - FINALISTS * self.longest)
+        self.progress.end()
+        self._run = replace(self._run, search=self._entered(record, best, workload))
+        self.save(self.run())
+
+    def final(self) -> None:
+        """The best strategies side by side, until it is settled or the time is up."""
+        if not self.subject.has_final:
+            return
+        workload, saved = self._run.description.workload, self.clock()
+        self.contest = Contest(
+            self.settings,
+            job_of(self.settings, "measure", BASELINE, self.directory, "final"),
+            self._measured(),
+            self.directory,
+            self.launcher.session,
+            self.clock,
+            period=frames_of_a_period(stage_uses(workload, "frame")),
+            gpus=workload.gpus,
+        )
+
+        def keep(_: Block) -> None:
+            nonlocal saved
+            if self.clock() - saved > SAVE_EVERY:
+                saved = self.clock()
+                self.save(self.run())
+
+        if self.contest.possible:
+            self.contest.run(self.deadline, self.progress, keep)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C within ends the phases and leaves what there is, which a note says. Raises KeyboardInterrupt
+        before the first figures."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.timed:
+                raise
+            planned = sum(map(len, self._run.order))
+            note = f"Interrupted after {self.timed} of {planned} measurements."
+            self._run = replace(self._run, notes=(note, *self._run.notes))
+
+    def run(self) -> Run:
+        """What there is so far: every strategy that was asked for, in the order of the table."""
+        rows = [self._row(strategy) for strategy in self._strategies()]
+        ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
+        results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))
+        contest = self.contest
+        final = contest.record() if contest and contest.state.blocks else None
+        samples = (sample for samples in self.samples.values() for sample in samples)
+        return replace(
+            self._run,
+            rows=contest.results(results) if contest else results,
+            final=final,
+            blocks=tuple(contest.state.blocks) if contest else (),
+            windows=tuple(contest.windows.blocks) if contest else (),
+            script=self._run.script and self._run.script.model_copy(update={"measured": ran}),
+            gpu_states=tuple(sample.gpu_state for sample in samples if sample.gpu_state is not None),
+            notes=(
+                *self._run.notes,
+                *(contest.notes if contest else ()),
+                *(uneven(results) if self.subject.has_final and final is None else ()),
+                *late_nan(self.samples),
+            ),
+        )
+
+    def _strategies(self) -> tuple[AnyStrategy, ...]:
+        return concerning(self.settings.strategies, self._run.description.workload)
+
+    def _measured(self) -> dict[str, Measured]:
+        return {row.strategy: row for row in self.run().rows if isinstance(row, Measured)}
+
+    def _launch(self, step: Step) -> Ended:
+        """One process, to its end."""
+        job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
+        self.progress.begin(step.shown)
+        left = self.deadline - self.clock()
+        limits: dict[str, float | None] = {"left_seconds": None, "limit_seconds": None}
+        if math.isfinite(left):
+            least = 0.0 if self.timed else FIRST_SECONDS
+            limits = {"left_seconds": left, "limit_seconds": max(left, least)}
+        ended = self.launcher(job.model_copy(update={"timeline": step.timeline, **limits}))
+        if step.task == "reference" and ended.outcome is not None:  # otherwise the error has the log
+            folder = Path(job.directory)
+            if lines := first_lines(folder / LOG, folder / STDOUT):
+                self.progress.printed(lines)
+        self.progress.end()
+        self.launched += 1
+        return ended
+
+    def _take(self, step: Step) -> None:
+        begin = self.clock()
+        ended = self._launch(step)
+        self.longest = max(self.longest, self.clock() - begin)
+        if isinstance(ended.outcome, (Sample, ScriptSample)):
+            self.samples.setdefault(step.strategy, []).append(ended.outcome)
+            self.timed += step.task == "measure"
+        elif ended.how == "late":
+            self.late.add(step.strategy)
+            self.ran_out = True
+        else:
+            self.failed[step.strategy] = failure(step.strategy, ended, self.subject.next_steps)
+
+    def _is_late(self, step: Step) -> bool:
+        """No time is left for it; the first figures are taken all the same.
+
+        Once there are two to compare, the least time of a final is reserved: strategies come in screening
+        order, and a decision between the first is worth more than the screening of the last. A run that is
+        too short for both reserves nothing.
+        """
+        if not self.timed and not self.ran_out:
+            return False
+        least = LEAST_SECONDS + self.longest
+        enough = self.subject.has_final and self.settings.max_seconds >= LEAST_RUN * least
+        reserved = least if enough and self.timed >= LEAST else 0.0
+        if self.timed and self.clock() + self.longest <= self.deadline - reserved:
+            return False
+        if step.strategy not in self.samples:
+            self.late.add(step.strategy)
+        return True
+
+    def _entered(self, record: Search, best: Sequence[Placed], workload: WorkloadRecord) -> Search:
+        """The record with the names of the mixes that are in the run, which the best ones now join."""
+        asked = [strategy for strategy in self.settings.strategies if isinstance(strategy, Mix)]
+        there = [each.assigned(workload) for each in asked if not each.pipelined]
+        new = [placed for placed in best if placed not in there]
+        found = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(asked))]
+        self.settings = replace(self.settings, strategies=(*self.settings.strategies, *found))
+        for step in _timed([[each.name for each in found]], timeline=False):
+            if not self._is_late(step):
+                self._take(step)
+        names = {label(m.assigned(workload)): m.name for m in (*asked, *found) if not m.pipelined}
+        tried = (
+            one.model_copy(update={"name": names.get(label(one.placements), "")}) for one in record.tried
+        )
+        return record.model_copy(update={"tried": tuple(tried)})
+
+    def _row(self, strategy: AnyStrategy) -> Row:
+        name, described = strategy.name, self._run.description
+        row: Row | None
+        if reason := self.subject.obstacle(strategy, described):
+            row = Skipped(strategy=name, reason=reason)
+        elif (row := self.failed.get(name)) is None:
+            reason = LATE if name in self.late else "the run ended before it was measured"
+            row = self.subject.row(name, self.samples.get(name, ())) or Skipped(strategy=name, reason=reason)
+        return row if isinstance(row, ScriptMeasured) else noted(row, strategy, described.workload)

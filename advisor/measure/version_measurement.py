@@ -1,0 +1,345 @@
+"""Two versions of the code in one run: each is checked and screened by itself, then both meet in a final."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from advisor import units
+from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
+from advisor.measure.contest import LEAST_SECONDS, with_blocks
+from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
+from advisor.measure.final_messages import FinalJob
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Launcher
+from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, Run, job_of
+from advisor.measure.progress import Progress, Silent
+from advisor.measure.sampling import Clock
+from advisor.measure.sessions import Alternating, Session, frames_of_block
+from advisor.measure.settings import Settings
+from advisor.profiles.blocks import Block
+from advisor.profiles.conclusions import Objective
+from advisor.profiles.schema import LATE, RAISED, Failed, Measured
+from advisor.strategies.registry import BASELINE, choose
+from advisor.strategies.schedule import frames_of_a_period, stage_uses
+from advisor.verdicts.planning import FEWEST_PROCESSES
+from advisor.verdicts.scores import scores
+from advisor.verdicts.timing import timed, timings
+from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
+
+SCREENING = {HEAD: 0.2, BASE: 0.5}
+"""Share of the time left that the screening of a version may take: HEAD's looks for the strategy to
+recommend, as far as it comes, and BASE's has those alone that are compared."""
+NAMED = 0.05
+"""Share of the time left that each strategy named by the user may take."""
+BLOCK_SECONDS = 0.05
+"""Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
+LEAST_FINAL = LEAST_SECONDS / 2
+"""With less time left none is begun; it has fewer contestants than one of strategies."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What is compared. `named` are strategies that take part beside the baseline and the recommended one."""
+
+    base: Settings
+    head: Settings
+    named: tuple[str, ...]
+    question: Question
+
+
+@dataclass
+class VersionMeasurement:
+    """HEAD's screening, BASE's, and the final of both, phase by phase.
+
+    Raises `AdvisorError`, which names the version, where one cannot be run or measured; `NothingMeasured`
+    where the time did not suffice for one ratio.
+    """
+
+    versions: Versions
+    launcher: Launcher
+    progress: Progress
+    directory: Path
+    clock: Clock = time.monotonic
+    runs: dict[str, Run] = field(default_factory=dict)
+    """By version."""
+    notes: tuple[str, ...] = ()
+    """Strategies that were not compared, and why."""
+
+    def __post_init__(self) -> None:
+        head = self.versions.head
+        self.began = head.began if head.began is not None else self.clock()
+        self.deadline = self.began + head.max_seconds - CONCLUDING_SECONDS
+        self.progress.limit(self.deadline + CONCLUDING_SECONDS - self.clock())
+
+    @contextmanager
+    def version(self, name: str) -> Iterator[Measurement]:
+        """The measurement of one version, for its screening within a share of the time. Errors name it."""
+        settings = self.versions.head
+        if name == BASE:
+            settings = replace(self.versions.base, strategies=choose(self.compared))
+        share = min(SCREENING[BASE], SCREENING[name] + NAMED * len(self.versions.named))
+        given = CONCLUDING_SECONDS + share * max(0.0, self.deadline - self.clock())
+        settings = replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1)
+        progress, directory = _VersionProgress(self.progress, name), self.directory / name
+        measurement = Measurement(settings, self.launcher, progress, directory, clock=self.clock)
+        try:
+            yield measurement
+            run = self.runs[name] = measurement.run()
+            _require_figures(run)
+        except AdvisorError as error:
+            error.message = f"{name}: {error.message}"
+            raise
+        if self.deadline - self.clock() < LEAST_FINAL:  # what comes after it would take more
+            raise self._nothing(self.clock())
+
+    def choose(self, recommended: str | None) -> None:
+        """Which strategies are compared: the baseline, the recommended one and those that the user names."""
+        chosen = (recommended,) if recommended else ()
+        self.compared = tuple(dict.fromkeys((BASELINE, *chosen, *self.versions.named)))
+
+    def screening_order(self, order: Sequence[str]) -> list[str]:
+        """The baseline and the strategies that the user names come first."""
+        return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
+
+    def final(self) -> VersionFinal:
+        """The final, run to its end."""
+        final = self._final()
+        final.run(self.deadline, self.progress)
+        require_both(final)
+        if not final.judged().ratios:
+            raise self._nothing(final.began)
+        self.notes = tuple(_uncompared(self.compared, self.runs))
+        return final
+
+    def _nothing(self, now: float) -> NothingMeasured:
+        return NothingMeasured(
+            f"nothing was compared within --max-seconds {self.versions.head.max_seconds:g}: checking and "
+            f"screening took {units.digits(now - self.began, 2)} s",
+            next_step="Raise --max-seconds.",
+        )
+
+    def _final(self) -> VersionFinal:
+        rows = {
+            version: {row.strategy: row for row in run.rows if isinstance(row, Measured)}
+            for version, run in self.runs.items()
+        }
+        both = tuple(name for name in self.compared if all(name in measured for measured in rows.values()))
+        if not both:
+            listed = ", ".join(
+                f"{row.strategy} {row.status} in {version}"
+                for version, run in self.runs.items()
+                for row in run.rows
+            )
+            raise NothingMeasured(f"no strategy has figures in both BASE and HEAD: {listed}")
+        settings = {BASE: self.versions.base, HEAD: self.versions.head}
+        shared = set.intersection(*(set(run.description.compiled) for run in self.runs.values()))
+        periods = (
+            frames_of_a_period(stage_uses(run.description.workload, "frame")) for run in self.runs.values()
+        )
+        throughput = self.versions.head.preferences.objective == "throughput"
+        return VersionFinal(
+            Entry(both, apart=bool(shared)),
+            self.versions.question,
+            {v: job_of(s, "measure", BASELINE, self.directory / v, "final") for v, s in settings.items()},
+            rows,
+            self.directory,
+            self.launcher.session,
+            period=max(periods),
+            objective="throughput" if throughput else "time",
+            clock=self.clock,
+            why_apart=f"both have the compiled extension {min(shared)}" if shared else "",
+        )
+
+
+class _VersionProgress(Silent):
+    """Shows which version's process it is; the number and the time left are known of the whole alone."""
+
+    def __init__(self, progress: Progress, version: str) -> None:
+        self._progress, self._version = progress, version
+
+    def begin(self, what: str) -> None:
+        self._progress.begin(f"{self._version}: {what}")
+
+    def printed(self, lines: str) -> None:
+        self._progress.printed(lines)
+
+    def end(self) -> None:
+        self._progress.end()
+
+
+def _require_figures(found: Run) -> None:
+    """Raises `WorkloadError` where the user's code raised under every strategy, else `NothingMeasured`."""
+    if any(isinstance(row, Measured) for row in found.rows):
+        return
+    failed = [row for row in found.rows if isinstance(row, Failed)]
+    if not failed:
+        raise NothingMeasured("no strategy could be measured", next_step="Raise --max-seconds.")
+    wrong = all(row.reason.startswith(RAISED) for row in failed)
+    raise (WorkloadError if wrong else NothingMeasured)(
+        f"failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
+        next_step=failed[0].next_step,
+        detail=failed[0].detail,
+    )
+
+
+def require_both(final: VersionFinal) -> None:
+    """Raises `WorkloadError` where a version left the final under every strategy."""
+    left = final.state.left
+    if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
+        name, problem = next(iter(left.items()))
+        raise WorkloadError(
+            f"{name} failed in the comparison: {problem.message}",
+            next_step=problem.next_step,
+            detail=problem.detail,
+        )
+
+
+def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
+    """What the time or a failure kept out of the final, in sentences."""
+    late = [row.strategy for row in runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
+    if late:
+        yield (
+            f"Screening HEAD did not reach {len(late)} strategies in its share of --max-seconds; one of them "
+            "may be the one to recommend."
+        )
+    for version, found in runs.items():
+        for row in found.rows:
+            if row.strategy in names and not isinstance(row, Measured):
+                yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
+
+
+@dataclass
+class VersionFinal:
+    """HEAD and BASE under each strategy, in rounds of blocks, until the question is answered.
+
+    jobs: each version's measuring job. rows: what screening measured, by version and strategy. why_apart: why
+    the versions cannot share a process; empty where they can.
+    """
+
+    entry: Entry
+    question: Question
+    jobs: Mapping[str, Job]
+    rows: Mapping[str, Mapping[str, Measured]]
+    directory: Path
+    session: Callable[[FinalJob], Session]
+    period: int = 1
+    objective: Objective = "time"
+    clock: Clock = time.monotonic
+    why_apart: str = ""
+    state: FinalState = field(default_factory=FinalState)
+    attempts: int = 0
+    began: float = 0.0
+    """When it was held, on the clock."""
+    deadline: float = math.inf
+
+    def __post_init__(self) -> None:
+        times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
+        self.quickest = min(times)
+        self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period)
+
+    def run(self, deadline: float, progress: Progress) -> None:
+        """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
+        self.began = self.clock()
+        try:
+            self._hold(deadline, progress)
+        except ContestantFailed:
+            name, problem = next(iter(self.state.left.items()))
+            self.why_apart = f"{name} failed next to the other version ({problem.message})"
+            self.entry = Entry(self.entry.strategies, apart=True)
+            self.state = FinalState()
+            self._hold(deadline, progress)
+
+    def judged(self) -> Judged:
+        """What the blocks so far say."""
+        return judged(
+            scores(self.state.blocks, self.objective),
+            self.entry,
+            self.question,
+            self.state.share,
+            left=self.state.left,
+            pace=self.state.pace,
+        )
+
+    def steps(self) -> list[Steps]:
+        """What the steps of frames took."""
+        return [
+            Steps(
+                b.process,
+                b.round,
+                b.contestant,
+                b.place,
+                b.period_seconds,
+                b.host_seconds,
+                overlap=b.latency_seconds is not None,
+            )
+            for b in self.state.steps
+        ]
+
+    def row(self, version: str, strategy: str, judged: Judged) -> Measured:
+        """The screened row with the times of the final: those whose ratio was judged, where one was."""
+        row, name = self.rows[version][strategy], named(version, strategy)
+        blocks = [block for block in self.state.blocks if block.contestant == name]
+        if not blocks:
+            return row
+        found = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
+        if both := judged.seconds.get(strategy):
+            found = replace(found, seconds=both[(BASE, HEAD).index(version)])
+        hosts = {stage for block in blocks for stage in block.host_seconds}
+        return timed(with_blocks(row, blocks), found, self.objective, hosts, 1)
+
+    def _hold(self, deadline: float, progress: Progress) -> None:
+        if deadline - self.clock() < LEAST_FINAL:
+            return
+        self.attempts += 1
+        self.deadline = deadline
+        plan = Plan(
+            self.entry.names,
+            deadline,
+            FEWEST_PROCESSES,
+            self.jobs[HEAD].seed,
+            self.quickest,
+            same_work=False,
+            all_or_none=not self.entry.apart,
+        )
+
+        def look(_: Sequence[Block]) -> Look:
+            found = self.judged()
+            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in found.ratios.items())
+            progress.begin(f"HEAD / BASE: {shown}")
+            return Look(found.complete, self._resting(found, deadline - self.clock()), found.step)
+
+        progress.begin("HEAD against BASE")
+        run_final(plan, self.state, self._start, self.clock, look, lambda _: None)
+        progress.end()
+
+    def _resting(self, found: Judged, seconds: float) -> frozenset[str]:
+        """Contestants of strategies whose question is answered, or waits until that of those before it is."""
+        if found.settled or found.processes < FEWEST_PROCESSES:
+            return frozenset()
+        measured = set(found.open) - set(found.beyond(seconds, self.state.pace))
+        return frozenset(name for name, strategy in self.entry.names.items() if strategy not in measured)
+
+    def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
+        if not self.entry.apart:
+            return self.session(self._job(process, contestants, "both"))
+        sides = {v: {n: s for n, s in contestants.items() if n.startswith(v)} for v in (BASE, HEAD)}
+        each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
+        return Alternating({name: each[v] for v, held in sides.items() for name in held})
+
+    def _job(self, process: int, contestants: Mapping[str, str], side: str) -> FinalJob:
+        return FinalJob(
+            base=self.jobs[HEAD],
+            process=process,
+            contestants=dict(contestants),
+            frames=self.frames,
+            block_seconds=BLOCK_SECONDS,
+            compare=1 if not self.state.rounds else 0,
+            limit_seconds=max(self.deadline - self.clock(), 0.0),
+            directory=str(self.directory / f"final-{self.attempts}-{process}-{side}"),
+            jobs={name: self.jobs[BASE if name.startswith(BASE) else HEAD] for name in contestants},
+        )
