@@ -34,6 +34,7 @@ from advisor.measure.version_measurement import VersionFinal, VersionMeasurement
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
+from advisor.model.turns import sensitivity
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
@@ -347,7 +348,12 @@ def conclude(
     placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
     placing |= {name: made for name, made in strategies_of(profile).items() if isinstance(made, Mix)}
     predictions = tuple(_predicted(profile, target, placing) for target in targets)
-    return advise(_with_predictions(profile, predictions))
+    return _advised(_with_predictions(profile, predictions))
+
+
+def _advised(profile: Profile) -> Profile:
+    """With advice, verdict, and what would change the model's choice."""
+    return sensitivity(advise(profile))
 
 
 def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Strategy]) -> Prediction:
@@ -382,7 +388,7 @@ def concluded(profile: Profile) -> Profile:
     profile = timed_again(profile)
     if profile.recommendation is not None:
         return profile
-    return advise(profile) if profile.device.kind == "cuda" and profile.measured() else profile
+    return _advised(profile) if profile.device.kind == "cuda" and profile.measured() else profile
 
 
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
@@ -397,8 +403,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
         return concluded(profile)
     other = timed_again(profile.model_copy(update={"preferences": preferences}))
     if preferences.choice == profile.preferences.choice:
-        return advise(other)
-    return advise(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))
+        return _advised(other)
+    return _advised(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))
 
 
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:

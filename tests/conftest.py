@@ -67,25 +67,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def turns_computed_once() -> Iterator[None]:
-    """What would turn the model's choice, half of the time that a page takes, of each profile once."""
+def sensitivity_computed_once() -> Iterator[None]:
+    """What would change the model's choice takes up to 19 predictions: of each profile once."""
     # Not above, where the settings of this process are not yet made.
     from advisor.devices.entries import CatalogueEntry
-    from advisor.model import machines
-    from advisor.model.turns import Turn, turns
+    from advisor.model import machines, turns
+    from advisor.profiles.conclusions import Sensitivity
     from advisor.profiles.schema import Profile
-    from advisor.report import sensitivity
 
-    known: dict[tuple[object, str, str], tuple[Turn, ...]] = {}
+    known: dict[tuple[object, str, str], tuple[Sensitivity, ...]] = {}
+    compute = turns.turns
 
-    def once(profile: Profile, entry: CatalogueEntry) -> tuple[Turn, ...]:
+    def once(profile: Profile, entry: CatalogueEntry, device: str) -> tuple[Sensitivity, ...]:
         key = machines.defaults, profile.model_dump_json(), entry.model_dump_json()
         if key not in known:
-            known[key] = tuple(turns(profile, entry))
+            known[key] = tuple(compute(profile, entry, device))
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sensitivity, "turns", once)
+        patch.setattr(turns, "turns", once)
         yield
 
 

@@ -1,8 +1,6 @@
-"""Where the charts' bars, whiskers and bins lie."""
+"""Where the charts' bars and whiskers lie."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 from builders import MIB, cpu_profile, footprint, measured, predicted, prediction, profile, recommendation
@@ -20,7 +18,6 @@ from advisor.report.charts import (
     frame_chart,
     prediction_chart,
 )
-from advisor.report.distribution import BINS, HEIGHT, SpreadRow, spread
 
 
 def share(text: str) -> float:
@@ -128,60 +125,3 @@ def test_any_bar_fits_its_chart(amounts: list[float], predicted: bool) -> None:
 
 def test_nothing_to_draw_is_an_empty_chart() -> None:
     assert chart("c", "title", [Stack("a", "v", "n", ())]).bars[0].segments == ()
-
-
-def bins(made: SpreadRow) -> list[float]:
-    """The height of each bin of an outline."""
-    heights, here = [], 0.0
-    for up, right in re.findall(r"v(-?[\d.]+)h(\d+)", made.outline):
-        here -= float(up)
-        heights += [round(here, 1)] * int(right)
-    assert re.fullmatch(rf"M0 \d+(v-?[\d.]+h\d+)+v{here:g}z", made.outline), "it must end on its base line"
-    assert len(heights) == BINS
-    return heights
-
-
-@given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=300))
-def test_every_frame_is_in_a_bin_or_counted_beyond(times: list[float]) -> None:
-    row = measured("a", 1.0, frame_seconds=tuple(times), frames_per_round=(len(times),))
-    (made,) = spread((row,)).rows
-    heights = bins(made)
-    assert len(heights) == BINS
-    assert (min(heights) >= 0, max(heights)) == (True, HEIGHT)
-    assert 0 <= float(made.median_at) <= BINS
-    assert len(made.rounds_at) == 1
-
-
-def test_one_interrupted_frame_does_not_squeeze_the_others() -> None:
-    times = tuple(0.010 + i * 1e-5 for i in range(40))
-    (made,) = spread((measured("a", 0.01, frame_seconds=(*times, 1.0), frames_per_round=(20, 21)),)).rows
-    assert made.note.endswith("1 slower frame not drawn, up to 1.00 s")
-    assert sum(map(bool, bins(made))) > 20
-    assert len(made.rounds_at) == 2
-    assert made.note.startswith("41 frames")
-
-
-def test_equal_frames_fill_one_bin() -> None:
-    (made,) = spread((measured("a", 0.01, spread=0),)).rows
-    assert sum(map(bool, bins(made))) == 1
-    assert made.median_at == "60.00"
-
-
-def test_all_strategies_share_one_axis() -> None:
-    made = spread((measured("fast", 0.010, spread=0.1), measured("slow", 0.020, spread=0.1)))
-    fast, slow = made.rows
-    assert float(slow.median_at) - float(fast.median_at) == pytest.approx(
-        BINS * 0.010 / (0.022 - 0.009), abs=0.03
-    )
-    assert [t.label for t in made.ticks] == ["10 ms", "15 ms", "20 ms"]
-    assert (fast.median, fast.note) == ("10.0 ms", "90 frames, 9.00 to 11.0 ms")
-    assert "slow: median 20.0 ms, 90 frames, 18.0 to 22.0 ms." in made.description
-    assert (made.axis, spread((measured("a", 1e-5), measured("b", 1.0))).axis) == ("linear", "logarithmic")
-
-
-@given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=5))
-def test_ticks_of_the_shared_axis_lie_on_it_and_differ(medians: list[float]) -> None:
-    made = spread(tuple(measured(f"s{i}", m, spread=0.001) for i, m in enumerate(medians)))
-    texts = [tick.label for tick in made.ticks if tick.label]
-    assert len(set(texts)) == len(texts)
-    assert all(-1e-9 <= tick.share <= 1 + 1e-9 for tick in made.ticks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from rendering import blocks, shown
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
+from advisor.model.turns import sensitivity
+from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import evidence
 from advisor.report.blocks import Fold, Group, Prose, Table
@@ -137,3 +140,13 @@ def test_without_an_entry_there_is_no_comparison_but_its_reason() -> None:
     assert "not compared with these figures: the catalogue has no entry for Test discrete" in html
     assert "not compared" not in shown(cpu_profile(), "html"), "nobody expects it of a CPU"
     assert "not compared" not in shown(profile(results=(skipped(),)), "html")
+
+
+def test_what_would_change_the_models_choice_is_saved_and_drawn_without_a_model() -> None:
+    made = sensitivity(load(Path(__file__).parent / "data" / "h200-reread-1.json"))
+    assert [one.question for one in made.sensitivity] == ["reads", "larger", "smaller"]
+    (table,) = [t for t in blocks(page_of(made), Table) if t.kind == "turns"]
+    one, cell = made.sensitivity[0], table.rows[0].cells[0].value
+    assert cell == (f"{one.strategy} from {one.factor}× on" if one.factor else "no change up to 64×")
+    without = made.model_copy(update={"sensitivity": ()})
+    assert not [t for t in blocks(page_of(without), Table) if t.kind == "turns"]

@@ -26,7 +26,6 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import CpuClocks, Environment, TegraState
 from advisor.report import words
 from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
-from advisor.report.distribution import Spread
 from advisor.report.machine import absent, environment, readings
 from advisor.report.methods import method
 from advisor.report.pages import page_of
@@ -181,7 +180,6 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     chart = blocks(page, Chart)[0]
     assert [bar.value for bar in chart.bars] == ["20.0 ms", "20.0 ms"]
     assert "the latency of a frame" in chart.notes[1]
-    assert blocks(page, Spread), "raw frames stay as they were taken"
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
 

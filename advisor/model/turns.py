@@ -1,32 +1,29 @@
-"""What would turn the model's choice: kernels that read more often, buffers of another size."""
+"""What would change the model's choice: kernels that read more often, buffers of another size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 from advisor.devices.entries import CatalogueEntry
+from advisor.model.measured import entry_of
 from advisor.model.predict import predict
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.conclusions import Sensitivity
 from advisor.profiles.schema import Profile, Trace
 
 FACTORS = (2, 4, 8, 16, 32, 64)
 MOST_STEPS = 40
-"""Stages and buffers; with more nothing is asked, for 19 predictions would take longer than two seconds."""
-Question = Literal["reads", "larger", "smaller"]
+"""Stages and buffers; above that nothing is computed: 19 predictions would take more than two seconds."""
 
 
-@dataclass(frozen=True)
-class Turn:
-    """From which factor on the model would recommend another strategy; no factor where none up to 64 does."""
+def sensitivity(profile: Profile) -> Profile:
+    """The profile with what would change the model's choice for the measured device, or for each target."""
+    devices = [profile.device] if profile.device.kind != "cpu" else [p.device for p in profile.predictions]
+    entries = ((device.name, entry_of(device)) for device in devices)
+    found = (one for name, entry in entries if entry for one in turns(profile, entry, name))
+    return profile.model_copy(update={"sensitivity": tuple(found)})
 
-    question: Question
-    factor: int | None
-    strategy: str
 
-
-def turns(profile: Profile, entry: CatalogueEntry) -> Iterator[Turn]:
+def turns(profile: Profile, entry: CatalogueEntry, device: str) -> Iterator[Sensitivity]:
     """Each question; none where the profile's traffic is not known, or the model's choice is another one.
 
     By the traced traffic alone: the measured times are left out.
@@ -37,23 +34,28 @@ def turns(profile: Profile, entry: CatalogueEntry) -> Iterator[Turn]:
         return
     blind = profile.model_copy(update={"results": ()})
     now = predict(blind, entry).recommendation
-    told = profile.recommendation
-    if now is None or now.strategy is None or (told and told.strategy not in (now.strategy, *now.tied_with)):
+    chosen = profile.recommendation
+    if now is None or now.strategy is None:
         return
-    device = {stage.name for stage in profile.workload.frame_stages("device")}
-    yield _turn("reads", now, lambda k: _reading(blind, trace, device, k), entry)
-    yield _turn("larger", now, lambda k: _sized(blind, trace, k), entry)
-    yield _turn("smaller", now, lambda k: _sized(blind, trace, 1 / k), entry)
-
-
-def _turn(
-    question: Question, now: Recommendation, changed: Callable[[float], Profile], entry: CatalogueEntry
-) -> Turn:
-    for factor in FACTORS:
-        then = predict(changed(factor), entry).recommendation
-        if then and then.strategy and now.strategy not in (then.strategy, *then.tied_with):
-            return Turn(question, factor, then.strategy)
-    return Turn(question, None, "")
+    same = (now.strategy, *now.tied_with)
+    if chosen and chosen.strategy not in same:
+        return
+    kernels = {stage.name for stage in profile.workload.frame_stages("device")}
+    changes: dict[str, Callable[[int], Profile]] = {
+        "reads": lambda k: _reading(blind, trace, kernels, k),
+        "larger": lambda k: _sized(blind, trace, k),
+        "smaller": lambda k: _sized(blind, trace, 1 / k),
+    }
+    for question, changed in changes.items():
+        factor, strategy = None, None
+        for k in FACTORS:
+            then = predict(changed(k), entry).recommendation
+            if then and then.strategy and now.strategy not in (then.strategy, *then.tied_with):
+                factor, strategy = k, then.strategy
+                break
+        yield Sensitivity.model_validate(
+            {"device": device, "question": question, "factor": factor, "strategy": strategy}
+        )
 
 
 def _reading(profile: Profile, trace: Trace, device: set[str], factor: float) -> Profile:

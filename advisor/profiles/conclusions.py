@@ -170,3 +170,14 @@ class Checkup(Record):
     ready: bool
     verdict: str
     findings: tuple[Finding, ...]
+
+
+class Sensitivity(Record):
+    """From which factor on the model would recommend another strategy, by the traced traffic alone."""
+
+    device: Word
+    question: Literal["reads", "larger", "smaller"] = Field(
+        description="reads: kernels read their inputs more often. larger, smaller: the size of all buffers"
+    )
+    factor: Annotated[int, Field(ge=2)] | None = optional("A power of two; None where none up to 64 does")
+    strategy: Word | None = optional("The strategy recommended from that factor on")

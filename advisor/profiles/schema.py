@@ -27,7 +27,7 @@ from advisor.profiles.base import (
     table,
 )
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
-from advisor.profiles.conclusions import Advice, Preferences, Recommendation
+from advisor.profiles.conclusions import Advice, Preferences, Recommendation, Sensitivity
 from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
     FrameEnergy,
@@ -369,6 +369,7 @@ class Profile(Record):
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None
     predictions: tuple[Prediction, ...] = ()
+    sensitivity: tuple[Sensitivity, ...] = optional("What would change the model's choice", ())
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
     script: ScriptRun | None = optional("A script instead of a workload; it has neither buffers nor stages")

@@ -159,11 +159,6 @@ def time_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
     return _labelled(Scale(0.0, high * 1.05, False))
 
 
-def span_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
-    """A scale for seconds from `low` to `high`, no more, and the round times on it."""
-    return _labelled(Scale(low, high, high >= LOGARITHMIC_FROM * low))
-
-
 def _labelled(scale: Scale) -> tuple[Scale, tuple[Tick, ...]]:
     low, high = scale.low, scale.high
     if scale.logarithmic:

@@ -13,7 +13,6 @@ from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
-from advisor.report.distribution import spread
 from advisor.report.methods import ON_CPU
 from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.page import Section, filled
@@ -60,10 +59,9 @@ def memory(profile: Profile) -> Section:
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:
-    """How much frames differ from one another, the slowest ones, energy; and what the model had expected."""
+    """The slowest frames, CPU time, energy; and what the model had expected."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     parts = filled(
-        spread(measured),
         *more_figures(measured, recommended(profile)),
         *(beside_model(against) if against.rows else ()),
     )

@@ -214,7 +214,6 @@ def _places(measured: Sequence[Measured]) -> Table:
     columns = (
         *(Column(place, notes="steady") for place in places),
         Column("host memory in huge pages"),
-        Column("on NUMA nodes"),
     )
     rows = tuple(Row(words.name(row.strategy), tuple(_lies(row, places))) for row in measured)
     return Table(
@@ -235,6 +234,3 @@ def _lies(row: Measured, places: Iterable[str]) -> Iterator[TableCell]:
     pages = row.host_pages
     share = pages.huge_bytes / pages.bytes if pages and pages.bytes and pages.huge_bytes is not None else None
     yield _cell(share, units.percent)
-    nodes = pages.nodes.items() if pages else ()
-    told = ", ".join(f"{words.name(node)}: {units.percent(part)}" for node, part in nodes)
-    yield TableCell(told or NOTHING)

@@ -49,7 +49,7 @@ def profile_page(profile: Profile) -> Page:
             _advice(profile, found),
             *([changing] if (changing := sensitivity(profile)).blocks else []),
             *(() if cpu else predicted),
-            *([noise(profile, against)] if profile.measured() else []),
+            *([varying] if (varying := noise(profile, against)).blocks else []),
             *([Section("frames", "Within a frame", seen, nav="Timelines")] if seen else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),

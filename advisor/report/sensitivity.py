@@ -9,9 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from advisor.model.measured import entry_of
-from advisor.model.turns import FACTORS, Question, Turn, turns
-from advisor.profiles.conclusions import Objective, Recommendation
+from advisor.profiles.conclusions import Objective, Recommendation, Sensitivity
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report import blocks, words
 from advisor.report.page import Section, filled
@@ -28,7 +26,7 @@ _BLIND = (
     "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "
     "from which the model would recommend another strategy."
 )
-_QUESTIONS: dict[Question, str] = {
+_QUESTIONS: dict[str, str] = {
     "reads": "kernels read their inputs more often",
     "larger": "the buffers are larger",
     "smaller": "the buffers are smaller",
@@ -165,21 +163,22 @@ def _setup(profile: Profile) -> blocks.Table:
 
 
 def _model(profile: Profile) -> blocks.Table | None:
-    devices = [profile.device] if profile.device.kind != "cpu" else [p.device for p in profile.predictions]
-    entries = {words.name(device.name): entry_of(device) for device in devices}
-    told = {name: tuple(turns(profile, entry)) for name, entry in entries.items() if entry is not None}
-    told = {name: found for name, found in told.items() if found}
+    """What the profile has of it: a row for each question, a column for each device."""
+    cells = {(one.device, str(one.question)): blocks.TableCell(_turned(one)) for one in profile.sensitivity}
+    devices = dict.fromkeys(device for device, _ in cells)
     rows = tuple(
-        blocks.Row(_QUESTIONS[same[0].question], tuple(blocks.TableCell(_turned(turn)) for turn in same))
-        for same in zip(*told.values(), strict=True)
+        blocks.Row(
+            text, tuple(cells.get((device, question), blocks.TableCell(blocks.NOTHING)) for device in devices)
+        )
+        for question, text in _QUESTIONS.items()
     )
-    columns = tuple(blocks.Column(name, basis="predicted", figures=False) for name in told)
-    if not rows:
+    columns = (blocks.Column(words.name(d), basis="predicted", figures=False) for d in devices)
+    if not devices:
         return None
-    return blocks.Table("turns", "if", columns, rows, caption=_BLIND, identifier="turns", codes=False)
+    return blocks.Table("turns", "if", tuple(columns), rows, caption=_BLIND, identifier="turns", codes=False)
 
 
-def _turned(found: Turn) -> str:
-    if found.factor is None:
-        return f"no change up to {FACTORS[-1]}×"
-    return f"{found.strategy} from {found.factor}× {'smaller ' * (found.question == 'smaller')}on"
+def _turned(found: Sensitivity) -> str:
+    if found.factor is None or found.strategy is None:
+        return "no change up to 64×"
+    return f"{words.name(found.strategy)} from {found.factor}× {'smaller ' * (found.question == 'smaller')}on"

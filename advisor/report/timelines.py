@@ -16,7 +16,7 @@ from advisor.report.charts import Category
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22
 MOST_DRAWN = 40
-"""Spans of one timeline, so that a page of all strategies stays small."""
+"""Spans of a timeline, so that the page stays small."""
 NAME_LENGTH = 14
 _PHONE = 282.0
 """Pixels that a timeline is wide on a phone of 390; a letter in it takes 7 at most, beside a margin of 6."""
@@ -65,7 +65,6 @@ class TimelineRow:
 class TimelineView(Block):
     """One frame."""
 
-    identifier: str
     title: str
     source: str
     how: str
@@ -77,14 +76,12 @@ class TimelineView(Block):
     left_out: str
 
 
-def timeline_view(row: Measured, timeline: Timeline, number: int) -> TimelineView:
-    """The view of one strategy's frame; `number` makes its identifier unique on the page."""
+def timeline_view(row: Measured, timeline: Timeline) -> TimelineView:
     drawn = thinned(_plain(timeline), MOST_DRAWN)
     lines, rows = lanes(drawn), tuple(_rows(timeline))
     numbers = _numbers(rows)
     frame = units.seconds(timeline.frame_seconds)
     return TimelineView(
-        identifier=f"timeline-{number}",
         title=f"One frame of {words.name(row.strategy)}, {frame}",
         source=_SOURCES[timeline.source],
         how=f"{_HOW[timeline.source]}, whose median is {units.seconds(row.median_seconds)}.",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from advisor import units
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.row_figures import ScriptRun
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.charts import recommended
@@ -24,12 +24,21 @@ _CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page
 
 
 def traces(profile: Profile) -> tuple[blocks.Block, ...]:
-    """The timelines of all measured strategies, nsys's in the place of our own where there is one.
+    """The timeline of one strategy, the recommended or else the fastest; and what nsys recorded of each.
 
     Nothing where no timeline was recorded and no trace was asked for.
     """
-    rows = enumerate(profile.measured().values(), 1)
-    return _told(profile, [frame for number, row in rows if (frame := _frame(profile, row, number))])
+    rows, trace = profile.measured(), profile.trace
+    seen, chosen = {name: trace.of(name) for name in rows}, recommended(profile)
+    recorded = {name: (found and found.timeline) or rows[name].timeline for name, found in seen.items()}
+    drawn = {name: timeline for name, timeline in recorded.items() if timeline}
+    first = min(drawn, key=lambda name: (name != chosen, rows[name].median_seconds), default=None)
+    frames = []
+    for name, traced in seen.items():
+        picture = (timeline_view(rows[name], drawn[name]),) if name == first else ()
+        if parts := (*picture, *(_seen(traced, "frame") if traced else ())):
+            frames.append(_fold(profile, name, parts))
+    return _told(profile, frames)
 
 
 def run_traces(profile: Profile, script: ScriptRun) -> tuple[blocks.Block, ...]:
@@ -54,16 +63,6 @@ def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...
     notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
     alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
     return filled(blocks.Prose(said, forms="html md"), *notes, *alone)
-
-
-def _frame(profile: Profile, row: Measured, number: int) -> blocks.Fold | None:
-    """One strategy: the timeline of a frame and, where it was traced, its figures per frame."""
-    traced = profile.trace.of(row.strategy)
-    timeline = (traced and traced.timeline) or row.timeline
-    if timeline is None:
-        return None
-    figures = _seen(traced, "frame") if traced else ()
-    return _fold(profile, row.strategy, (timeline_view(row, timeline, number), *figures))
 
 
 def _fold(profile: Profile, strategy: str, parts: tuple[blocks.Block, ...]) -> blocks.Fold:
