@@ -143,7 +143,7 @@ def test_without_an_entry_there_is_no_comparison_but_its_reason() -> None:
 
 
 def test_what_would_change_the_models_choice_is_saved_and_drawn_without_a_model() -> None:
-    made = sensitivity(load(Path(__file__).parent / "data" / "h200-reread-1.json"))
+    made = sensitivity(load(Path(__file__).parent / "data" / "h200-reread-8.json"))
     assert [one.question for one in made.sensitivity] == ["reads", "larger", "smaller"]
     (table,) = [t for t in blocks(page_of(made), Table) if t.kind == "turns"]
     one, cell = made.sensitivity[0], table.rows[0].cells[0].value
