@@ -32,7 +32,8 @@ from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
-from advisor.verdicts import comparing
+from advisor.verdicts import versions
+from advisor.verdicts.comparing import comparisons
 from advisor.verdicts.versions import INDIFFERENCE, Question
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
@@ -61,7 +62,7 @@ class Profile(schema.Profile):
         return html.notebook_cell(pages.page_of(self))
 
 
-class Comparison(comparing.Comparison):
+class Comparison(comparisons.Comparison):
     """Two profiles, compared."""
 
     def _repr_html_(self) -> str:
@@ -69,7 +70,7 @@ class Comparison(comparing.Comparison):
         return html.notebook_cell(pages.comparison_page(self))
 
 
-class VersionComparison(comparing.VersionComparison):
+class VersionComparison(versions.VersionComparison):
     """Two versions of the code, compared by one run."""
 
     def _repr_html_(self) -> str:
@@ -93,7 +94,7 @@ def compare(
     """HEAD compared with BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
     with naming_arguments():
         sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
-        found = comparing.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
+        found = comparisons.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
     return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
 
 

@@ -45,20 +45,21 @@ from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.rules.advise import advise, require_rules
-from advisor.strategies.mixes import Mix, is_same, numbered, require_fits, strategies_of
+from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, is_same, numbered, require_fits, strategies_of
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, to_place
-from advisor.strategies.spaces import MOST_EXHAUSTIVE
-from advisor.verdicts.comparing.versions import (
+from advisor.verdicts.measured import recommend, recommend_script, timed_script
+from advisor.verdicts.predicted import by_time
+from advisor.verdicts.scores import timed_again
+from advisor.verdicts.versions import (
+    BASE,
+    HEAD,
     VersionComparison,
     VersionRun,
+    changes,
     differences,
     require_same_frames,
 )
-from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
-from advisor.verdicts.measured import recommend, recommend_script, timed_script
-from advisor.verdicts.predicted import by_time
-from advisor.verdicts.timing import timed_again
-from advisor.verdicts.versions import BASE, HEAD, changes
+from advisor.verdicts.versions import compare_versions as comparing_versions
 from advisor.version import __version__
 
 PARTIAL = "profile.partial.json"

@@ -25,8 +25,8 @@ from advisor.rules import duplicate_allocation
 from advisor.rules.advise import advise
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts import reasons
+from advisor.verdicts.choice import LEAST_SAVING, Candidate, break_tie, code_change
 from advisor.verdicts.measured import recommend
-from advisor.verdicts.ties import LEAST_SAVING, Candidate, break_tie, code_change
 
 HALF = footprint(pinned=192 * MIB)
 HALF_MANAGED = footprint(managed=192 * MIB)

@@ -9,8 +9,7 @@ from mixing import FRESH, made
 
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.strategies.placements.arena import AllocationFailed
-from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.capacity import require_memory
+from advisor.strategies.placements.base import Placement, require_memory
 from advisor.strategies.placements.kinds import (
     DeviceOnly,
     External,

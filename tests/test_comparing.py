@@ -33,9 +33,9 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
-from advisor.verdicts.comparing import Comparison, compare, judge, parse_gates, require_gateable
+from advisor.verdicts.comparing.comparisons import Comparison, compare, recommended, require_gateable
 from advisor.verdicts.comparing.conditions import conditions, differing
-from advisor.verdicts.comparing.recommended import recommended
+from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.rows import host_noise, outcome, ratio_of
 
 DATA = Path(__file__).parent / "data"

@@ -34,8 +34,8 @@ from advisor.report.answer import Answers
 from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
-from advisor.verdicts.crossings import Optima, agreement, one_for_all
 from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
+from advisor.verdicts.tracks import Optima, agreement, one_for_all
 
 GOLDEN = Path(__file__).parent / "golden"
 

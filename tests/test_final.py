@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from advisor import stats
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block, unpaired
-from advisor.verdicts.final import Alias, Decision, Saving, decide, judge
-from advisor.verdicts.planning import Pace, Step
+from advisor.verdicts.final import Alias, Decision, Pace, Saving, Step, decide, judge
 
 MIB = 1 << 20
 AIM = Aim("pageable")

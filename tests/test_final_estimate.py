@@ -11,7 +11,7 @@ import scipy.stats
 from advisor.verdicts import estimate
 from advisor.verdicts.choice import Contestant, standings
 from advisor.verdicts.estimate import Block, Pairs, paired, unpaired
-from advisor.verdicts.planning import Pace, Step, first_step, next_step, seconds_for
+from advisor.verdicts.final import Pace, Step, first_step, next_step, seconds_for
 
 NAMES = tuple("abcdef")
 

@@ -12,7 +12,7 @@ from advisor.measure.final import FinalState, Look, Plan, run_final
 from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message
 from advisor.measure.jobs import Problem
 from advisor.profiles.blocks import Block
-from advisor.verdicts.planning import Step
+from advisor.verdicts.final import Step
 
 DIED = Problem(cause="device", message="the process was killed by SIGSEGV")
 SECONDS = {"pinned": 0.010, "zero-copy": 0.012, "pageable": 0.020}

@@ -38,7 +38,7 @@ from advisor.nsys import exports
 from advisor.profiles import reading
 from advisor.report import pages, traces
 from advisor.report.page import Page
-from advisor.verdicts import comparing
+from advisor.verdicts.comparing import comparisons
 
 DATA = Path(__file__).parent / "data"
 KEPT = DATA / "damaged"
@@ -72,7 +72,7 @@ def profile(path: Path) -> None:
 
 def baseline(path: Path) -> None:
     """A profile as the BASE of a comparison."""
-    found = comparing.compare(*map(pipeline.concluded, (reading.load(path), whole())), anyway=True)
+    found = comparisons.compare(*map(pipeline.concluded, (reading.load(path), whole())), anyway=True)
     show(pages.comparison_page(found))
 
 

@@ -28,7 +28,8 @@ from test_comparing import LATER, later, later_script
 from advisor.errors import UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, Profile
-from advisor.verdicts.comparing import Gate, compare, judge, parse_gates, require_gateable
+from advisor.verdicts.comparing.comparisons import compare, require_gateable
+from advisor.verdicts.comparing.gates import Gate, judge, parse_gates
 
 
 def ruled(text: str, base: Profile, head: Profile, **options: Any) -> tuple[str, tuple[str, ...]]:

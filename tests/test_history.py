@@ -25,8 +25,7 @@ from advisor.profiles.schema import Commit, Profile
 from advisor.report.history_page import MOST_POINTS, history_page
 from advisor.report.history_section import MOST_ROWS
 from advisor.report.pages import render
-from advisor.verdicts.histories import all_series
-from advisor.verdicts.steps import steps
+from advisor.verdicts.histories import all_series, steps
 
 pytest.importorskip("ruptures", reason="the extra `history` is not installed")
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.nsys.intervals import Busy
+from advisor.nsys.aggregates import Busy
 
 PIECES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(1, 15)), max_size=30)
 FRAMES = st.lists(st.integers(0, 80), min_size=2, max_size=8, unique=True)

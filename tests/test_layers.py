@@ -26,7 +26,7 @@ OUTSIDE = {
     "numba": ("advisor.workloads.frameworks",),
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
-    "ruptures": ("advisor.verdicts.steps",),
+    "ruptures": ("advisor.verdicts.histories",),
     "rich": ("advisor.measure.progress",),
     "distributed": ("advisor.fleet",),
     "dask": ("advisor.fleet.dask_cluster",),

@@ -41,13 +41,13 @@ from advisor.profiles.schema import (
 )
 from advisor.profiles.sweeps import Point, sweep_results
 from advisor.report.pages import page_of, render
-from advisor.strategies import mixes, spaces
+from advisor.strategies import mixes
 from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, numbered_alike, require_fits
 from advisor.strategies.placements.kinds import Pageable, Pinned, ZeroCopy
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import stage_uses
-from advisor.verdicts import comparing
+from advisor.verdicts.comparing import comparisons
 from advisor.verdicts.device_comparison import DeviceComparison, Member
 from advisor.workloads.loading import prepare
 
@@ -276,12 +276,12 @@ def test_mixes_are_compared_by_their_placements_not_by_their_short_names() -> No
             measured("hybrid-3", 0.001, placements=dict(reversed(placements.items()))),
         )
     )
-    found = comparing.compare(base, head)
+    found = comparisons.compare(base, head)
     assert {row.strategy for row in found.rows} == {"pageable"} | {
         mixes.label(dict(sorted(each.items()))) for each in (placements, other)
     }
     assert {row.outcome for row in found.rows} == {"same"}
-    (only,) = comparing.compare(base, head, strategies=["hybrid-3"]).rows
+    (only,) = comparisons.compare(base, head, strategies=["hybrid-3"]).rows
     assert only.strategy == "a: zero-copy, b: pinned, c: pinned"
 
 
@@ -409,9 +409,9 @@ def test_what_crosses_between_gpus_can_be_placed_as_peer_in_a_mix() -> None:
     assert [(s.action, s.name) for s in steps if s.action.startswith("to-")] == [
         ("to-peer", "features"), ("to-host", "result"),
     ]  # fmt: skip
-    tried = spaces.choices(ran, cuda_device("discrete"))
+    tried = mixes.choices(ran, cuda_device("discrete"))
     assert {name for name, names in tried.items() if "peer" in names} == {"features"}
-    assert {"image": "zero-copy", "features": "peer", "result": "pinned"} in spaces.every_mix(tried)
+    assert {"image": "zero-copy", "features": "peer", "result": "pinned"} in mixes.every_mix(tried)
     require_fits([chosen], ran, cuda_device())
 
 

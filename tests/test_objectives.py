@@ -21,8 +21,8 @@ from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
+from advisor.verdicts.final import Step
 from advisor.verdicts.measured import decided, recommend
-from advisor.verdicts.planning import Step
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.scores import rounds_of_a_score, scores
 

@@ -32,7 +32,8 @@ from advisor.report.blocks import Verdicts
 from advisor.report.comparison_page import comparison_page
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import render, write
-from advisor.verdicts.comparing import Comparison, Ruling, compare, judge, parse_gates
+from advisor.verdicts.comparing.comparisons import Comparison, compare
+from advisor.verdicts.comparing.gates import Ruling, judge, parse_gates
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = ("base.json", "head.json")

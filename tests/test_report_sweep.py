@@ -37,8 +37,7 @@ from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.sweep import parse_sweep
-from advisor.verdicts.crossings import Optima, changes, optima_of, runs
-from advisor.verdicts.tracks import tracks
+from advisor.verdicts.tracks import Optima, changes, optima_of, runs, tracks
 
 GOLDEN = Path(__file__).parent / "golden"
 

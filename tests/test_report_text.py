@@ -25,7 +25,7 @@ from advisor.report.markdown import LIMIT
 from advisor.report.page import Page
 from advisor.report.pages import comparison_page, doctor_page, page_of, render
 from advisor.report.terminal import LINES
-from advisor.verdicts.comparing import compare
+from advisor.verdicts.comparing.comparisons import compare
 
 SAVED = sorted((REPOSITORY / "reports").rglob("profile.json"))
 REASONS = "abcdefghij"

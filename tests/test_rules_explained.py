@@ -21,7 +21,7 @@ from running import Command
 from advisor.cli.listing import describe, overview
 from advisor.rules.base import Rule
 from advisor.rules.registry import RULES, by_id
-from advisor.rules.snippets.helpers import opening
+from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold, path, read
 from advisor.strategies.placements.numa import nodes
 

@@ -27,9 +27,8 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, Profile, Skipped
 from advisor.report.blocks import Table
 from advisor.report.mixes import buffers
-from advisor.strategies.mixes import known, mix, require_fits
+from advisor.strategies.mixes import every_mix, known, mix, require_fits, tried_for
 from advisor.strategies.registry import STRATEGIES
-from advisor.strategies.spaces import every_mix, tried_for
 from advisor.verdicts.reasons import with_mixes
 from advisor.workloads.loading import prepare
 from tests.benchmarks.mixes import duels, time_over

@@ -32,17 +32,9 @@ from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.scratch import scratch
 from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
-from advisor.verdicts.comparing import (
-    VersionComparison,
-    VersionRun,
-    compare_versions,
-    differences,
-    judge,
-    parse_gates,
-    require_same_frames,
-)
+from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.estimate import Block as Timed
-from advisor.verdicts.planning import Pace
+from advisor.verdicts.final import Pace
 from advisor.verdicts.versions import (
     BASE,
     HEAD,
@@ -51,8 +43,13 @@ from advisor.verdicts.versions import (
     Judged,
     Question,
     Steps,
+    VersionComparison,
+    VersionRun,
     changes,
+    compare_versions,
+    differences,
     judged,
+    require_same_frames,
 )
 from advisor.workloads.loading import prepare
 from tests.benchmarks.decisions import Noise

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from advisor.report.page import Page
-    from advisor.verdicts.comparing import Gate, Ruling
+    from advisor.verdicts.comparing.gates import Gate, Ruling
 
 GATE_FAILED = 1
 
@@ -55,10 +55,10 @@ def compare(
     from advisor import configuration
     from advisor.profiles import outputs
     from advisor.report import pages
-    from advisor.verdicts import comparing
+    from advisor.verdicts.comparing.gates import parse_gates
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
-    form, gates = only_format(out, wanted), comparing.parse_gates(fail_if or ())
+    form, gates = only_format(out, wanted), parse_gates(fail_if or ())
     names = pages.names("compare", wanted)
     with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
@@ -87,16 +87,17 @@ def _compare(
     from advisor import pipeline
     from advisor.profiles import reading, redaction
     from advisor.report import pages
-    from advisor.verdicts import comparing
+    from advisor.verdicts.comparing.comparisons import compare, require_gateable
+    from advisor.verdicts.comparing.gates import judge
 
     base, head = map(reading.in_directory, (base, head))
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
-    found = comparing.compare(*loaded, strategies=strategy or (), anyway=anyway)
+    found = compare(*loaded, strategies=strategy or (), anyway=anyway)
     if gates:
-        comparing.require_gateable(found, anyway=anyway)
-    rulings = comparing.judge(found, gates)
+        require_gateable(found, anyway=anyway)
+    rulings = judge(found, gates)
     return pages.comparison_page(found, rulings, (_called(base, head), _called(head, base))), rulings
 
 
@@ -130,7 +131,7 @@ def _run(
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress
     from advisor.report import pages
-    from advisor.verdicts import comparing
+    from advisor.verdicts.comparing.gates import judge
 
     target = str(head or base)
     if is_script(target, ()):
@@ -157,7 +158,7 @@ def _run(
             command=command_line(sys.argv[1:]),
             began=began(),
         )
-    rulings = comparing.judge(seen, gates)
+    rulings = judge(seen, gates)
     return pages.versions_page(seen, rulings), rulings
 
 

@@ -14,7 +14,7 @@ from advisor.cli.console import AROUND, choose_backend, say
 from advisor.errors import INTERRUPTED, UsageError
 from advisor.profiles.schema import MemoryClass
 from advisor.rules.base import Rule
-from advisor.rules.snippets.helpers import opening
+from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")

@@ -25,11 +25,10 @@ from advisor.profiles.blocks import Block, FinalRecord, rounds
 from advisor.profiles.conclusions import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.choice import Contestant
+from advisor.verdicts.choice import Contestant, leanest, within
+from advisor.verdicts.final import Pace
 from advisor.verdicts.measured import SCREENED, decided
-from advisor.verdicts.planning import Pace
-from advisor.verdicts.ties import leanest, within
-from advisor.verdicts.timing import Timing, timed, timings
+from advisor.verdicts.scores import Timing, timed, timings
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""

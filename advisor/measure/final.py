@@ -21,7 +21,7 @@ from advisor.measure.sampling import Clock, settled
 from advisor.measure.sessions import RoundResults, Session, SessionLoop
 from advisor.profiles.blocks import Block
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.planning import FEWEST_PROCESSES, LOOKS, SPENDING, Pace, Step, first_step
+from advisor.verdicts.final import FEWEST_PROCESSES, LOOKS, SPENDING, Pace, Step, first_step
 
 LEAST = 2
 """Contestants: with one there is nothing to compare."""

@@ -11,7 +11,7 @@ from advisor.errors import WorkloadError
 from advisor.measure.written import Lines
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import Loop, Measured, Result
-from advisor.strategies.loops import Part, parts
+from advisor.strategies.schedule import InARow, parts
 
 UNEVEN = 1.05
 """Times as many iterations, on average, from which times over different frames are not compared."""
@@ -61,7 +61,7 @@ class LoopCount:
         return True
 
 
-def in_turn(steps: Sequence[Part], counts: Mapping[int, LoopCount]) -> Iterator[Part]:
+def in_turn(steps: Sequence[InARow], counts: Mapping[int, LoopCount]) -> Iterator[InARow]:
     """The steps as they are done: those of later iterations until the host ends the loop."""
     for loop, again, row in parts(steps):
         if loop is None:
@@ -74,7 +74,7 @@ def in_turn(steps: Sequence[Part], counts: Mapping[int, LoopCount]) -> Iterator[
                 yield from row
 
 
-def as_loops(steps: Sequence[Part], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
+def as_loops(steps: Sequence[InARow], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
     """The steps as Python: `lines` are those of each step."""
     found: list[Lines] = []
     made = iter(lines)

@@ -34,10 +34,9 @@ from advisor.profiles.blocks import Block, FinalRecord, Search
 from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
-from advisor.strategies.mixes import PREFIX, Mix, label, mix, noted
+from advisor.strategies.mixes import PREFIX, Mix, Placed, label, mix, noted
 from advisor.strategies.registry import BASELINE, concerning
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
-from advisor.strategies.spaces import Placed
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from advisor.measure.launcher import Ended
 from advisor.measure.row_figures import frame_figures
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
-from advisor.verdicts.timing import accounted
+from advisor.verdicts.scores import accounted
 
 _SAYS: dict[str, str] = {
     "differs": WRONG_RESULTS,

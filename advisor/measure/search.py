@@ -25,9 +25,18 @@ from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Search, SearchMode, Tried
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
-from advisor.strategies.mixes import PREFIX, label, mix
+from advisor.strategies.mixes import (
+    PREFIX,
+    Placed,
+    alike,
+    changes,
+    choices,
+    every_mix,
+    label,
+    mix,
+    used_alike,
+)
 from advisor.strategies.registry import to_place
-from advisor.strategies.spaces import Placed, alike, changes, choices, every_mix, used_alike
 from advisor.verdicts.estimate import paired
 from advisor.verdicts.scores import scores
 

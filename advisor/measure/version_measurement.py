@@ -26,9 +26,8 @@ from advisor.profiles.conclusions import Objective
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
-from advisor.verdicts.planning import FEWEST_PROCESSES
-from advisor.verdicts.scores import scores
-from advisor.verdicts.timing import timed, timings
+from advisor.verdicts.final import FEWEST_PROCESSES
+from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
 
 SCREENING = {HEAD: 0.2, BASE: 0.5}

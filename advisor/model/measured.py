@@ -13,10 +13,10 @@ import numpy as np
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.model.context import Context, Learned
-from advisor.model.device_stages import roof_seconds
 from advisor.model.machines import Machine
 from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
+from advisor.model.stages import roof_seconds
 from advisor.profiles.schema import Device, Measured, Profile, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared

@@ -19,9 +19,8 @@ from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
 from advisor.profiles.row_figures import Instead
 from advisor.profiles.schema import Profile
-from advisor.strategies.mixes import PREFIX, Mix, label, mix, uniform
+from advisor.strategies.mixes import PREFIX, Mix, Placed, alike, changes, choices, label, mix, uniform
 from advisor.strategies.registry import Strategy, by_name, to_place
-from advisor.strategies.spaces import Placed, alike, changes, choices
 
 STARTS = 2
 SAME = 1.001

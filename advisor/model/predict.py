@@ -34,9 +34,9 @@ from advisor.profiles.schema import (
 from advisor.profiles.traces import Traffic
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
+from advisor.verdicts.choice import by_memory
 from advisor.verdicts.predicted import confidence, recommend_predicted, simulations
 from advisor.verdicts.reasons import listing
-from advisor.verdicts.ties import by_memory
 
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 _SPAN = ", between {} and {}"

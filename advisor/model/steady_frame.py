@@ -20,10 +20,18 @@ import numpy as np
 
 from advisor.model import terms
 from advisor.model.context import Context
-from advisor.model.device_stages import bytes_of, kernel_seconds
-from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.monte_carlo import Values, constant
-from advisor.model.transfers import blocks, first_writes, migration, peer_copy, transfer
+from advisor.model.stages import (
+    blocks,
+    bytes_of,
+    first_writes,
+    foreign_copy,
+    host_seconds,
+    kernel_seconds,
+    migration,
+    peer_copy,
+    transfer,
+)
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Action, Step
 

@@ -12,10 +12,9 @@ from pydantic import Field
 
 from advisor.errors import FileProblem
 from advisor.nsys.activities import absent, activity, allocations
-from advisor.nsys.aggregates import Aggregates
+from advisor.nsys.aggregates import Aggregates, Windows
 from advisor.nsys.database import NEEDED, Database, opened
 from advisor.nsys.frames import Frame, steady_frames, timeline
-from advisor.nsys.intervals import Windows
 from advisor.profiles.base import Record, Seconds, Text, Word, optional
 from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
 

@@ -11,10 +11,10 @@ from advisor.profiles.schema import Measured, Predicted, Prediction, Profile
 from advisor.report import words
 from advisor.report.answer import Answer, Bar
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.choice import SAME_MEMORY
 from advisor.verdicts.final import known
 from advisor.verdicts.measured import baseline, predicted_speed, script_ratio, speeds
 from advisor.verdicts.scores import figure_of
-from advisor.verdicts.ties import SAME_MEMORY
 from advisor.verdicts.tracks import times
 
 BRIEF = 5

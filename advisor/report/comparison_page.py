@@ -13,10 +13,11 @@ from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.tables import merged
-from advisor.verdicts.comparing import Compared, ComparedDevice, Comparison, Ruling
+from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.drift import Cause, Drift
-from advisor.verdicts.comparing.recommended import Recommended
+from advisor.verdicts.comparing.gates import Ruling
+from advisor.verdicts.comparing.rows import Compared
 
 _LIMIT = 500
 _CHANGES, _SHORT = 4, 60

@@ -12,8 +12,7 @@ from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, lin
 from advisor.report.methods import pairs
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.sweep_page import leading, sample
-from advisor.verdicts.histories import Change, Series
-from advisor.verdicts.steps import FEWEST, can_look
+from advisor.verdicts.histories import FEWEST, Change, Series, can_look
 
 MOST_POINTS = 120
 """Of a chart, which draws more in groups."""

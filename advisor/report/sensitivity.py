@@ -17,10 +17,10 @@ from advisor.report.recommendations import decided
 from advisor.report.tables import setup_costs
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.caveats import doubt
+from advisor.verdicts.choice import code_change
 from advisor.verdicts.measured import aim_of, baseline, compared, contestants_of, recommend, speeds
 from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.scores import counted, figures_of
-from advisor.verdicts.ties import code_change
 
 _BLIND = (
     "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "

@@ -13,8 +13,18 @@ from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.failures import FIRST_FRAMES, HOST_ONLY
 from advisor.report.recommendations import uncapitalised
 from advisor.verdicts.caveats import Doubt
-from advisor.verdicts.crossings import Change, Stretch, changes, group, runs, stretches
-from advisor.verdicts.tracks import Place, Stop, Track, place
+from advisor.verdicts.tracks import (
+    Change,
+    Place,
+    Stop,
+    Stretch,
+    Track,
+    changes,
+    group,
+    place,
+    runs,
+    stretches,
+)
 
 _MOST_PARTS = 6
 _FINER = 5

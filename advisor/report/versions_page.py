@@ -10,10 +10,10 @@ from advisor import stats, units
 from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
-from advisor.verdicts.comparing import Ruling, VersionComparison
+from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
-from advisor.verdicts.planning import FEWEST_PROCESSES
-from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, Judged
+from advisor.verdicts.final import FEWEST_PROCESSES
+from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, Judged, VersionComparison
 
 _MOST_PARTS = 6
 _KINDS = {"host": "stage", "device": "kernel"}

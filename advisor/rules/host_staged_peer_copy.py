@@ -2,8 +2,17 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
-from advisor.rules.gpus import crossing_bytes, reach
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Limits,
+    Rule,
+    advice,
+    crossing_bytes,
+    not_applicable,
+    passed,
+    reach,
+)
 
 
 def judge(case: Case, limits: Limits) -> Finding:

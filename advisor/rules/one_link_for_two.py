@@ -3,8 +3,7 @@
 from collections import defaultdict
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
-from advisor.rules.gpus import host_bytes, told
+from advisor.rules.base import Case, Finding, Limits, Rule, advice, host_bytes, not_applicable, passed, told
 
 
 def judge(case: Case, limits: Limits) -> Finding:

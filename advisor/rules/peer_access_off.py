@@ -2,8 +2,18 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, not_applicable, passed, unbeaten
-from advisor.rules.gpus import PEER, crossing_bytes, reach
+from advisor.rules.base import (
+    PEER,
+    Case,
+    Finding,
+    Limits,
+    Rule,
+    crossing_bytes,
+    not_applicable,
+    passed,
+    reach,
+    unbeaten,
+)
 from advisor.strategies.registry import BASELINE
 
 

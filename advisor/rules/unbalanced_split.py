@@ -1,8 +1,17 @@
 """unbalanced-split: one GPU has more to do than the others, which wait for it."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
-from advisor.rules.gpus import busy_seconds, crossing_bytes
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Limits,
+    Rule,
+    advice,
+    busy_seconds,
+    crossing_bytes,
+    not_applicable,
+    passed,
+)
 
 
 def judge(case: Case, limits: Limits) -> Finding:

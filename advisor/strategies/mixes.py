@@ -1,15 +1,18 @@
 """Mixes: each shared buffer has a placement of its own, named by the strategy that has it for all buffers.
 
 A mix is data, `{"table": "zero-copy", "weights": "pinned"}`. Within a profile its short name is `hybrid-1`;
-between profiles two mixes are the same where their placements are.
+between profiles two mixes are the same where their placements are. Those that can be searched are made of the
+placements that differ on a device.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import TypeVar
 
 from advisor.errors import UsageError, nearest
@@ -17,7 +20,16 @@ from advisor.profiles.base import Record, cleaned, optional
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, crossing, sides, to_place
+from advisor.strategies.registry import (
+    BASELINE,
+    STRATEGIES,
+    SearchedFor,
+    Strategy,
+    by_name,
+    crossing,
+    sides,
+    to_place,
+)
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 PREFIX = "hybrid-"
@@ -241,3 +253,66 @@ def is_same(one: Mix, other: Mix, workload: WorkloadRecord) -> bool:
 
 def numbered(made: Mix, number: int) -> Mix:
     return replace(made, name=f"{PREFIX}{number}")
+
+
+MOST_BUFFERS = 8
+"""The largest ones are changed, of more."""
+MOST_EXHAUSTIVE = 4
+"""Buffers of which all mixes can be measured: 256 of four."""
+
+Placed = Mapping[str, str]
+"""Placement by buffer."""
+
+
+def tried_for(device: Device, among: SearchedFor) -> tuple[str, ...]:
+    """The placements that are tried for these buffers on that device, in the order of the strategies."""
+    found = (strategy for strategy in STRATEGIES if among in strategy.searched)
+    return tuple(strategy.name for strategy in found if strategy.unavailable(device) is None)
+
+
+def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:
+    return {buffer.name: name for buffer in to_place(workload)}
+
+
+def to_change(workload: WorkloadRecord) -> list[str]:
+    """The buffers whose placement is searched for, largest first."""
+    ordered = sorted(to_place(workload), key=lambda buffer: -buffer.bytes)
+    return [buffer.name for buffer in ordered[:MOST_BUFFERS]]
+
+
+def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ...]]:
+    """The placements that are tried for each of the buffers whose placement is searched for; external memory
+    can be registered where it is, too, and what crosses between GPUs be copied from one to the other."""
+    one_memory = (device.memory_class or "").startswith("tegra")
+    names = tried_for(device, "one-memory" if one_memory else "cards")
+    external = {buffer.name for buffer in workload.buffers if buffer.external}
+    further = tuple(name for name in tried_for(device, "external") if name not in names)
+    between = crossing(workload) if workload.gpus > 1 else ()
+    peers = tried_for(device, "between-gpus")
+    return {
+        name: names + further * (name in external) + peers * (name in between) for name in to_change(workload)
+    }
+
+
+def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    """Every mix in which one of the buffers is placed otherwise."""
+    for buffer, names in tried.items():
+        yield from ({**placed, buffer: name} for name in names if name != placed[buffer])
+
+
+def every_mix(tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    for choice in product(*tried.values()):
+        placed = dict(zip(tried, choice, strict=True))
+        if not uniform(placed):
+            yield placed
+
+
+def used_alike(workload: WorkloadRecord) -> bool:
+    """Whether all shared buffers have about the same size and the same uses."""
+    return len({_use(buffer, workload) for buffer in to_place(workload)}) < 2
+
+
+def _use(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[object, ...]:
+    uses = tuple((s.side, s.phase, s.name, buffer.access.get(s.name)) for s in workload.stages)
+    touched = tuple(use for use in uses if use[-1])
+    return round(math.log2(max(buffer.bytes, 1))), buffer.external, bool(buffer.regions), touched

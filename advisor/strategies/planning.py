@@ -17,18 +17,23 @@ from typing import TypeAlias
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
-from advisor.strategies.cells import Cells, buffer_of
-from advisor.strategies.loops import Pending, Places, State, add, merged, migration, strayed
-from advisor.strategies.parts import NAME_THE_LENGTH, Part, Region
+from advisor.strategies.parts import NAME_THE_LENGTH, Cells, Part, Region, buffer_of
 from advisor.strategies.schedule import (
+    Pending,
     Place,
+    Places,
     Plan,
     StageUse,
+    State,
     Step,
     Traits,
+    add,
     frames_of_a_period,
     gpu_of,
+    merged,
+    migration,
     place_of,
+    strayed,
 )
 from advisor.strategies.streams import Memory, Streams
 

@@ -1,25 +1,95 @@
 """What may be chosen, how far each may be from the best, and which of those near enough is chosen.
 
-Multiple comparisons with the best: Hsu, "Constrained simultaneous confidence intervals for multiple
-comparisons with the best", Annals of Statistics 12, 1984, and "Multiple Comparisons", 1996, ch. 4, with a
-standard error of its own for each pair as in Edwards and Hsu, JASA 78, 1983. Bonferroni takes the place of
-Hsu's joint quantile, which needs equal errors.
+Memory decides before time is looked at, and among strategies that time does not tell apart: the smaller
+footprint wins, then the smaller change of code. Multiple comparisons with the best: Hsu, "Constrained
+simultaneous confidence intervals for multiple comparisons with the best", Annals of Statistics 12, 1984, and
+"Multiple Comparisons", 1996, ch. 4, with a standard error of its own for each pair as in Edwards and Hsu,
+JASA 78, 1983. Bonferroni takes the place of Hsu's joint quantile, which needs equal errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
 from advisor import stats
+from advisor.profiles import row_figures as saved
 from advisor.profiles.blocks import Search
-from advisor.profiles.conclusions import Objective
+from advisor.profiles.conclusions import Objective, Preferences
 from advisor.stats import Floats
+from advisor.strategies.mixes import of_row
+from advisor.strategies.registry import BASELINE, STRATEGIES
 from advisor.verdicts.estimate import Block, Pairs, paired
-from advisor.verdicts.ties import Candidate, break_tie, leanest, within
+
+SAME_MEMORY = 0.01
+"""Footprints within 1 % are the same: whole pages make up that much."""
+LEAST_SAVING = 2 << 20
+"""Less is no reason to change code that is as fast: the granularity of CUDA's device allocations."""
+
+
+class Sized(Protocol):
+    """A row, or its footprint."""
+
+    @property
+    def physical_bytes(self) -> int: ...
+
+
+Row = TypeVar("Row", bound=Sized)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A strategy or a version of code. `physical_bytes` as booked, `code_change` a rank: 0 is none."""
+
+    name: str
+    physical_bytes: int
+    code_change: int
+
+
+Among = TypeVar("Among", bound=Candidate)
+
+
+def code_change(row: saved.Row) -> int:
+    """The strategy's rank of code change; one that this version does not know counts as the largest."""
+    known = of_row(row)
+    return known.code_change if known else max(strategy.code_change for strategy in STRATEGIES) + 1
+
+
+def by_memory(rows: Sequence[Row], preferences: Preferences) -> list[Row]:
+    """The rows that time may choose from; none where nothing fits the budget."""
+    fitting = within(rows, preferences.memory_budget_bytes)
+    return leanest(fitting) if preferences.objective == "footprint" else fitting
+
+
+def within(rows: Sequence[Row], budget: int | None) -> list[Row]:
+    return [row for row in rows if budget is None or row.physical_bytes <= budget]
+
+
+def leanest(rows: Sequence[Row]) -> list[Row]:
+    """The rows that need the least memory, give or take what counts as the same."""
+    least = min((row.physical_bytes for row in rows), default=0)
+    return [row for row in rows if row.physical_bytes <= least * (1 + SAME_MEMORY)]
+
+
+def break_tie(equals: Sequence[Among], times: Mapping[str, float], baseline: str = BASELINE) -> Among:
+    """The least memory, then the smallest change of code, then the least time (and the name, for good order).
+
+    The baseline stays where no other saves enough memory to be worth a change of code.
+    """
+    least = min(one.physical_bytes for one in equals)
+    present = next((one for one in equals if one.name == baseline), None)
+    if present and not worth_a_change(present.physical_bytes, least):
+        return present
+    return min(leanest(equals), key=lambda one: (one.code_change, times[one.name], one.name))
+
+
+def worth_a_change(baseline: float, least: float) -> bool:
+    """Whether the least footprint of equally fast strategies saves enough of the baseline's, in bytes."""
+    return baseline > least + max(least * SAME_MEMORY, LEAST_SAVING)
+
 
 Exclusion = Literal["left", "unmeasured", "budget", "footprint"]
 """Why a contestant does not compete: it died or gave wrong results in the final, it has no block, it is over

@@ -14,13 +14,22 @@ from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.scripts import UNCHANGED
-from advisor.verdicts.choice import Aim, Contestant, mix_bound, most_gained
+from advisor.verdicts.choice import Aim, Contestant, code_change, leanest, mix_bound, most_gained, within
 from advisor.verdicts.estimate import Block, Pairs, paired, times, unpaired
-from advisor.verdicts.final import Alias, Decision, Verdict, decide, judge, known, ratio
-from advisor.verdicts.planning import FEWEST_PROCESSES, Pace, Step
+from advisor.verdicts.final import (
+    FEWEST_PROCESSES,
+    Alias,
+    Decision,
+    Pace,
+    Step,
+    Verdict,
+    decide,
+    judge,
+    known,
+    ratio,
+)
 from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, told, with_mixes
 from advisor.verdicts.scores import figure_of, figures_of, percentile, rounds_of_a_score, scores
-from advisor.verdicts.ties import code_change, leanest, within
 
 SCREENED = "screened out"
 """How the reason of a row begins that screening kept from the final."""

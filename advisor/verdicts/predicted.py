@@ -19,8 +19,8 @@ from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import reasons
+from advisor.verdicts.choice import Candidate, break_tie, by_memory, code_change, within
 from advisor.verdicts.reasons import counted, listing
-from advisor.verdicts.ties import Candidate, break_tie, by_memory, code_change, within
 
 CodeChange = Callable[[Row], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]

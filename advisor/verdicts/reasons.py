@@ -10,8 +10,8 @@ from advisor.profiles.blocks import Search
 from advisor.profiles.conclusions import Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Predicted
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.choice import SAME_MEMORY, Candidate, Sized, leanest, worth_a_change
 from advisor.verdicts.final import Verdict, known
-from advisor.verdicts.ties import SAME_MEMORY, Candidate, Sized, leanest, worth_a_change
 
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""

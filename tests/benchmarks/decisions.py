@@ -15,8 +15,7 @@ import numpy as np
 
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block
-from advisor.verdicts.final import Alias, Decision, decide
-from advisor.verdicts.planning import SPENDING, Pace, Step, first_step
+from advisor.verdicts.final import SPENDING, Alias, Decision, Pace, Step, decide, first_step
 
 DIFFERENCES = (0.0, 0.01, 0.03, 0.05, 0.08)
 MIB = 1 << 20

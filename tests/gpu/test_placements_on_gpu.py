@@ -10,8 +10,7 @@ import pytest
 from advisor.measure.backends import gpu_count
 from advisor.strategies.backend import Backend, Hint
 from advisor.strategies.placements.arena import AllocationFailed, Arena
-from advisor.strategies.placements.base import Layout
-from advisor.strategies.placements.capacity import require_memory
+from advisor.strategies.placements.base import Layout, require_memory
 from advisor.strategies.placements.kinds import External, Managed, ManagedAdvised
 from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+import psutil
 
+from advisor import units
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
 from advisor.strategies.parts import Bounds, spans
-from advisor.strategies.placements.arena import Arena
+from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.schedule import Traits
 
 Mover = Callable[[Any], Any]
@@ -296,3 +298,37 @@ def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
 def flag_is_off(device: Device, attribute: str) -> bool:
     """True when the device says that it lacks a capability; an unknown attribute is no "no"."""
     return attribute in device.attributes and not device.attributes[attribute]
+
+
+def _available() -> int:
+    return int(psutil.virtual_memory().available)
+
+
+def require_memory(
+    backend: Backend,
+    placements: Mapping[str, Placement],
+    sizes: Mapping[str, int],
+    *,
+    oversubscribe: bool,
+    available: Callable[[], int] = _available,
+) -> None:
+    """Holds the bytes that buffers need on the device against what is free there.
+
+    `oversubscribe` lifts the limit for managed memory, which can be moved out; nothing lifts it for the
+    rest. `available` tells the bytes that the system could free. Raises `AllocationFailed` with the figures.
+    """
+    free = backend.free_memory()
+    if free is None:
+        return
+    if backend.device().attributes.get("integrated"):
+        # cudaMemGetInfo leaves out what the system could free.
+        free = max(free, available())
+    kinds: tuple[MemoryKind, ...] = ("device",) if oversubscribe else ("device", "managed")
+    needed = sum(sizes[name] for name, placed in placements.items() if placed.device_kind in kinds)
+    if needed > free:
+        managed = any(placed.device_kind == "managed" for placed in placements.values())
+        liftable = managed and not oversubscribe
+        hint = "; --allow-oversubscription permits this for managed memory" if liftable else ""
+        raise AllocationFailed(
+            f"the buffers need {units.size(needed)} of device memory; {units.size(free)} are free{hint}"
+        )

@@ -1,0 +1,399 @@
+"""What the steps of a frame take: kernels, copies, prefetches, page faults, and the CPU's stages.
+
+A kernel takes what arithmetic, device memory, or the path to host memory takes, whichever is longest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from advisor.model import terms
+from advisor.model.context import Context, Path
+from advisor.model.machines import Machine
+from advisor.model.monte_carlo import Values, constant, log_triangular
+from advisor.profiles.schema import Side
+from advisor.profiles.traces import Traffic
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.schedule import Step
+
+REREAD_WINDOW = 1 << 16
+"""Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""
+PAST_THE_WINDOW = (1.0, 2.0)
+"""Of twice as much no L1 holds anything until it is read again."""
+
+_REREAD = "zero_copy_reread_bytes_per_second"
+
+
+def kernel_seconds(at: Context, stage: str) -> Values:
+    """A device stage with its launches, one for each traced call; no migrations, no cache maintenance."""
+    traffic = at.traffic(stage)
+    factor = at.learned.kernel_factor.get(stage, 1.0)
+    arithmetic = _arithmetic(at, stage, traffic) * factor
+    memory = _memory(at, stage, traffic) * factor + _uncached(at, traffic)
+    launch = at.machine.get("launch_seconds")
+    launches = max(at.work(stage).calls or 1, 1)
+    return np.asarray(terms.kernel(launch, arithmetic, memory, _link(at, traffic), launches))
+
+
+def roof_seconds(at: Context, stage: str) -> Values:
+    """A device stage bound by arithmetic or by device memory, without its launch."""
+    traffic = at.traffic(stage)
+    return np.maximum(_arithmetic(at, stage, traffic), _memory(at, stage, traffic))
+
+
+def bytes_of(at: Context, traffic: Traffic) -> tuple[Values, Values]:
+    """Read and written; up to twice as much where they are assumed."""
+    factor = at.machine.model("assumed_passes") if traffic.source == "assumed" else constant(1.0)
+    return traffic.bytes_read * factor, traffic.bytes_written * factor
+
+
+def _arithmetic(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
+    """At a share of the peak: a library's kernels, or one written by hand where passes are declared."""
+    machine, flops = at.machine, at.work(stage).flops
+    rate = machine.find("flops_per_second")
+    if rate is None or not flops:
+        return constant(0.0)
+    by_hand = any(t.source == "declared" for t in traffic)
+    clocks = machine.find("clock_share")
+    reached = machine.get("kernel_share" if by_hand else "library_share") * (
+        1.0 if clocks is None else clocks
+    )
+    return np.asarray(flops / (rate * reached))
+
+
+def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
+    """What goes that way, each by its share."""
+    shares = ((t, at.shares(t, path)) for t in traffic)
+    return [t if share == 1 else _part(t, share) for t, share in shares if share]
+
+
+def _part(traffic: Traffic, share: float) -> Traffic:
+    again = tuple(
+        item.model_copy(update={"bytes": item.bytes * share, "shared_bytes": item.shared_bytes * share})
+        for item in traffic.again
+    )
+    return traffic.model_copy(
+        update={
+            "bytes_read": traffic.bytes_read * share,
+            "bytes_written": traffic.bytes_written * share,
+            "again": again,
+        }
+    )
+
+
+def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
+    """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
+    machine, cached = at.machine, _on(at, traffic, "memory")
+    l2_bytes = machine.exact("l2_bytes")
+    lost = 1 - terms.kept(_touched(at, cached), l2_bytes) if l2_bytes else constant(1.0)
+    from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
+    for t in cached:
+        read, written = bytes_of(at, t)
+        share = _access_share(at, t.buffer)
+        first, again = terms.split_passes(read, at.size(t.buffer))
+        # A kernel with declared passes mostly reads again what is near; NumPy sweeps over all of it.
+        near = l2_bytes and t.source == "declared"
+        missed = again * lost * (machine.get("declared_miss_share") if near else 1.0)
+        from_memory = from_memory + (first + missed + written) / share
+        from_cache = from_cache + again - missed
+    seconds = from_memory / machine.kernel_rate()
+    l2 = machine.find("l2_bytes_per_second")
+    return seconds if l2 is None or not from_cache.any() else seconds + from_cache / l2
+
+
+def _access_share(at: Context, buffer: str) -> Values | float:
+    """How fast kernels reach a buffer of the shared DRAM, over registered memory or the GPU's own."""
+    kind = at.own(buffer).device_kind
+    if not at.machine.shares_memory or kind not in ("pageable", "managed"):
+        return 1.0
+    return at.machine.get(f"{kind}_access_share")
+
+
+def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
+    return sum(min(max(t.bytes_read, t.bytes_written), at.size(t.buffer)) for t in traffic)
+
+
+def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
+    """Host memory used in place over a link: the first pass crosses, and of later ones what is not merged.
+
+    Over a coherent link the L2 keeps it too, and the host's DRAM serves both directions.
+    """
+    machine, mapped = at.machine, _on(at, traffic, "link")
+    if not mapped:
+        return constant(0.0)
+    coherent = machine.entry.memory_class == "coherent"
+    lost = 1 - terms.kept(_touched(at, mapped), machine.exact("l2_bytes")) if coherent else 1.0
+    # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
+    # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
+    # requests; of a single operand nothing is merged.
+    declared = [t for t in mapped if t.source == "declared" and t.bytes_read > at.size(t.buffer)]
+    crossing = machine.get("link_again_share" if len(declared) > 1 else "link_again_alone_share")
+    read, written, from_cache = constant(0.0), constant(0.0), constant(0.0)
+    for t in mapped:
+        its_read, its_written = bytes_of(at, t)
+        first, again = terms.split_passes(its_read, at.size(t.buffer))
+        if machine.has(_REREAD):
+            near = again * terms.kept(at.size(t.buffer), REREAD_WINDOW, PAST_THE_WINDOW)
+            from_cache = from_cache + near / machine.get(_REREAD)
+            again = again - near
+        read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)
+        read = read + lost * _by_routines(at, t)
+        written = written + its_written
+    into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
+    seconds = terms.link_both_ways(read, written, into, out) + from_cache
+    host = machine.find("host_memory_bytes_per_second")
+    return np.asarray(seconds if host is None else np.maximum(seconds, (read + written) / host))
+
+
+def _by_routines(at: Context, traffic: Traffic) -> Values:
+    """What library routines read again where no cache serves them, beyond the passes that tracing counts.
+
+    No L2 keeps it, and every multiprocessor has an L1 of its own: what blocks on all of them read, each
+    fetches once at least.
+    """
+    most = at.machine.multiprocessors or 1
+    counted = sum(max(a.bytes, a.shared_bytes * (min(most, a.readers) - 1)) for a in traffic.again)
+    if not counted:
+        return constant(0.0)
+    share = counted * at.machine.model("routine_again_share")
+    return share * at.machine.model("assumed_again_share") if traffic.source == "assumed" else share
+
+
+def _uncached(at: Context, traffic: Sequence[Traffic]) -> Values:
+    """Mapped memory of a shared DRAM that the GPU does not cache: every pass from the DRAM."""
+    machine, read, written = at.machine, constant(0.0), constant(0.0)
+    for t in _on(at, traffic, "uncached"):
+        its_read, its_written = bytes_of(at, t)
+        share = _access_share(at, t.buffer)
+        read = read + (its_read + _by_routines(at, t)) / share
+        written = written + its_written / share
+    return read / _uncached_rate(machine, "read") + written / _uncached_rate(machine, "write")
+
+
+def _uncached_rate(machine: Machine, what: str) -> Values:
+    """The rate measured on mapped memory, or the published share of an ordinary kernel's rate."""
+    measured = f"zero_copy_{what}_bytes_per_second"
+    if machine.has(measured):
+        return machine.get(measured)
+    return machine.kernel_rate() * machine.get("uncached_share")
+
+
+def transfer(at: Context, step: Step, to: Side) -> Values:
+    """One to-device or to-host step."""
+    placement, size = at.own(step.name), at.moved(step)
+    if placement.managed:
+        return _prefetch(at, placement, size, to)
+    if placement.staged and to == "device":
+        return into_pool(at, size) + _pinned(at, placement, size, to)
+    if not placement.locks:
+        rate = at.machine.pageable_rate("to_device" if to == "device" else "to_host")
+        return np.asarray(terms.copy(size, at.machine.get("pageable_copy_call_seconds"), rate))
+    return _pinned(at, placement, size, to)
+
+
+def blocks(at: Context, step: Step) -> bool:
+    """Whether the step is a copy from or to pageable memory, for which the host waits."""
+    if step.action not in ("to-device", "to-host"):
+        return False
+    placement = at.own(step.name)
+    copied = placement.device_kind == "device" and not placement.locks
+    return copied and not (placement.staged and step.action == "to-device")
+
+
+def into_pool(at: Context, size: float) -> Values:
+    """The CPU's copy into CuPy's pinned pool."""
+    pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
+    uncached = at.machine.entry.memory_class == "tegra"
+    return size / at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
+
+
+def peer_copy(at: Context, step: Step) -> Values:
+    """From GPU to GPU, with peer access enabled."""
+    call, rate = at.machine.get("pinned_copy_call_seconds"), at.machine.get("peer_bytes_per_second")
+    return np.asarray(terms.copy(at.moved(step), call, rate))
+
+
+def _pinned(at: Context, placement: Placement, size: float, to: Side) -> Values:
+    rate = link_rate(at, to)
+    if placement.write_combined:
+        rate = rate * at.machine.get("write_combined_share")
+    return np.asarray(terms.copy(size, at.machine.get("pinned_copy_call_seconds"), rate))
+
+
+def link_rate(at: Context, to: Side) -> Values:
+    """Bytes per second of the link in that direction, from page-locked memory."""
+    return at.machine.get(f"pinned_to_{to}_bytes_per_second")
+
+
+def _prefetch(at: Context, placement: Placement, size: float, to: Side) -> Values:
+    """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides.
+
+    On a card the driver also maps each page that comes back to the CPU, one by one and within the call.
+    """
+    machine = at.machine
+    call = machine.get("prefetch_call_seconds")
+    if machine.shares_memory or "read-mostly" in placement.hints:
+        return call
+    share, rate = machine.find("prefetch_share"), f"prefetch_to_{to}_bytes_per_second"
+    moved = size / (machine.get(rate) if machine.has(rate) else link_rate(at, to))
+    mapping = machine.find("map_page_seconds") if to == "host" and not machine.has(rate) else None
+    if mapping is not None:
+        moved = moved + _pages(at, size) * mapping
+    return call + moved / (1.0 if share is None else share)
+
+
+def first_writes(at: Context, count: Values) -> Values:
+    """What the host pays to write pages that were brought back to it mapped for reading alone."""
+    fault = at.machine.find("write_fault_seconds")
+    return constant(0.0) if fault is None else _pages(at, count) * fault
+
+
+def _pages(at: Context, count: Values | float) -> Values:
+    return np.asarray(count) / at.machine.exact("cpu_page_bytes")
+
+
+def migration(at: Context, buffer: str, count: Values, to: Side) -> Values:
+    """Pages of a buffer that the other side had last, moved because this side touches them."""
+    machine, touched = at.machine, np.minimum(count, at.size(buffer))
+    if not touched.any():
+        return constant(0.0)
+    if at.moves_whole:
+        return touched / machine.get(f"migration_to_{to}_bytes_per_second")
+    by_rate = machine.find("fault_rate_bytes_per_second")
+    first = machine.find("fault_batch_seconds") if to == "device" else None
+    first = constant(0.0) if first is None else first
+    measured = f"migration_to_{to}_bytes_per_second"
+    if by_rate is not None and not machine.has(measured):
+        return touched / by_rate + first
+    page = machine.exact("migration_bytes" if to == "device" else "cpu_page_bytes")
+    fault, link = machine.get("fault_seconds"), link_rate(at, to)
+    if machine.has(measured):
+        return terms.migration_at(touched, page, fault, link, machine.get(measured)) + first
+    return terms.migration(touched, page, fault, link) + first
+
+
+MEMORY_OF_CPUS = 2.0
+"""How far another CPU's memory may explain a measured time: one core of an i3-N305 and of an RTX 4090's host
+reach 9.9 and 28.6 GB/s, either 1.7 times from their middle."""
+WITHIN_90_PERCENT = 1.46
+"""Half the base of a triangular distribution over half the range of 90 % of it: 1 / (1 - sqrt(0.1))."""
+
+
+def host_seconds(at: Context, stage: str) -> Values:
+    machine, work = at.machine, at.work(stage)
+    memory = constant(0.0)
+    for t in at.traffic(stage):
+        read, written = bytes_of(at, t)
+        placement = at.placements[t.buffer]
+        memory = memory + read / _read_rate(at, t.buffer) + written / _rate(at, placement, "write")
+    # Temporaries are written and read in turn.
+    for what in ("read", "write"):
+        memory = memory + work.temporary_bytes / 2 / machine.get(f"host_{what}_bytes_per_second")
+    if work.seconds is None:
+        return memory
+    return _with_measured(at, stage, memory, work.seconds) + _past_the_cache(at, stage)
+
+
+def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> Values:
+    if at.learned.same_device:
+        memory = _less_what_is_cached(at, stage, memory, measured)
+        # It was measured on pageable memory; a kind of which more is known may be slower.
+        other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
+        return np.maximum(memory, measured) if other else constant(measured)
+    here = measured * at.machine.model("host_slowdown") * _noise(at)
+    memory = _less_what_is_cached(at, stage, memory, here)
+    # At least, a stage takes half its measured time, or its bytes' time if that is more.
+    likely = memory[0]
+    least = likely > 0 and measured > MEMORY_OF_CPUS * likely
+    least_share = 1 - math.log(MEMORY_OF_CPUS) / (math.log(measured) - math.log(likely)) if least else 0.0
+    # Most stages are nearly compute-bound, none is more: the median where the density rises up to that end.
+    likely_share = least_share + (1 - least_share) * math.sqrt(0.5)
+    share = at.machine.drawn(least_share, likely_share, 1.0, f"compute-bound {stage}")
+    return terms.host_pass(memory, here, share)  # type: ignore[return-value]
+
+
+def _noise(at: Context) -> Values:
+    """What another run would time in place of this one's: the 5th to the 95th percentile are as far apart as
+    the run's own processes were."""
+    widest = 1 + at.learned.host_spread * WITHIN_90_PERCENT
+    return log_triangular(1 / widest, 1.0, widest, "host noise")
+
+
+def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: terms.Number) -> Values:
+    """The time of a stage's bytes: where the CPU's cache holds them, no more than its measured time."""
+    return memory - _in_cache(at, stage) * np.maximum(memory - measured, 0.0)
+
+
+def _past_the_cache(at: Context, stage: str) -> Values:
+    """What copies to pageable memory brought: the driver's CPU copy writes past the CPU's cache, so that a
+    stage waits for memory beside its own work."""
+    brought = [
+        np.minimum(t.bytes_read, at.size(t.buffer)) / _rate(at, at.placements[t.buffer], "read")
+        for t in at.traffic(stage)
+        if at.comes_by_staged_copy(t.buffer)
+    ]
+    return sum(brought, constant(0.0)) * at.machine.model("past_the_cache_share")
+
+
+def _in_cache(at: Context, stage: str) -> Values:
+    """How much the CPU's largest cache holds of what all host stages of a frame touch: of that no stage waits
+    for memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
+    placed = [at.placements[t.buffer] for t in at.traffic(stage)]
+    plain = at.machine.get("host_read_bytes_per_second")
+    around = any(
+        not p.cpu_caches(at.memory_class)
+        # Write-combined memory may not be what it says: some hypervisors map it cached, as its reads tell.
+        or (p.write_combined and (_kind(at, p) == "host" or _rate(at, p, "read")[0] < plain[0] / 2))
+        for p in placed
+    )
+    cache = at.machine.find("host_cache_bytes")
+    return constant(0.0) if cache is None or around else terms.kept(at.host_bytes, cache)
+
+
+def foreign_copy(at: Context, step: Step, *, out: bool) -> Values:
+    """The host's copy between foreign memory and the program's own: as slow as the slower of the two."""
+    own, rate = at.own(step.name), at.machine.get("host_copy_bytes_per_second")
+    cached = own.cpu_caches(at.memory_class)
+    if not out:
+        rate = _rate(at, own, "copy") if cached else rate
+    elif not cached:
+        rate = _rate(at, own, "read")
+    elif _kind(at, own) != "host":
+        rate = np.minimum(rate, _rate(at, own, "read"))
+    return at.moved(step) / rate
+
+
+def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
+    """One CPU thread over memory of that kind; copies come from pageable memory.
+
+    Managed memory is pageable memory to the CPU: more than its rate was a buffer that a cache held.
+    """
+    rate = at.machine.get(f"{_kind(at, placement, what)}_{what}_bytes_per_second")
+    if placement.host_kind != "managed":
+        return rate
+    return np.minimum(rate, at.machine.get(f"host_{what}_bytes_per_second"))
+
+
+def _read_rate(at: Context, buffer: str) -> Values:
+    """One CPU thread's reads. Where nothing caches them each access takes as long however wide it is: between
+    the widest, as calibration's, which is likely, and one for each element."""
+    placement, machine = at.placements[buffer], at.machine
+    rate, alone = _rate(at, placement, "read"), "host_uncached_access_seconds"
+    if placement.cpu_caches(at.memory_class) or not machine.has(alone):
+        return rate
+    narrow = np.minimum(rate, at.item_bytes(buffer) / machine.get(alone))
+    return np.asarray(terms.between(rate, narrow, machine.drawn(0.0, 0.0, 1.0, "width of reads")))
+
+
+def _kind(at: Context, placement: Placement, what: str = "read") -> str:
+    """The begin of the names of its rates: a kind's own, where the entry has them, or pageable memory's."""
+    if not placement.cpu_caches(at.memory_class):
+        return "host_uncached"
+    if placement.registered:
+        return "host"
+    own = "host_write_combined" if placement.write_combined else f"host_{placement.host_kind}"
+    return own if at.machine.has(f"{own}_{what}_bytes_per_second") else "host"
