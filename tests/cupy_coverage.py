@@ -1,6 +1,6 @@
 """Writes what an installed CuPy has: its names, their parameters, and which functions wait for the GPU.
 
-Needs CuPy and no GPU: python tests/cupy_coverage.py advisor/measure/imitation
+Needs CuPy and no GPU: python tests/cupy_coverage.py advisor/measure/cupy_mock
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main(folder: Path) -> None:
         "cupy": cupy.__version__,
         "source": "introspection; the comparison table of its documentation lists the same names: "
         "https://docs.cupy.dev/en/stable/reference/comparison.html",
-        "command": "python tests/cupy_coverage.py advisor/measure/imitation",
+        "command": "python tests/cupy_coverage.py advisor/measure/cupy_mock",
         "names": {name: parameters(one) if callable(one) else None for name, one in sorted(found.items())},
         "ndarray": {
             name: parameters(one) if callable(one) else None for name, one in sorted(methods.items())

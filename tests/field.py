@@ -84,9 +84,9 @@ class Unmeasured(InProcess):
         if job.task == "measure":
             return Ended(sample(), "finished")
         ended = super().__call__(job)
-        if not isinstance(ended.outcome, TraceRun):
+        trace = ended.outcome.trace if isinstance(ended.outcome, TraceRun) else None
+        if trace is None:
             return ended
-        trace = ended.outcome.trace
         untimed = tuple(work.model_copy(update={"seconds": None}) for work in trace.work)
         return Ended(TraceRun(trace=trace.model_copy(update={"work": untimed})), "finished")
 

@@ -33,7 +33,6 @@ from advisor.measure.final_messages import (
 from advisor.measure.jobs import (
     DESCRIPTION,
     Description,
-    Imitated,
     Job,
     Problem,
     ReferenceRun,
@@ -246,7 +245,6 @@ class FakeLauncher:
         self._device = device or cuda_device()
         self._reference: Ended = answers.get("reference", Ended(ReferenceRun(), "finished"))
         self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
-        self._imitated: Ended = answers.get("imitated", Ended(Imitated(), "finished"))
         self._described: bool = answers.get("described", True)
         self._compiled: tuple[str, ...] = answers.get("compiled", ())
         self._session: Callable[[FinalJob], Session] = answers.get("session", unstarted)
@@ -256,8 +254,6 @@ class FakeLauncher:
         self.jobs.append(job)
         if job.task == "trace":
             return self._trace
-        if job.task == "imitate":
-            return self._imitated
         if job.task == "measure":
             return self._measure(job)
         if self._described:

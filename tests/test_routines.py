@@ -18,7 +18,8 @@ from test_traffic import run
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.measure import routines
-from advisor.measure.traffic import TrafficRecorder
+from advisor.measure.cupy_mock.traced import trace_buffer
+from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.model.predict import predict
 from advisor.profiles import reading
 from advisor.profiles.schema import Predicted, Profile, Trace
@@ -30,11 +31,11 @@ N = 256
 
 def device_trace(function: Callable[..., Any], **buffers: Any) -> Trace:
     recorder = TrafficRecorder()
-    traced = {name: recorder.wrap(name, array) for name, array in buffers.items()}
+    traced = {name: trace_buffer(recorder, name, array) for name, array in buffers.items()}
     with recorder.stage("s"):
         function(**traced)
     use = StageUse("s", "device", dict.fromkeys(buffers, "inout"))
-    return recorder.trace([use], {}, {}, {n: a.nbytes for n, a in buffers.items()}, {})
+    return recorder.trace([use], {}, {}, {n: a.nbytes for n, a in buffers.items()})
 
 
 def again(function: Callable[..., Any], **buffers: Any) -> dict[str, float]:
@@ -251,12 +252,12 @@ def test_unseen_reads_with_declared_arithmetic_may_cross_as_often_as_those_of_pr
     images, labels = np.ones((batch, 1, 28, 28), np.float32), np.ones(batch, np.int64)
     recorder = TrafficRecorder()
     for name, array in (("images", images), ("labels", labels)):
-        recorder.wrap(name, array)
+        trace_buffer(recorder, name, array)
     with recorder.stage("s"):
         pass
     use = StageUse("s", "device", {"images": "in", "labels": "out"})
     sizes = {"images": images.nbytes, "labels": labels.nbytes}
-    seen = recorder.trace([use], {}, {"s": flops}, sizes, {})
+    seen = recorder.trace([use], {}, {"s": flops}, sizes)
     assert [t.source for t in seen.traffic] == ["assumed", "assumed"]
     (item,) = seen.traffic[0].again
     assert 1 + item.bytes / images.nbytes == pytest.approx(10.8, rel=0.01)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from test_routines import device_trace
 
-from advisor.measure import sectors
-from advisor.measure.sectors import gathered_beyond, strided_beyond
+from advisor.measure import routines
+from advisor.measure.routines import gathered_beyond, strided_beyond
 
 ROWS, ALONE = 1 << 15, 18.72
 ORDER = np.random.default_rng(1).permutation(ROWS)
@@ -86,7 +86,7 @@ def test_a_large_gather_is_judged_by_its_first_places(monkeypatch: pytest.Monkey
     table = np.zeros(ROWS, np.float32)
     for key in ((ORDER,), (EIGHTH,)):
         whole = gathered_beyond(table, key)
-        monkeypatch.setattr(sectors, "_MOST", 4096)
+        monkeypatch.setattr(routines, "_MOST", 4096)
         assert gathered_beyond(table, key) == pytest.approx(whole, rel=0.05)
         monkeypatch.undo()
 

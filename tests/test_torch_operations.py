@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.measure.traffic import TrafficRecorder
+from advisor.measure.cupy_mock.traced import trace_buffer
+from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.profiles.schema import Trace
 from advisor.strategies.schedule import StageUse
 
@@ -19,11 +20,11 @@ SIZE = float(4 * N * N)
 
 def seen(function: Callable[..., Any], **arrays: Any) -> Trace:
     recorder = TrafficRecorder()
-    tensors = {name: torch.from_numpy(recorder.wrap(name, array)) for name, array in arrays.items()}
+    tensors = {name: torch.from_numpy(trace_buffer(recorder, name, array)) for name, array in arrays.items()}
     with recorder.stage("s"):
         function(**tensors)
     use = StageUse("s", "device", dict.fromkeys(arrays, "inout"))
-    return recorder.trace([use], {}, {}, {n: float(a.nbytes) for n, a in arrays.items()}, {})
+    return recorder.trace([use], {}, {}, {n: float(a.nbytes) for n, a in arrays.items()})
 
 
 def square() -> Any:
@@ -74,12 +75,12 @@ def test_attention_is_arithmetic() -> None:
 
 def test_outside_a_stage_and_without_pytorch_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = TrafficRecorder()
-    a = torch.from_numpy(recorder.wrap("a", square()))
+    a = torch.from_numpy(trace_buffer(recorder, "a", square()))
     a @ a
     monkeypatch.delitem(__import__("sys").modules, "torch")
     with recorder.stage("s"):
         a @ a
-    (work,) = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {}, {"a": SIZE}, {}).work
+    (work,) = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {}, {"a": SIZE}).work
     assert work.flops is None
 
 

@@ -24,7 +24,7 @@ from advisor.profiles.row_figures import (
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState
-from advisor.profiles.traces import Timeline, Wait
+from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
 from advisor.texts import printable
@@ -50,7 +50,7 @@ Said = Annotated[str, BeforeValidator(partial(_told, most=_MOST_SAID))]
 Detail = Annotated[str, BeforeValidator(partial(_told, most=_MOST_DETAIL))]
 
 
-Task = Literal["parameters", "describe", "reference", "imitate", "trace", "observe", "measure", "capture"]
+Task = Literal["parameters", "describe", "reference", "trace", "observe", "measure", "capture"]
 
 
 class Tree(Record):
@@ -64,9 +64,9 @@ class Tree(Record):
 class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
-    The task "parameters" runs nothing: it reads all values of the swept parameter. "imitate" runs device
-    stages on the CPU as CuPy would. "describe" and "observe"
-    are a script's: to look at the GPU, and to run once for what a timed run does not look at.
+    The task "parameters" runs nothing: it reads all values of the swept parameter. "trace" runs
+    on the CPU, device stages as CuPy would. "describe" and "observe" are a script's: to look at the GPU, and
+    to run once for what a timed run does not look at.
     """
 
     task: Task
@@ -130,20 +130,13 @@ class RefusedStage(Record):
     detail: Detail
 
 
-class Imitated(Record):
-    """What CuPy would refuse in device stages, the first in each, and where they wait for the GPU."""
-
-    task: Literal["imitate"] = "imitate"
-    refused: tuple[RefusedStage, ...] = ()
-    wrong: tuple[RefusedStage, ...] = Field(default=(), description="Wrong on a GPU too, whatever CuPy takes")
-    waits: tuple[Wait, ...] = ()
-
-
 class TraceRun(Record):
-    """What tracing on the CPU saw."""
+    """What device stages do that CuPy refuses, the first in each, and what all stages read and write."""
 
     task: Literal["trace"] = "trace"
-    trace: Trace
+    trace: Trace | None = Field(default=None, description="None where no stages could be traced")
+    refused: tuple[RefusedStage, ...] = ()
+    wrong: tuple[RefusedStage, ...] = Field(default=(), description="Wrong on a GPU too, whatever CuPy takes")
 
 
 class Sample(StrategyFigures):
@@ -228,16 +221,7 @@ class Problem(Record):
 
 
 Outcome = (
-    Checked
-    | Description
-    | ReferenceRun
-    | Imitated
-    | TraceRun
-    | Sample
-    | ScriptSample
-    | Captured
-    | GroupRun
-    | Problem
+    Checked | Description | ReferenceRun | TraceRun | Sample | ScriptSample | Captured | GroupRun | Problem
 )
 _BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind for kind in get_args(Outcome)}
 

@@ -93,7 +93,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         arguments=settings.arguments,
         workload=settings.workload,
         assignments=dict(settings.assignments),
-        backend="cpu" if task in ("imitate", "trace") else settings.backend,
+        backend="cpu" if task == "trace" else settings.backend,
         gpu=settings.gpu,
         gpus=settings.gpus,
         strategy=strategy,

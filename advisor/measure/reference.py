@@ -20,6 +20,7 @@ import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.captured import forget_neighbours, state_of
+from advisor.measure.cupy_mock.tracing import located
 from advisor.measure.first_frames import first_frames
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
@@ -28,7 +29,6 @@ from advisor.measure.region_violations import RegionViolation
 from advisor.measure.sampling import Clock
 from advisor.measure.stand import Stand
 from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
-from advisor.measure.tracing import located
 from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
 from advisor.strategies.backend import Array, Backend
 from advisor.workloads.reads import line_reading
@@ -54,7 +54,7 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
         frames, counts, limited, unwritten, nan = _checked(begin, kept, backend, clock, seconds)
     except RegionViolation as stray:
         with begin() as run:
-            found = located(stray.found, run, backend, job.seed, LEAST_FRAMES)
+            found = located(stray.found, run, job.seed, LEAST_FRAMES)
         raise RegionViolation(found, stray.part) from None
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)

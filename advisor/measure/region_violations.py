@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from advisor.errors import WorkloadError
-from advisor.measure.traced_arrays import Array, extent
 from advisor.strategies.parts import Region
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,18 @@ class RegionViolation(WorkloadError):
             next_step=f"Widen the slice, or remove it to annotate all of {found.buffer!r}.",
         )
         self.found, self.part = found, part
+
+
+def extent(array: Array) -> tuple[int, int]:
+    """First address and one past the last of the memory an array spans."""
+    low: int = array.__array_interface__["data"][0]
+    high = low
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        if length == 0:
+            return low, low
+        low += min(0, (length - 1) * stride)
+        high += max(0, (length - 1) * stride)
+    return low, high + int(array.itemsize)
 
 
 class Watched:

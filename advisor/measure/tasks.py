@@ -1,5 +1,5 @@
-"""The jobs of a worker: the traced run on the CPU, measuring one strategy, and running a few of its frames
-for a tracing tool. The reference run is in reference.py.
+"""The jobs of a worker: measuring one strategy, and running a few of its frames for a tracing tool. The
+reference run is in reference.py, the traced run on the CPU in cupy_mock/tracing.py.
 
 Every process runs each frame once, in order, from 0 on, as a program does; the first ones are compared with
 the reference run's.
@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from time import perf_counter
 from typing import Literal
-
-import numpy as np
 
 from advisor.devices.gpus import gpu_state
 from advisor.devices.host import installed
@@ -27,21 +25,18 @@ from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_
 from advisor.measure.frames import FrameLoop
 from advisor.measure.host_pages import host_pages
 from advisor.measure.iterations import counted, told
-from advisor.measure.jobs import Captured, Description, Job, Sample, TraceRun
+from advisor.measure.jobs import Captured, Description, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
-from advisor.measure.tracing import regions_of, traced
-from advisor.measure.traffic import TrafficRecorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
-from advisor.profiles.schema import PageLocking, Trace, WorkloadRecord
+from advisor.profiles.schema import PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend, PageLocks
 from advisor.strategies.registry import BASELINE
-from advisor.workloads.binding import no_kernel
 from advisor.workloads.loading import Loaded, user_error
 
 PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
@@ -68,64 +63,6 @@ def described(backend: Backend, record: WorkloadRecord) -> Description:
     """What is known before anything of the user's frames is run."""
     packages = installed(*PACKAGES)
     return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
-
-
-def trace(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> TraceRun:
-    """Times the stages on this CPU, then runs one frame on arrays that record what is done to them."""
-    bound = loaded.bound
-    run.serial.run_setup()
-    run.serial.first_frame()
-    run.serial.reset()
-    timed, index = breakdown(
-        run.serial.timed_frame,
-        perf_counter,
-        1,
-        min(job.seconds, 1.0),
-        _slow(job),
-        run.serial.period,
-    )
-    index = _to_a_whole_frame(run.serial, index)
-    iterations = told(run.serial.iterations, counted(run.serial.iterations))
-    often = Trace(iterations=iterations)
-    seconds = {
-        s.name: float(np.median([f[f"{s.side}:{s.name}"] for f in timed]))
-        * s.stage.every
-        / often.times(s.stage.loop)
-        for s in bound.frame
-        if s.stage.cpu is not no_kernel
-    }
-    recorder = TrafficRecorder(regions_of(bound))
-    loop = traced(recorder, run, backend, job.seed)
-    valid = _traced_frames(run, loop, recorder, index)
-    for stray in recorder.strays.values():
-        raise stray
-    seen = recorder.trace(
-        [stage.use for stage in bound.frame],
-        {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
-        {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
-        {buffer.name: float(buffer.bytes) for buffer in loaded.record.buffers} | valid,
-        seconds,
-        {s.name for s in bound.frame if s.stage.cpu is not None or set(s.forms.values()) - {"torch"}},
-    )
-    return TraceRun(trace=seen.model_copy(update={"valid_bytes": valid, "iterations": iterations}))
-
-
-def _traced_frames(run: Stand, loop: FrameLoop, recorder: TrafficRecorder, index: int) -> dict[str, float]:
-    """Two frames on traced arrays, since stages may do other work in some; where lengths differ by frame
-    several, and the mean of what was valid."""
-    seen: list[dict[str, int]] = []
-    skipped = {name for s in run.bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
-    known = not any(buffer.valid in skipped for buffer in run.bound.workload.buffers.values())
-    end = perf_counter() + SECONDS
-    while not seen or (len(seen) < (MOST_FRAMES if seen[0] else 2) and perf_counter() < end):
-        for action in loop.in_turn(loop.steady):
-            with recorder.stage(action.label.partition(":")[2]):
-                loop.act(action, index)
-        seen.append(run.inspector.rows(index) if known else {})
-        index = _to_a_whole_frame(run.serial, index + 1)
-    buffers = run.bound.workload.buffers
-    row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in seen[0]}
-    return {name: size * mean(rows[name] for rows in seen) for name, size in row_bytes.items()}
 
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
@@ -182,7 +119,7 @@ def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried:
     """Warms up and times frames; without time left, one frame as it is."""
     clock = perf_counter
     if not hurried:
-        index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), _slow(job))
+        index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow_seconds(job))
     loop.reset()
     with backend.page_locks() as locks:
         limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
@@ -209,20 +146,20 @@ class _LookedAt:
 def _looked_at(job: Job, backend: Backend, run: Stand, index: int, *, hurried: bool) -> _LookedAt:
     """A few frames step by step: their parts, their timeline and the memory they take."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
-    timed, index = breakdown(loop.timed_frame, perf_counter, index, seconds, _slow(job), loop.period)
+    timed, index = breakdown(loop.timed_frame, perf_counter, index, seconds, slow_seconds(job), loop.period)
     if hurried:
         return _LookedAt(timed, None, {}, index)
     timeline = None
     if job.timeline:
-        index = _to_a_whole_frame(loop, index, before=1)
+        index = to_a_whole_frame(loop, index, before=1)
         timeline = Recorder(backend).timeline(loop, index)
         index += WATCHED
-    index = _to_a_whole_frame(loop, index)
+    index = to_a_whole_frame(loop, index)
     places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
     return _LookedAt(timed, timeline, places, index + footprint.FRAMES)
 
 
-def _to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
+def to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
     """Runs frames up to one in which all stages run, or so many before it; its index."""
     while (index + before) % loop.period:
         loop.frame_alone(index)
@@ -230,7 +167,7 @@ def _to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
     return index
 
 
-def _slow(job: Job) -> float:
+def slow_seconds(job: Job) -> float:
     """Seconds from which on one frame is enough."""
     return max(job.seconds, _SLOW)
 

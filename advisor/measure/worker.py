@@ -11,8 +11,8 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -25,10 +25,9 @@ from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.calibration_jobs import CalibrationJob
+from advisor.measure.cupy_mock import coverage, tracing
 from advisor.measure.first_frames import ResultsDiffer
-from advisor.measure.imitation import names
-from advisor.measure.imitation.checking import imitate
-from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, write_outcome
+from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, TraceRun, write_outcome
 from advisor.measure.namespaces import Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.patched import Intact
@@ -173,7 +172,7 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = after_error(error, path)
-    if unknown := names.unknown(error):
+    if unknown := coverage.unknown_name(error):
         return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
     if not on_gpu and not is_numba_misfit(error) and _wants_a_gpu(error, message):
         return _without_gpu(error, raised, message, detail)
@@ -207,7 +206,7 @@ def _wants_a_gpu(error: BaseException, message: str) -> bool:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     signs = ("cupy", "not compiled with CUDA", "Found no NVIDIA driver")
     told = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
-    return told or _is_of_cupy(error) or names.of_cupy_alone(error)
+    return told or _is_of_cupy(error) or coverage.of_cupy_alone(error)
 
 
 def _is_of_cupy(error: BaseException) -> bool:
@@ -235,21 +234,47 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     backend = opened(job.backend, job.gpu)
     if job.task == "reference":
         return _run_reference(job, backend)
+    if job.task == "trace":
+        return _run_trace(job, backend)
     loaded = afresh(job)()
     backend.open_gpus(loaded.record.gpus, job.gpus)
-    if job.task in ("imitate", "trace"):
-        loaded = replace(loaded, bound=loaded.bound.without_kernels())
     _require(loaded, backend)
     ranges = Ranges()
     before = footprint.read(backend)
     with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:
-        if job.task == "imitate":
-            return imitate(loaded.bound, run, job.seed)
-        if job.task == "trace":
-            return tasks.trace(job, loaded, backend, run)
         if job.task == "capture":
             return tasks.capture(job, backend, run)
         return tasks.measure(job, loaded, backend, run)
+
+
+def _run_trace(job: Job, backend: Backend) -> TraceRun:
+    """Checks device stages and traces all on one load of the workload, and times them on another."""
+    checking = Namespace()
+    with checking.entered():
+        with _traceable(job, backend) as run:
+            checked = tracing.check(run, job.seed)
+        shared = compiled()
+    sys.modules.update({name: checking.modules[name] for name in shared})
+    if checked.wrong:
+        return TraceRun(refused=checked.refused, wrong=checked.wrong)
+    try:
+        with _traceable(job, backend) as run:
+            return tracing.trace(job, run, checked)
+    except Exception:
+        if checked.refused:
+            return TraceRun(refused=checked.refused)
+        raise
+
+
+@contextmanager
+def _traceable(job: Job, backend: Backend) -> Iterator[Stand]:
+    """A new load of the workload on its buffers, without kernels that have no twin."""
+    loaded, ranges = afresh(job)(), Ranges()
+    backend.open_gpus(loaded.record.gpus, job.gpus)
+    loaded = replace(loaded, bound=loaded.bound.without_kernels())
+    _require(loaded, backend)
+    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges) as run:
+        yield run
 
 
 def _require(loaded: Loaded, backend: Backend) -> None:

@@ -13,7 +13,6 @@ from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import (
     DESCRIPTION,
     Description,
-    Imitated,
     Problem,
     ReferenceRun,
     RefusedStage,
@@ -95,22 +94,18 @@ class WorkloadSubject:
         Raises `WorkloadError` if, without a GPU, CuPy would certainly refuse a device stage, or if a stage
         touches a buffer outside the region that it annotates.
         """
-        imitated = launch(
-            Step("imitate", "zero-copy", "imitation", "checking device stages against CuPy")
-        ).outcome
-        found = imitated if isinstance(imitated, Imitated) else Imitated()
-        if wrong := (*(found.refused if self.settings.backend == "cpu" else ()), *found.wrong):
-            raise _refused(wrong)
         ended = launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
-        if isinstance(ended.outcome, TraceRun):
-            trace = ended.outcome.trace.model_copy(update={"waits": found.waits})
-            return Prepared(trace, tuple(self.notes))
+        result = ended.outcome if isinstance(ended.outcome, TraceRun) else TraceRun()
+        if problems := (*(result.refused if self.settings.backend == "cpu" else ()), *result.wrong):
+            raise _refused(problems)
+        if result.trace:
+            return Prepared(result.trace, tuple(self.notes))
         if self.kernels_only and self.settings.backend == "cpu":
             raise self.kernels_only.as_error()
         if isinstance(ended.outcome, Problem) and ended.outcome.error == RegionViolation.__name__:
             raise ended.outcome.as_error()
-        reason = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
-        step = ended.outcome.next_step if isinstance(ended.outcome, Problem) else ""
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else next(iter(result.refused), None)
+        reason, step = (problem.message, problem.next_step) if problem else (ended.reason, "")
         note = f"Traffic could not be traced on the CPU: {reason}. {step}".strip()
         return Prepared(notes=(*self.notes, note))
 

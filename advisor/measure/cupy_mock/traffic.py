@@ -1,12 +1,13 @@
 """How many bytes each stage reads and writes of each buffer, seen while it runs in NumPy on the CPU.
 
-`wrap` gives a traced view of a buffer (see traced_arrays.py); what NumPy does with it inside
+`trace_buffer` gives a traced view of a buffer (see traced.py); what NumPy does with it inside
 `with recorder.stage(name)` is counted. Bytes count every pass over the data. Memory is distinguished by
 address, so views and views of views belong to their buffer, and everything else is the stage's own.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,9 +19,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from advisor.measure import routines
-from advisor.measure.region_violations import Regions, RegionViolation, Stray, Watched
-from advisor.measure.sectors import gathered_beyond, strided_beyond
-from advisor.measure.traced_arrays import TracedArray, extent, unique_bytes
+from advisor.measure.region_violations import Regions, RegionViolation, Stray, Watched, extent
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Again, StageWork, Traffic
 from advisor.strategies.parts import Region
@@ -32,6 +31,13 @@ Array = npt.NDArray[Any]
 _PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm"))
 """PyTorch's operators that are cuBLAS's products."""
 _NOT_THE_USERS = ("advisor.measure", "advisor.workloads.frameworks", "numpy", "torch")
+
+
+def unique_bytes(array: Array) -> int:
+    """Bytes an operand has in memory: repetition by broadcasting (stride 0) is not counted."""
+    lengths = (n for n, s in zip(array.shape, array.strides, strict=True) if s != 0 or n == 0)
+    count: int = math.prod(lengths)
+    return count * int(array.itemsize)
 
 
 @dataclass
@@ -61,14 +67,13 @@ class TrafficRecorder:
         self._tallies: dict[str, _Tally] = {}
         self._current: _Tally | None = None
 
-    def wrap(self, name: str, array: Array) -> Array:
-        """A traced view of the same memory, as writeable as `array`; buffer `name` owns it from now on."""
+    def own(self, name: str, array: Array) -> None:
+        """The memory of `array` belongs to buffer `name` from now on."""
         # The array is kept, so that its addresses cannot be given to another one.
         self._memory[extent(array)] = (name, array)
         for key, region in self._regions.items():
             if key[1] == name:
                 self._watched.setdefault(key, []).append(Watched(region, array))
-        return TracedArray.of(array, self)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -93,7 +98,7 @@ class TrafficRecorder:
         self._count(array, count, written=False)
         own = unique_bytes(array)
         if key is None and own and count >= own:
-            self.again(array, "strided read", strided_beyond(array) * count / own)
+            self.again(array, "strided read", routines.strided_beyond(array) * count / own)
         self._judge(array, count, key, "reads")
 
     def wrote(self, array: Array, count: float, key: Any = None) -> None:
@@ -147,7 +152,7 @@ class TrafficRecorder:
             gathered = gathers and position == 0
             self.read(array, operation.written[0].nbytes if gathered else unique_bytes(array))
             if gathered and operation.key is not None:
-                self.again(array, routines.TAKE, gathered_beyond(array, operation.key))
+                self.again(array, routines.TAKE, routines.gathered_beyond(array, operation.key))
             if operation.name in _PRODUCTS:
                 largest = max(each.size for each in operation.read)
                 found = routines.beyond("matmul", array, 1, operation.flops / 2, largest)
@@ -178,7 +183,6 @@ class TrafficRecorder:
         passes: Mapping[str, Mapping[str, float]],
         flops: Mapping[str, float],
         bytes_of: Mapping[str, float],
-        seconds: Mapping[str, float],
         twins: Collection[str] = (),
     ) -> Trace:
         """The record of what was seen, for one run of each stage.
@@ -201,7 +205,6 @@ class TrafficRecorder:
             self._work(
                 use.name,
                 flops.get(use.name),
-                seconds.get(use.name),
                 raw=bool(passes.get(use.name)),
                 twin=use.name in twins,
             )
@@ -242,9 +245,7 @@ class TrafficRecorder:
                 readers=reread.readers,
             )
 
-    def _work(
-        self, stage: str, flops: float | None, seconds: float | None, *, raw: bool, twin: bool
-    ) -> StageWork:
+    def _work(self, stage: str, flops: float | None, *, raw: bool, twin: bool) -> StageWork:
         tally = self._tallies.get(stage, _Tally())
         runs = max(tally.runs, 1)
         seen = tally.flops / runs if tally.flops else None
@@ -253,7 +254,6 @@ class TrafficRecorder:
             flops=seen if flops is None else flops,
             temporary_bytes=0.0 if raw else tally.temporary / runs,
             calls=None if raw or twin or not tally.runs else round(tally.calls / runs),
-            seconds=seconds,
         )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.imitation.arrays import DeviceArray, compute, compute_ufunc, stripped, wrapped
-from advisor.measure.imitation.watch import NotTaken, Unknowable, Watch
+from advisor.measure.cupy_mock.arrays import DeviceArray, compute, compute_ufunc, stripped, wrapped
+from advisor.measure.cupy_mock.checks import NotTaken, Unknowable, Watch
 
 _MAKING = frozenset(("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"))
 _PLAIN = (bool, int, float, complex, str, type(None))
@@ -18,7 +18,7 @@ _ARITHMETIC = "biufcV?"
 """Kinds of dtypes that `cupy.array` takes: cupy/_core/core.pyx raises ValueError for any other."""
 
 
-class Imitation:
+class MockModule:
     """`cupy`, or one of its submodules. A name that only CuPy has is `Unknowable`."""
 
     def __init__(self, watch: Watch, numpy: Any = np, path: str = "") -> None:
@@ -40,12 +40,12 @@ class Imitation:
             return _OWN[path](self)
         if found is _MISSING:
             raise Unknowable
-        return self._imitated(path, found)
+        return self._member(path, found)
 
-    def _imitated(self, path: str, found: Any) -> Any:
+    def _member(self, path: str, found: Any) -> Any:
         watch = self._watch
         if isinstance(found, types.ModuleType):
-            return Imitation(watch, found, f"{path}.")
+            return MockModule(watch, found, f"{path}.")
         if isinstance(found, np.ufunc):
             return Ufunc(watch, found)
         if isinstance(found, type):
@@ -118,9 +118,9 @@ class Ufunc:
         return lambda *args, **options: wrapped(found(*stripped(args), **stripped(options)), self._watch)
 
 
-_OWN: dict[str, Callable[[Imitation], Any]] = {
+_OWN: dict[str, Callable[[MockModule], Any]] = {
     **{name: lambda xp, name=name: xp._making(name) for name in _MAKING},  # type: ignore[misc]
-    "asnumpy": Imitation._fetching,
-    "get_array_module": Imitation._module_of,
+    "asnumpy": MockModule._fetching,
+    "get_array_module": MockModule._module_of,
     "ndarray": lambda _: DeviceArray,
 }

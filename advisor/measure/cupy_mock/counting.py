@@ -7,11 +7,17 @@ hold the exceptions; arithmetic is counted for sums, products and contractions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from advisor.measure import routines
+from advisor.measure.cupy_mock.traffic import TrafficRecorder, unique_bytes
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -33,11 +39,6 @@ class Call:
     """Reads what it changes."""
     flops: Callable[[Any, Any], float] | None = None
     """Arithmetic, from arguments and result."""
-
-
-def of_function(function: Callable[..., Any]) -> Call:
-    """How a NumPy function treats memory."""
-    return _FUNCTIONS.get(function, _DEFAULT)
 
 
 def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
@@ -123,7 +124,7 @@ def _swapped(args: Any, kwargs: Any) -> float:
     return _whole(args, kwargs) if _argument(args, kwargs, 1, "inplace", False) else 0.0
 
 
-_DEFAULT = Call()
+DEFAULT = Call()
 _NOTHING = Call(reads=False, fills=False)
 _SUM = Call(flops=_elements)
 # The mean first, then the deviations from it.
@@ -144,7 +145,7 @@ _NO_ARITHMETIC = frozenset(
     )
 )
 
-_FUNCTIONS: dict[Callable[..., Any], Call] = {
+FUNCTIONS: dict[Callable[..., Any], Call] = {
     **dict.fromkeys(
         (np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.shares_memory, np.may_share_memory),
         _NOTHING,
@@ -165,9 +166,9 @@ _FUNCTIONS: dict[Callable[..., Any], Call] = {
 }
 
 METHODS: dict[str, Call] = {
-    **dict.fromkeys(("copy", "astype", "flatten", "ravel", "reshape", "repeat", "choose"), _DEFAULT),
-    **dict.fromkeys(("argmax", "argmin", "argsort", "argpartition", "nonzero", "searchsorted"), _DEFAULT),
-    **dict.fromkeys(("tobytes", "tolist", "tofile", "dump", "dumps"), _DEFAULT),
+    **dict.fromkeys(("copy", "astype", "flatten", "ravel", "reshape", "repeat", "choose"), DEFAULT),
+    **dict.fromkeys(("argmax", "argmin", "argsort", "argpartition", "nonzero", "searchsorted"), DEFAULT),
+    **dict.fromkeys(("tobytes", "tolist", "tofile", "dump", "dumps"), DEFAULT),
     **dict.fromkeys(("take", "compress", "item"), _GATHER),
     **dict.fromkeys(("var", "std"), _DEVIATION),
     "dot": _PRODUCT,
@@ -177,3 +178,108 @@ METHODS: dict[str, Call] = {
     "byteswap": Call(changed=_swapped, reads_target=True),
 }
 """The ndarray methods that reach neither of NumPy's two protocols."""
+
+
+def count_ufunc(
+    recorder: TrafficRecorder, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, result: Any
+) -> None:
+    """Inputs are read and outputs written once; `where` says which share of both."""
+    recorder.called()
+    operands = [x for x in inputs if isinstance(x, np.ndarray)]
+    if method == "at":
+        touched = int(np.broadcast_to(np.int8(0), inputs[0].shape)[inputs[1]].size)
+        recorder.read(inputs[0], touched * inputs[0].itemsize)
+        recorder.wrote(inputs[0], touched * inputs[0].itemsize)
+        for operand in operands[1:]:
+            recorder.read(operand, unique_bytes(operand))
+        recorder.computed(touched)
+        return
+    mask = kwargs.get("where", True)
+    share = 1.0 if mask is True else float(np.count_nonzero(mask)) / max(np.size(mask), 1)
+    if isinstance(mask, np.ndarray):
+        recorder.read(mask, unique_bytes(mask))
+    for operand in operands:
+        recorder.read(operand, share * unique_bytes(operand))
+    outputs = result if isinstance(result, tuple) else (result,)
+    for output in outputs:
+        if isinstance(output, np.ndarray):
+            recorder.wrote(output, share * unique_bytes(output))
+    flops = share * ufunc_flops(ufunc, method, inputs, outputs)
+    recorder.computed(flops)
+    largest = max((operand.size for operand in operands), default=0)
+    shape = np.shape(outputs[0])
+    for operand in operands:
+        found = routines.beyond(ufunc.__name__, operand, 1, flops / 2, largest)
+        if ufunc.signature is None and method == "__call__":
+            found = routines.broadcast(operand, shape)
+        recorder.again(operand, ufunc.__name__, *found)
+        if method == "reduce":
+            axes = kwargs.get("axis", 0)
+            recorder.again(operand, ufunc.__name__, routines.reduced_beyond(operand, axes))
+
+
+def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwargs: Any, result: Any) -> None:
+    """A function or method: its array arguments are read, what is new in the result is written."""
+    arguments = list(arrays_in((args, kwargs)))
+    # A positional `out` comes back as the result; the first argument does so where nothing was to do.
+    outs = outs_of(kwargs) or tuple(a for a in arguments[1:] if a is result)
+    new = [x for x in arrays_in(result) if not any(np.may_share_memory(x, a) for a in arguments)]
+    sources = [a for a in arguments if not any(a is o for o in outs)]
+    if call.changed is not None:
+        sources = [a for a in arguments if a is not args[0]]
+        _count_change(recorder, call, args[0], call.changed(args, kwargs))
+    elif not new and not outs and any(True for _ in arrays_in(result)):
+        return  # views of the arguments: nothing was touched
+    recorder.called()
+    flops = call.flops(args, result) if call.flops is not None else 0.0
+    if call.reads:
+        _count_reads(recorder, call, sources, result)
+        largest = max((array.size for array in sources), default=0)
+        for array in () if call.gathers else sources:
+            recorder.again(array, name, *routines.beyond(name, array, call.passes, flops / 2, largest))
+        if (axes := reduced_axes(name, args, kwargs)) != ():
+            recorder.again(args[0], name, call.passes * routines.reduced_beyond(args[0], axes))
+    place = gathered(name, call, args, kwargs)
+    if place is not None:
+        recorder.again(args[call.table], routines.TAKE, routines.gathered_beyond(*place))
+    if call.fills:
+        for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
+            recorder.wrote(array, unique_bytes(array))
+    recorder.computed(flops)
+
+
+def _count_change(recorder: TrafficRecorder, call: Call, target: Array, count: float) -> None:
+    recorder.wrote(target, count)
+    if call.reads_target:
+        recorder.read(target, count)
+
+
+def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:
+    for position, array in enumerate(sources):
+        if call.gathers and position == call.table:
+            recorder.read(array, int(np.size(result)) * array.itemsize)
+        else:
+            recorder.read(array, call.passes * unique_bytes(array))
+
+
+def count_index(recorder: TrafficRecorder, key: Any) -> None:
+    """The arrays of an index are read."""
+    for index in arrays_in(key):
+        recorder.read(index, unique_bytes(index))
+
+
+def arrays_in(value: Any) -> Iterable[Array]:
+    """The arrays in a value of lists, tuples and dicts."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for x in value:
+            yield from arrays_in(x)
+    elif isinstance(value, dict):
+        yield from arrays_in(list(value.values()))
+
+
+def outs_of(kwargs: Any) -> tuple[Any, ...]:
+    """The arrays that a call was given as `out`."""
+    out = kwargs.get("out")
+    return out if isinstance(out, tuple) else () if out is None else (out,)

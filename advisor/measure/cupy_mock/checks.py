@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +15,32 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from advisor.measure.imitation.coverage import COMPARISON, Coverage
-from advisor.measure.traced_arrays import extent
+from advisor.measure.cupy_mock.coverage import COMPARISON, Coverage
+from advisor.measure.region_violations import extent
 
 Array = npt.NDArray[Any]
 _OWN = (str(Path(__file__).parent), str(Path(np.__file__).parent))
 _INSTALLED = ("site-packages", "dist-packages")
+_SIGNS = re.compile(
+    r"np\.ndarray|cupy\.ndarray|numpy array|bytes-like object|buffer protocol|__array_interface__|"
+    r"non-precise type pyobject",
+    re.IGNORECASE,
+)
+_REMEDIES = {
+    "torch": (
+        "PyTorch takes NumPy arrays there, not CuPy's",
+        'Let the stage have tensors, device(f, arrays="torch"), or use torch.as_tensor(...).',
+    ),
+    "numba": (
+        "Numba compiles this function for the CPU, which cannot take CuPy arrays",
+        'Write a kernel with numba.cuda.jit for device(f, arrays="numba"), or make it a host stage.',
+    ),
+    "cv2": ("OpenCV takes NumPy arrays, not CuPy's", "Make it a host stage, or use CuPy or cv2.cuda."),
+}
+_OTHER = (
+    "it takes NumPy arrays, not CuPy's",
+    "Make it a host stage, or use what CuPy and cupyx have; a.get() copies to the host, and waits.",
+)
 
 
 class Unknowable(BaseException):
@@ -185,3 +207,24 @@ def _upload() -> str:
         "Convert it with xp.asarray(...) once, or make it a buffer that a set-up stage fills: each call of "
         "xp.asarray copies."
     )
+
+
+def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
+    """What a library says of an array of CuPy's; None for any other error."""
+    if not _SIGNS.search(str(error)):
+        return None
+    frames = [f for f in traceback.walk_tb(error.__traceback__) if is_users(f[0].f_code.co_filename)]
+    if not frames:
+        return None
+    frame, line = frames[-1]
+    file = frame.f_code.co_filename
+    place = Place(file, line, linecache.getline(file, line).strip())
+    home = type(error).__module__.partition(".")[0]
+    library = home if home in _REMEDIES else "torch" if "np.ndarray" in str(error) else ""
+    why, write = _REMEDIES.get(library, _OTHER)
+    owners = (watch.owner(v) for n, v in frame.f_locals.items() if _is_named(n, place.text, v))
+    return Refused(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
+
+
+def _is_named(name: str, text: str, value: object) -> bool:
+    return type(value).__module__ == "cupy" and re.search(rf"\b{name}\b", text) is not None

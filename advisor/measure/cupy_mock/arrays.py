@@ -14,7 +14,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from advisor.measure.imitation.watch import NotFilled, NotTaken, Unknowable, Watch
+from advisor.measure.cupy_mock.checks import NotFilled, NotTaken, Unknowable, Watch
+from advisor.measure.cupy_mock.traced import mapped, same_argument
 
 _KEEP = "Keep the value on the GPU: use xp.where(...) for a condition, the 0-dimensional array for a scale."
 _SAME_SHAPE = "The size of the result depends on GPU data; xp.where(condition, a, 0) keeps the shape."
@@ -244,39 +245,30 @@ def compute(watch: Watch, path: str, function: Callable[..., Any], args: Any, op
 
 def stripped(value: Any) -> Any:
     """The same with NumPy's arrays in place of these, in lists, tuples, dicts and slices too."""
-    if isinstance(value, DeviceArray):
-        return value.plain
-    if type(value) in (tuple, list):
-        return type(value)(map(stripped, value))
-    if type(value) is dict:
-        return {key: stripped(each) for key, each in value.items()}
+    return mapped(value, _stripped_one)
+
+
+def _stripped_one(value: Any) -> Any:
     if isinstance(value, slice):
-        return slice(*(operator.index(p) if isinstance(p, DeviceArray) else p for p in _parts(value)))
-    return value
-
-
-def _parts(part: slice) -> tuple[Any, Any, Any]:
-    return part.start, part.stop, part.step
+        parts = (value.start, value.stop, value.step)
+        return slice(*(operator.index(p) if isinstance(p, DeviceArray) else p for p in parts))
+    return value.plain if isinstance(value, DeviceArray) else value
 
 
 def wrapped(value: Any, watch: Watch) -> Any:
     """A result of NumPy's as CuPy has it: numbers are arrays of no dimension."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return DeviceArray(np.asarray(value), watch)
-    if isinstance(value, list):
-        return [wrapped(each, watch) for each in value]
-    if isinstance(value, tuple):
-        parts = [wrapped(each, watch) for each in value]
-        return cast(Any, type(value))._make(parts) if hasattr(value, "_make") else tuple(parts)
-    return value
+    return mapped(
+        value,
+        lambda each: (
+            DeviceArray(np.asanyarray(each), watch) if isinstance(each, (np.ndarray, np.generic)) else each
+        ),
+    )
 
 
 def given(result: Any, arguments: Any, watch: Watch) -> Any:
     """The very argument that NumPy gave back, as out=, else the result."""
-    for argument in arguments:
-        if isinstance(argument, DeviceArray) and argument.plain is result:
-            return argument
-    return wrapped(result, watch)
+    own = [argument for argument in arguments if isinstance(argument, DeviceArray)]
+    return same_argument(own, [each.plain for each in own], result, wrapped(result, watch))
 
 
 def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from cupy_cases import REFUSED, RUNS, Case
 
-from advisor.measure.imitation.arrays import DeviceArray
-from advisor.measure.imitation.coverage import coverage
-from advisor.measure.imitation.module import Imitation
-from advisor.measure.imitation.watch import Refusal, Unknowable, Watch
+from advisor.measure.cupy_mock.arrays import DeviceArray
+from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch
+from advisor.measure.cupy_mock.coverage import coverage
+from advisor.measure.cupy_mock.module import MockModule
 
 
 def stand_in() -> tuple[Watch, Any, DeviceArray]:
     watch = Watch(coverage("14.2"), {})
-    return watch, Imitation(watch), DeviceArray(np.arange(64, dtype=np.float32), watch)
+    return watch, MockModule(watch), DeviceArray(np.arange(64, dtype=np.float32), watch)
 
 
 def run(case: Case) -> Watch:

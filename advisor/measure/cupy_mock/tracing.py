@@ -1,0 +1,303 @@
+"""One pass over a workload on the CPU: device stages run as CuPy would run them, and all stages are traced.
+
+What stages keep between frames must be CuPy's kind of array from the first call on, so the pass has a load of
+the workload to itself. A stage that goes where only CuPy can follow (a raw kernel, another library) is run in
+NumPy and not judged: only what CuPy certainly does is reported. Then the traffic is taken from a run in NumPy
+alone, on the load whose stages are timed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import mean, median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from advisor.measure.captured import host_arrays, sums
+from advisor.measure.cupy_mock.arrays import DeviceArray
+from advisor.measure.cupy_mock.checks import Refusal, Refused, Unknowable, Waiting, Watch, refused_by_library
+from advisor.measure.cupy_mock.coverage import coverage
+from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.cupy_mock.traced import trace_buffer
+from advisor.measure.cupy_mock.traffic import TrafficRecorder
+from advisor.measure.frames import Action, FrameLoop
+from advisor.measure.iterations import counted, told
+from advisor.measure.jobs import Job, RefusedStage, TraceRun
+from advisor.measure.kept_results import MOST_FRAMES, SECONDS
+from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.region_violations import Stray
+from advisor.measure.sampling import breakdown
+from advisor.measure.stand import Stand
+from advisor.measure.tasks import slow_seconds, to_a_whole_frame
+from advisor.profiles.schema import Trace
+from advisor.profiles.traces import Wait
+from advisor.strategies.backend import Array
+from advisor.strategies.parts import Region
+from advisor.strategies.placements.base import Placed
+from advisor.workloads.binding import BoundStage, BoundWorkload, no_kernel
+from advisor.workloads.reads import located as stage_and_line
+
+_SLOW = 2.0
+"""Seconds of a frame after which there is no second one before those that are traced."""
+
+
+@dataclass(frozen=True)
+class CheckedPass:
+    """What CuPy refuses first in each stage, what is wrong on a GPU too, and the calls that wait for the GPU.
+
+    trace: without times; None where a stage was not judged to the end.
+    """
+
+    refused: tuple[RefusedStage, ...]
+    wrong: tuple[RefusedStage, ...]
+    waits: tuple[Wait, ...]
+    trace: Trace | None = None
+
+
+def check(run: Stand, seed: int) -> CheckedPass:
+    """Runs set-up, a first frame and traced ones. An exception of a stage in NumPy ends the checks there.
+
+    Raises `RegionViolation`.
+    """
+    checks, recorder = _Checks(run, seed), TrafficRecorder(regions_of(run.bound))
+    valid: dict[str, float] = {}
+    try:
+        valid = checks.run_frames(recorder)
+    except Exception:
+        checks.skipped |= set(checks.stages)
+    result = checks.result()
+    complete = not (checks.skipped or result.wrong)
+    return replace(result, trace=_trace_of(recorder, run.bound, valid)) if complete else result
+
+
+def trace(job: Job, run: Stand, checked: CheckedPass) -> TraceRun:
+    """Times the stages in NumPy; counts what they read and write where the checks could not.
+
+    Raises `RegionViolation`.
+    """
+    bound, serial = run.bound, run.serial
+    serial.run_setup()
+    serial.first_frame()
+    serial.reset()
+    seconds = min(job.seconds, 1.0)
+    timed, index = breakdown(serial.timed_frame, perf_counter, 1, seconds, slow_seconds(job), serial.period)
+    index = to_a_whole_frame(serial, index)
+    iterations = told(serial.iterations, counted(serial.iterations))
+    often = Trace(iterations=iterations)
+    times = {
+        s.name: median(f[f"{s.side}:{s.name}"] for f in timed) * s.stage.every / often.times(s.stage.loop)
+        for s in bound.frame
+        if s.stage.cpu is not no_kernel
+    }
+    seen = checked.trace
+    if seen is None:
+        recorder = TrafficRecorder(regions_of(bound))
+        loop = _loop_on(_traced_buffers(recorder, run), run, job.seed)
+        seen = _trace_of(recorder, bound, _traced_frames(run, loop, recorder, index))
+    work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in seen.work)
+    changes = {"work": work, "iterations": iterations, "waits": checked.waits}
+    return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
+
+
+def located(stray: Stray, run: Stand, seed: int, frames: int) -> Stray:
+    """The stray access with its line, where so many frames from the start show it."""
+    recorder = TrafficRecorder(regions_of(run.bound))
+    loop = _loop_on(_traced_buffers(recorder, run), run, seed)
+    run.serial.run_setup()
+    for index in range(frames):
+        for action in loop.in_turn(loop.actions(index)):
+            with recorder.stage(action.label.partition(":")[2]):
+                loop.act(action, index)
+            found = recorder.strays.get((stray.stage, stray.buffer))
+            if found:
+                return replace(stray, line=found.found.line)
+    return stray
+
+
+def regions_of(bound: BoundWorkload) -> dict[tuple[str, str], Region]:
+    """The parts that stages of a frame touch, by stage and buffer."""
+    return {
+        (stage.name, name): part
+        for stage in bound.frame
+        for name, part in stage.parts.items()
+        if isinstance(part, Region)
+    }
+
+
+def _traced_buffers(recorder: TrafficRecorder, run: Stand) -> dict[str, Placed]:
+    """The buffers as traced arrays; those of a GPU stay as they are."""
+
+    def view(name: str, array: Any) -> Any:
+        return trace_buffer(recorder, name, array) if isinstance(array, np.ndarray) else array
+
+    def views(name: str, each: Placed) -> Placed:
+        others = {gpu: views(name, other) for gpu, other in each.others.items()}
+        return replace(each, host=view(name, each.host), device=view(name, each.device), others=others)
+
+    return {name: views(name, each) for name, each in run.placed.items()}
+
+
+def _loop_on(placed: dict[str, Placed], run: Stand, seed: int) -> FrameLoop:
+    return FrameLoop(run.bound, run.plan, placed, run.arena.backend, seed=seed, ranges=Ranges())
+
+
+def _traced_frames(
+    run: Stand,
+    loop: FrameLoop,
+    recorder: TrafficRecorder,
+    index: int,
+) -> dict[str, float]:
+    """Two frames on traced arrays, since stages may do other work in some; where lengths differ by frame
+    several, and the mean of what was valid."""
+    seen: list[dict[str, int]] = []
+    skipped = {name for s in run.bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
+    known = not any(buffer.valid in skipped for buffer in run.bound.workload.buffers.values())
+    end = perf_counter() + SECONDS
+    while not seen or (len(seen) < (MOST_FRAMES if seen[0] else 2) and perf_counter() < end):
+        for action in loop.in_turn(loop.steady):
+            with recorder.stage(action.label.partition(":")[2]):
+                loop.act(action, index)
+        seen.append(run.inspector.rows(index) if known else {})
+        index = to_a_whole_frame(run.serial, index + 1)
+    buffers = run.bound.workload.buffers
+    row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in seen[0]}
+    return {name: size * mean(rows[name] for rows in seen) for name, size in row_bytes.items()}
+
+
+def _trace_of(recorder: TrafficRecorder, bound: BoundWorkload, valid: dict[str, float]) -> Trace:
+    """What the traced frames did, without times. Raises `RegionViolation`."""
+    for stray in recorder.strays.values():
+        raise stray
+    seen = recorder.trace(
+        [stage.use for stage in bound.frame],
+        {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
+        {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
+        {name: float(buffer.nbytes) for name, buffer in bound.workload.buffers.items()} | valid,
+        {s.name for s in bound.frame if s.stage.cpu is not None or set(s.forms.values()) - {"torch"}},
+    )
+    return seen.model_copy(update={"valid_bytes": valid})
+
+
+class _Checks:
+    """Device stages as CuPy would run them: what it refuses, and what waits."""
+
+    def __init__(self, run: Stand, seed: int) -> None:
+        self._run, self._seed = run, seed
+        self._watch = Watch(coverage(), {name: placed.device for name, placed in run.placed.items()})
+        self._xp = MockModule(self._watch)
+        alone = [
+            (number, stage)
+            for number, stage in enumerate(run.bound.stages)
+            if stage.side == "device" and stage.stage.cpu is None  # a twin may have arrays of its own
+        ]
+        self.stages = {s.name: (number, s) for number, s in alone if not s.forms}
+        """Stages that the CPU runs in place of the GPU with NumPy for CuPy, and no other library."""
+        captured = ((stage, host_arrays(stage.stage.function)) for _, stage in alone)
+        self._captured = {stage.name: (stage, arrays) for stage, arrays in captured if arrays}
+        self.skipped: set[str] = set()
+        """Stages that are not judged any more."""
+        self._refused: dict[str, Refused] = {}
+        self._wrong: dict[str, RefusedStage] = {}
+        self._waits: Counter[tuple[str, Waiting]] = Counter()
+
+    def run_frames(self, recorder: TrafficRecorder) -> dict[str, float]:
+        """Set-up, two frames, from the last of which the waits are kept, and then traced ones."""
+        run, serial = self._run, self._run.serial
+        self._act_all(serial.setup, 0)
+        self._watch.waits.clear()
+        begin = perf_counter()
+        self._act_all(serial.first, 0)
+        index = 1
+        if perf_counter() - begin < _SLOW and not self._refused:
+            self._watch.waits.clear()
+            self._act_all(serial.steady, index)
+            index += 1
+        self._waits = +self._watch.waits
+        if self.skipped:
+            return {}
+        placed = _traced_buffers(recorder, run)
+        loop = _loop_on(placed, run, self._seed)
+        with serial.watched(partial(self._checked, run.placed)), loop.watched(partial(self._checked, placed)):
+            return _traced_frames(run, loop, recorder, to_a_whole_frame(serial, index))
+
+    def result(self) -> CheckedPass:
+        """What was seen until now."""
+        imports_cupy = "cupy" in sys.modules  # which knows nothing of these arrays
+        version = self._watch.coverage.version
+        refused = () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())
+        waits = (
+            Wait(stage=stage, line=str(w.place), call=w.call, write=w.write, count=count)
+            for (stage, w), count in self._waits.items()
+            if stage not in self._refused
+        )
+        return CheckedPass(refused, tuple(self._wrong.values()), tuple(waits))
+
+    def _act_all(self, actions: Sequence[Action], index: int) -> None:
+        for action in self._run.serial.in_turn(actions):
+            self._checked(self._run.placed, action).run(index)
+
+    def _checked(self, placed: Mapping[str, Placed], action: Action) -> Action:
+        """The action as CuPy would do it on these buffers; as it is where no stage is judged."""
+        side, _, name = action.label.partition(":")
+        if side != "device" or name not in self.stages.keys() | self._captured.keys():
+            return action
+        return replace(action, run=partial(self._run_checked, placed, action, name))
+
+    def _run_checked(self, placed: Mapping[str, Placed], action: Action, name: str, index: int) -> None:
+        stage, captured = self._captured.get(name, (None, {}))
+        before = sums(captured)
+        if name not in self.stages or name in self.skipped or not self._runs(placed, name, index):
+            action.run(index)
+        written = [array for array, found in sums(captured).items() if found != before[array]]
+        if stage and written and name not in self._refused:
+            self._wrong.setdefault(name, _unknown_buffer(stage, written[0], captured[written[0]]))
+
+    def _runs(self, placed: Mapping[str, Placed], name: str, index: int) -> bool:
+        """Whether the stage ran to its end as CuPy would run it."""
+        number, stage = self.stages[name]
+        self._watch.stage = name
+        gpu = stage.stage.gpu
+        arrays = {each: DeviceArray(placed[each].on(gpu).device, self._watch) for each in stage.access}
+        specials = {"xp": self._xp, "frame": index, "stream": self._run.arena.backend.stream}
+        specials |= {"gpu": gpu, "gpus": self._run.bound.workload.gpus}
+        if "rng" in stage.specials:
+            specials["rng"] = np.random.default_rng((self._seed, index, number))
+        given: dict[str, Any] = {each: specials[each] for each in stage.specials}
+        try:
+            stage.stage.function(**arrays, **given)
+        except Refusal as refusal:
+            self._refused[name] = refusal.found
+        except Unknowable:
+            pass
+        except Exception as error:
+            if found := refused_by_library(error, self._watch):
+                self._refused[name] = found
+        else:
+            return True
+        self.skipped.add(name)
+        return False
+
+
+def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> RefusedStage:
+    writer = f"device stage {stage_and_line(stage.name, stage.stage.function)}"
+    return RefusedStage(
+        message=f"{writer} writes the NumPy array {name}, {array.dtype} {array.shape}, which is not a "
+        "buffer: its memory and its copies are in no strategy",
+        next_step="Declare it as a buffer, and take it as a parameter of the stage, annotated Out or InOut.",
+        detail="",
+    )
+
+
+def _refusal(stage: str, found: Refused, version: str) -> RefusedStage:
+    buffer = f", buffer {found.buffer!r}" if found.buffer else ""
+    return RefusedStage(
+        message=f"stage {stage!r} fails under CuPy {version} at {found.place}{buffer}: {found.why}",
+        next_step=found.write,
+        detail=f"{found.place.file}:{found.place.line}\n    {found.place.text}",
+    )
