@@ -339,4 +339,4 @@ def test_progress_hears_of_every_process(tmp_path: Path) -> None:
     words = ["checking the workload", "."]
     words += ["tracing the workload", ".", "pageable, round 1", "."]
     assert [w for w in heard.said if not isinstance(w, int)] == words
-    assert heard.said[-3] == 4, "what applies is known: three before, and one strategy"
+    assert heard.said[-3] == 3, "what applies is known: two before, and one strategy"

@@ -1,8 +1,8 @@
 """What each strategy is likely to cost on a device that is not here: a sum of terms a reader can check.
 
 The steps are those the runner would take (strategies/schedule.py), the bytes those that tracing saw
-(measure/cupy_mock/traffic.py), the rates the device's (machines.py), the formulas in terms.py. All is computed
-at the likely figures and in joint draws of the uncertain ones (monte_carlo.py), for all strategies alike.
+(measure/cupy_mock/traffic.py), the rates the device's (machines.py), the formulas in terms.py. All is
+computed at the likely figures and in joint draws of the uncertain ones (monte_carlo.py), for all strategies.
 """
 
 from __future__ import annotations
