@@ -15,7 +15,7 @@ from fakes import ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
 from advisor.calibration.bench import Bench, Limits, Sizes
 from advisor.calibration.groups import by_name
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.measure.calibration_jobs import CalibrationJob, GroupRun, Reading
+from advisor.measure.jobs import CalibrationJob, GroupRun, Reading
 from advisor.measure.launcher import Ended
 from advisor.profiles.schema import Device
 from advisor.strategies.backend import HostFlag

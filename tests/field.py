@@ -11,8 +11,7 @@ from running import REPOSITORY, cpu_settings, sample, unstarted
 
 from advisor import pipeline
 from advisor.measure import worker
-from advisor.measure.final_messages import FinalJob
-from advisor.measure.jobs import Job, TraceRun
+from advisor.measure.jobs import FinalJob, Job, TraceRun
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
 from advisor.measure.sessions import Session

@@ -21,23 +21,21 @@ from advisor import configuration
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure.backends.choosing import Machine
-from advisor.measure.final_messages import (
-    BlockDone,
-    FinalJob,
-    FinalRound,
-    Left,
-    Message,
-    RoundDone,
-    Unmeasurable,
-)
 from advisor.measure.jobs import (
     DESCRIPTION,
+    BlockDone,
     Description,
+    FinalJob,
+    FinalRound,
     Job,
+    Left,
+    Message,
     Problem,
     ReferenceRun,
+    RoundDone,
     Sample,
     TraceRun,
+    Unmeasurable,
 )
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.measurement import Measurement, MixEstimate, Run

@@ -40,7 +40,7 @@ def server() -> SharedServer:
     """Of this pytest process, with which it ends."""
     scratch = tempfile.TemporaryDirectory(prefix="advisor-tests-")
     atexit.register(scratch.cleanup)
-    command = [*python_command("advisor.measure.forking"), str(os.getpid()), MODULES]
+    command = [*python_command("advisor.measure.fork_server"), str(os.getpid()), MODULES]
     command[2] = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n{command[2]}"
     made = SharedServer(command, Path(scratch.name) / "log")
     atexit.register(made.close)

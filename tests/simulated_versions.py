@@ -14,8 +14,7 @@ from builders import cuda_device
 from fakes import FakeClock
 from running import FakeLauncher, asked, sample
 
-from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Message, RoundDone
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Message, RoundDone
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent

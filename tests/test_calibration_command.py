@@ -19,8 +19,7 @@ from advisor.calibration.groups import by_name
 from advisor.cli.console import Around
 from advisor.devices.catalogue import load, names
 from advisor.errors import FileProblem
-from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.progress import Silent
 

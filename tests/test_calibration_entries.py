@@ -33,8 +33,7 @@ from advisor.calibration.groups import GROUPS, by_name
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured, UsageError
-from advisor.measure.calibration_jobs import CalibrationJob
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict

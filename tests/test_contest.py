@@ -15,8 +15,7 @@ from fakes import FakeClock, job
 from running import FakeLauncher, FakeSession, asked, measured_run, sample
 
 from advisor.measure.contest import BLOCK_SECONDS, Contest
-from advisor.measure.final_messages import FinalJob
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent

@@ -22,8 +22,8 @@ from advisor.devices.host import Machine, Tree
 from advisor.errors import UsageError
 from advisor.measure import energy
 from advisor.measure.energy import NO_TIME, WINDOW_SECONDS, after_final, idle_watts, require_meter, window
-from advisor.measure.final_messages import FinalJob, FinalRound
 from advisor.measure.final_worker import Final
+from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.progress import Silent
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.row_figures import FrameEnergy

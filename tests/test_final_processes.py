@@ -9,8 +9,7 @@ import pytest
 from fakes import FakeClock
 
 from advisor.measure.final import FinalState, Look, Plan, run_final
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
 from advisor.profiles.blocks import Block
 from advisor.verdicts.final import Step
 

@@ -10,11 +10,9 @@ import pytest
 from running import FILES, MISBEHAVING, REPOSITORY, cpu_settings, eventually, is_gone
 
 from advisor.measure.contest import Contest
-from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, RoundDone
-from advisor.measure.final_session import ProcessSession
 from advisor.measure.fork_server import ForkServer
-from advisor.measure.jobs import ReferenceRun, Sample
-from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun, RoundDone, Sample
+from advisor.measure.launcher import ProcessLauncher, ProcessSession
 from advisor.measure.measurement import job_of
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Silent

@@ -15,7 +15,7 @@ from advisor import stats
 from advisor.measure.contest import TAIL_FRAMES, Contest
 from advisor.measure.energy import NO_TIME
 from advisor.measure.progress import Silent
-from advisor.measure.row_figures import OUTSIDE, figures
+from advisor.measure.results import OUTSIDE, figures
 from advisor.profiles.blocks import Block, Energy, FinalRecord, GpuEnergy
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured

@@ -15,9 +15,8 @@ from running import REPOSITORY, FakeLauncher, FakeSession, asked, measured_run, 
 
 from advisor import pipeline
 from advisor.measure import measurement
-from advisor.measure.final_messages import FinalJob, FinalRound, Message
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, FinalRound, Job, Message
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.search import Searching, no_search

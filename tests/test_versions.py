@@ -21,9 +21,8 @@ from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simu
 
 from advisor import stats
 from advisor.errors import UsageError, WorkloadError
-from advisor.measure.final_messages import BlockDone, FinalJob, FinalRound, Left, Message, RoundDone
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, require_both

@@ -13,7 +13,7 @@ from advisor.calibration.device_rates import MEMORY
 from advisor.devices.catalogue import invalid
 from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured
-from advisor.measure.calibration_jobs import GroupRun, Reading
+from advisor.measure.jobs import GroupRun, Reading
 from advisor.profiles.schema import Device
 from advisor.texts import in_a_line, toml_string
 from advisor.version import __version__

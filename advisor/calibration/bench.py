@@ -23,7 +23,7 @@ import psutil
 
 from advisor import units
 from advisor.devices.host import ROOT, Tree, host_state
-from advisor.measure.calibration_jobs import GroupRun, Reading
+from advisor.measure.jobs import GroupRun, Reading
 from advisor.profiles.schema import Device
 from advisor.strategies.backend import Backend
 

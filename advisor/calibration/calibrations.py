@@ -22,8 +22,7 @@ from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.model.device_texts import value

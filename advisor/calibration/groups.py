@@ -10,8 +10,7 @@ from advisor.calibration import device_rates, host_memory, managed, rereads, tra
 from advisor.calibration.bench import Bench, measure_sizes
 from advisor.errors import AdvisorError
 from advisor.measure.backends import open_backend
-from advisor.measure.calibration_jobs import CalibrationJob, GroupRun
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
 from advisor.measure.worker import run_job
 
 

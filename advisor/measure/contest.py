@@ -12,11 +12,10 @@ from statistics import mean
 from advisor import units
 from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
 from advisor.measure.final import LEAST, FinalState, Look, Plan, run_final
-from advisor.measure.final_messages import FinalJob
 from advisor.measure.iterations import named
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.progress import Progress
-from advisor.measure.row_figures import OUTSIDE, figures
+from advisor.measure.results import OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import LEAST_FRAMES, Session, frames_of_block
 from advisor.measure.settings import Settings

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.devices.host import THIS_MACHINE, Machine
 from advisor.errors import UsageError
-from advisor.measure.final_messages import FinalRound
-from advisor.measure.row_figures import above_idle
+from advisor.measure.jobs import FinalRound
+from advisor.measure.results import above_idle
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import RoundResults, Session, SessionLoop
 from advisor.profiles.row_figures import FrameEnergy

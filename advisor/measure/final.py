@@ -15,8 +15,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from advisor.measure.final_messages import BlockDone, FinalRound
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import BlockDone, FinalRound, Problem
 from advisor.measure.sampling import Clock, settled
 from advisor.measure.sessions import RoundResults, Session, SessionLoop
 from advisor.profiles.blocks import Block

@@ -26,21 +26,21 @@ from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
-from advisor.measure.final_messages import (
+from advisor.measure.first_frames import first_frames
+from advisor.measure.frames import FrameLoop
+from advisor.measure.iterations import counted
+from advisor.measure.jobs import (
     BlockBegun,
     BlockDone,
     FinalJob,
     FinalRound,
+    Job,
     Left,
     Message,
     RoundDone,
     Unmeasurable,
     as_line,
 )
-from advisor.measure.first_frames import first_frames
-from advisor.measure.frames import FrameLoop
-from advisor.measure.iterations import counted
-from advisor.measure.jobs import Job
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace
 from advisor.measure.nvtx_ranges import Ranges

@@ -1,4 +1,7 @@
-"""What parent and worker say to one another: a job goes in, files come out of the job's directory."""
+"""Messages between parent and workers: a job goes in, files come out of the job's directory.
+
+A process of the final gets its requests and answers them over a socket, a line each.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError, WorkloadError
-from advisor.measure.calibration_jobs import GroupRun
+from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.blocks import Block
 from advisor.profiles.row_figures import (
     FrameEnergy,
     FrameFigures,
@@ -28,6 +32,40 @@ from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
 from advisor.texts import printable
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class CalibrationJob(Record):
+    """One process's work: one group of measurements."""
+
+    group: str
+    backend: Literal["cpu", "cuda"]
+    gpu: int
+    directory: str
+
+
+class Reading(Record):
+    """A figure in the unit its key ends in, its range over the repeats, and what was measured how often."""
+
+    value: Positive
+    low: Positive
+    high: Positive
+    repeats: Annotated[int, Field(gt=0)]
+    what: str
+
+
+class GroupRun(Record):
+    """What one process measured. `absent` has the reason for each figure that it should have and has not;
+    `curves` have median seconds by bytes."""
+
+    task: Literal["calibrate"] = "calibrate"
+    device: Device
+    gpu: dict[str, str | int | float]
+    readings: dict[str, Reading]
+    absent: dict[str, str]
+    curves: dict[str, tuple[tuple[int, Positive], ...]]
+
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
@@ -242,3 +280,97 @@ def write_outcome(directory: Path, outcome: Outcome) -> None:
     part = directory / f"{OUTCOME}.part"
     part.write_text(f"{outcome.task}\n{outcome.model_dump_json()}", encoding="utf-8")
     part.rename(directory / OUTCOME)
+
+
+class FinalJob(Record):
+    """One process's work in the final. `base` is a measuring job whose strategy each contestant replaces."""
+
+    base: Job
+    process: Annotated[int, Field(ge=0)]
+    contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
+    frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
+    block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
+    capped: bool = Field(
+        default=False,
+        description="Blocks end after `block_seconds`, with fewer frames of slow contestants",
+    )
+    energy_seconds: float = Field(
+        default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
+    )
+    compare: int = Field(
+        default=LEAST_FRAMES, ge=0, description="Frames that are compared in each contestant's first block"
+    )
+    limit_seconds: float | None = Field(default=None, description="When --max-seconds ends it")
+    directory: str
+    jobs: dict[str, Job] = Field(
+        default_factory=dict, description="Of contestants that are versions of the code: in place of `base`"
+    )
+
+    def job_of(self, contestant: str) -> Job:
+        """The contestant's measuring job."""
+        job = self.jobs.get(contestant, self.base)
+        return job.model_copy(update={"strategy": self.contestants[contestant]})
+
+
+class FinalRound(Record):
+    """A request: a block of each of these, in this order."""
+
+    round: int
+    order: tuple[str, ...]
+    warm_frames: int = Field(ge=0, description="Frames before the timed ones that do not count")
+
+
+class BlockBegun(Record):
+    """The contestant at work: the one that left, should the process die now."""
+
+    kind: Literal["begun"] = "begun"
+    contestant: str
+
+
+class BlockDone(Record):
+    """A block's figures."""
+
+    kind: Literal["block"] = "block"
+    block: Block
+    warming_seconds: tuple[float, ...] = Field(description="Of the frames before it, which do not count")
+    steps: dict[str, float] = Field(
+        default_factory=dict, description="Of a version: seconds of each step of a frame after it, by label"
+    )
+
+
+class Left(Record):
+    """A contestant that cannot go on. `broken`: nor can the process."""
+
+    kind: Literal["left"] = "left"
+    contestant: str
+    problem: Problem
+    broken: bool = False
+
+
+class Unmeasurable(Record):
+    """Windows for energy were asked for, and nothing counts it here."""
+
+    kind: Literal["unmeasurable"] = "unmeasurable"
+    reason: str
+
+
+class RoundDone(Record):
+    """All of a round's contestants had their block."""
+
+    kind: Literal["round"] = "round"
+    round: int
+    kept_setup: bool = False
+
+
+Message = BlockBegun | BlockDone | Left | Unmeasurable | RoundDone
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
+
+
+def as_line(message: Message | FinalRound) -> str:
+    """The message as one line of JSON."""
+    return message.model_dump_json() + "\n"
+
+
+def read_message(line: str) -> Message:
+    """The message of a line. Raises pydantic's `ValidationError` for what is none."""
+    return _MESSAGE.validate_json(line)

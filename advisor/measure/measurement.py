@@ -25,11 +25,18 @@ from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
 from advisor.measure.results import failure, late_nan
 from advisor.measure.sampling import MIN_FRAMES, Clock
-from advisor.measure.script_subject import ScriptSubject
 from advisor.measure.search import FINALISTS, Likely, Searching, no_search
 from advisor.measure.settings import AnyStrategy, Settings
-from advisor.measure.subjects import CPU_ROUNDS, AnySample, Row, Step, Subject, observing
-from advisor.measure.workload_subject import WorkloadSubject
+from advisor.measure.subjects import (
+    CPU_ROUNDS,
+    AnySample,
+    Row,
+    ScriptSubject,
+    Step,
+    Subject,
+    WorkloadSubject,
+    observing,
+)
 from advisor.profiles.blocks import Block, FinalRecord, Search
 from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord

@@ -93,7 +93,7 @@ def fork_server(backend: BackendName) -> Iterator[ForkServer]:
         *(["cupy"] if backend == "cuda" else []),
     ]
     with scratch() as folder:
-        command = python_command("advisor.measure.forking", str(os.getpid()), ",".join(modules))
+        command = python_command("advisor.measure.fork_server", str(os.getpid()), ",".join(modules))
         server = ForkServer(command, folder / "log")
         try:
             yield server

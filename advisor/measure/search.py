@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.measure.final_messages import FinalJob, FinalRound
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, FinalRound, Job
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import RoundResults, Session, SessionLoop, frames_of_block
 from advisor.measure.subjects import CONFIDENCE

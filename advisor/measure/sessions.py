@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from advisor.measure.final_messages import BlockDone, FinalRound, Left, Message, RoundDone, Unmeasurable
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem, RoundDone, Unmeasurable
 from advisor.measure.sampling import Clock
 from advisor.profiles.blocks import Block
 

@@ -1,16 +1,41 @@
-"""What is profiled, as the runner sees it: here is what a workload and a script have in common."""
+"""What is measured: a workload or a script, and what the two have in common.
+
+A workload has a reference run that checks it, a traced run on the CPU, then frames under every strategy. A
+script is a workload with one opaque frame: a run to warm up, one per strategy observed, then rounds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
 from typing import ClassVar, Protocol
 
-from advisor.measure.jobs import Description, Sample, ScriptSample, Task
+from pydantic import ValidationError
+
+from advisor import stats
+from advisor.errors import NothingMeasured, WorkloadError
+from advisor.measure.jobs import (
+    DESCRIPTION,
+    Description,
+    Problem,
+    ReferenceRun,
+    RefusedStage,
+    Sample,
+    ScriptSample,
+    Task,
+    TraceRun,
+)
 from advisor.measure.launcher import Ended
-from advisor.measure.settings import AnyStrategy
+from advisor.measure.region_violations import RegionViolation
+from advisor.measure.results import NEXT_STEPS, combine, of_runs
+from advisor.measure.settings import AnyStrategy, Settings
 from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
-from advisor.profiles.schema import Result, Trace
+from advisor.profiles.schema import Result, Trace, WorkloadRecord
+from advisor.strategies.registry import BASELINE, Strategy
+from advisor.strategies.scripts import UNCHANGED
+from advisor.workloads.scripts import nothing_to_change
 
 CONFIDENCE = 0.95
 CPU_ROUNDS = 2
@@ -75,3 +100,245 @@ class Subject(Protocol):
 
     def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
         """The row of what its processes measured; None where that is too little for one."""
+
+
+@dataclass
+class WorkloadSubject:
+    settings: Settings
+    directory: Path
+    notes: list[str] = field(default_factory=list)
+    kernels_only: Problem | None = None
+    """Why the workload cannot run on the CPU, where a kernel has no twin there."""
+
+    record: WorkloadRecord | None = None
+    next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
+    observed: ClassVar[bool] = False
+
+    @property
+    def rounds(self) -> int:
+        """One screens; on the CPU device two time the host's stages."""
+        return min(CPU_ROUNDS, self.settings.rounds) if self.settings.backend == "cpu" else 1
+
+    @property
+    def has_final(self) -> bool:
+        """The CPU device has no second memory to decide about."""
+        return self.settings.final and self.settings.backend != "cpu"
+
+    def describe(self, launch: Launch) -> Description:
+        ended = launch(Step("reference", BASELINE, "reference", "checking the workload"))
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else None
+        if problem and problem.cause in ("wrong", "raised", "bug"):
+            raise problem.as_error()
+        if ended.how in ("timeout", "late"):
+            option = "--timeout" if ended.how == "timeout" else "--max-seconds"
+            raise WorkloadError(
+                f"checking the workload {ended.reason}",
+                next_step=f"Raise {option} SECONDS, or set smaller parameters with --set; if the frame has a "
+                "repeat, check that it ends, or lower at_most.",
+                detail=ended.log,
+            )
+        try:
+            text = (self.directory / "reference" / DESCRIPTION).read_text(encoding="utf-8")
+        except OSError:
+            raise _hopeless(ended) from None
+        if problem and problem.cause == "twin":
+            self.kernels_only = problem
+            self.notes.append(f"Nothing was run on the CPU: {problem.message}. {problem.next_step}")
+        elif not isinstance(ended.outcome, ReferenceRun):
+            reason = problem.message if problem else ended.reason
+            self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
+        else:
+            self.notes += [_unrepeatable(ended.outcome.unlike)] if ended.outcome.unlike else []
+            self.notes += [_limited(*loop) for loop in ended.outcome.capped.items()]
+            self.notes += [
+                f"Buffer {name!r} has NaN from frame {frame} on; NaN is taken for equal to NaN."
+                for name, frame in ended.outcome.nan.items()
+            ]
+        described = _described(text, problem.message if problem else ended.reason)
+        self.notes += described.cautions
+        self.record = described.workload
+        return described
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """What each stage reads and writes, from a run on the CPU; absent where that is not possible.
+
+        Raises `WorkloadError` if, without a GPU, CuPy would certainly refuse a device stage, or if a stage
+        touches a buffer outside the region that it annotates.
+        """
+        ended = launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
+        result = ended.outcome if isinstance(ended.outcome, TraceRun) else TraceRun()
+        if problems := (*(result.refused if self.settings.backend == "cpu" else ()), *result.wrong):
+            raise _refused(problems)
+        if result.trace:
+            return Prepared(result.trace, tuple(self.notes))
+        if self.kernels_only and self.settings.backend == "cpu":
+            raise self.kernels_only.as_error()
+        if isinstance(ended.outcome, Problem) and ended.outcome.error == RegionViolation.__name__:
+            raise ended.outcome.as_error()
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else next(iter(result.refused), None)
+        reason, step = (problem.message, problem.next_step) if problem else (ended.reason, "")
+        note = f"Traffic could not be traced on the CPU: {reason}. {step}".strip()
+        return Prepared(notes=(*self.notes, note))
+
+    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
+        """Device or workload do not allow it, or a kernel has no twin."""
+        if self.kernels_only:
+            return "a device stage cannot run without a GPU and has no CPU twin"
+        unsuited = strategy.unsuited(description.workload) if isinstance(strategy, Strategy) else None
+        return strategy.unavailable(description.device) or unsuited
+
+    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
+        own = [sample for sample in samples if isinstance(sample, Sample)]
+        return combine(strategy, own, self.record, confidence=CONFIDENCE) if own and self.record else None
+
+
+def _unrepeatable(unlike: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{name!r} from frame {frame} on" for name, frame in unlike.items())
+    return (
+        f"Two runs under {BASELINE} from the same start gave different results: {listed}. Those were not "
+        "compared across strategies, so wrong ones would not be noticed. If stages draw random numbers, take "
+        "them from the parameter `rng`, which gives the same in every run."
+    )
+
+
+def _limited(loop: str, most: int) -> str:
+    return (
+        f"Only at_most={most} ended {loop}, in every frame that was compared. If it should end earlier, "
+        "check that a stage of the loop sets the buffer."
+    )
+
+
+def _refused(found: Sequence[RefusedStage]) -> WorkloadError:
+    """The first stage's error; the others stand below it."""
+    first, *others = found
+    more = (f"Also: {each.message}\n  next: {each.next_step}\n{each.detail}" for each in others)
+    return WorkloadError(first.message, next_step=first.next_step, detail="\n\n".join((first.detail, *more)))
+
+
+def _described(text: str, reason: str) -> Description:
+    """Raises `NothingMeasured` where the worker could not write all of it."""
+    try:
+        return Description.model_validate_json(text)
+    except ValidationError:
+        raise NothingMeasured(
+            "the description of the workload that its process wrote is incomplete"
+            + (f": {reason}" if reason else ""),
+            next_step="Is the disk full, or does the workload limit the size of files (ulimit -f)?",
+        ) from None
+
+
+def _hopeless(ended: Ended) -> Exception:
+    if isinstance(ended.outcome, Problem):
+        return NothingMeasured(
+            ended.outcome.message, next_step=ended.outcome.next_step, detail=ended.outcome.detail
+        )
+    return WorkloadError(
+        f"the workload could not be loaded: {ended.reason}",
+        next_step="Check that the file runs with python.",
+        detail=ended.log,
+    )
+
+
+_SCRIPT_NEXT_STEPS = {
+    "timeout": "Raise --timeout SECONDS, or give the script less work.",
+    "memory": "Give the script less work.",
+    "died": "Check that it runs with python. It must end normally or with sys.exit, not os._exit.",
+}
+_NOTHING_COMPARED = (
+    "The script's output is empty or differs between runs, so only the exit status was compared. Pass "
+    "arrays to `advisor.result` to compare results."
+)
+
+_NOT_ITS_MEMORY = "CuPy's allocators do not change its memory."
+
+
+@dataclass(frozen=True)
+class ScriptSubject:
+    settings: Settings
+
+    next_steps: ClassVar[Mapping[str, str]] = _SCRIPT_NEXT_STEPS
+    observed: ClassVar[bool] = True
+
+    has_final: ClassVar[bool] = False
+
+    @property
+    def rounds(self) -> int:
+        return self.settings.rounds
+
+    def describe(self, launch: Launch) -> Description:
+        """The GPU, in a separate process. Raises `NothingMeasured` without one."""
+        ended = launch(Step("describe", UNCHANGED, "describe", "querying the GPU"))
+        outcome = ended.outcome
+        if isinstance(outcome, Description):
+            return outcome
+        if isinstance(outcome, Problem):
+            next_step = outcome.next_step or "Check the driver with nvidia-smi."
+            raise NothingMeasured(outcome.message, next_step=next_step, detail=outcome.detail)
+        raise NothingMeasured(
+            f"the GPU cannot be used: {ended.reason}",
+            next_step="The output of the process is below. Run `advisor doctor` to check each component.",
+            detail=ended.log,
+        )
+
+    def prepare(self, launch: Launch) -> Prepared:
+        """The script as it is, twice: what all others are compared with. Raises where it fails by itself,
+        `NothingToChange` where it makes nothing with CuPy."""
+        first = _succeeded(launch(Step("reference", UNCHANGED, "warm-up", "warming up")))
+        if not _uses_cupy(first):
+            raise nothing_to_change(self.settings.file, first.libraries)
+        again = _succeeded(launch(observing(UNCHANGED)))
+        ran = ScriptRun(
+            arguments=self.settings.arguments or (),
+            baseline=UNCHANGED,
+            warm_up_seconds=first.seconds,
+            compared=again.compared,
+        )
+        notes: tuple[str, ...] = () if again.results_compared else (_NOTHING_COMPARED,)
+        notes += tuple(f"The script also uses {name}: {_NOT_ITS_MEMORY}" for name in first.libraries)
+        return Prepared(notes=notes, script=ran, samples={UNCHANGED: again})
+
+    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
+        return strategy.unavailable(description.device)
+
+    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
+        """Times of the plain runs, the rest from the observed one."""
+        mine = [sample for sample in samples if isinstance(sample, ScriptSample)]
+        timed = [sample for sample in mine if sample.copies is None]
+        observed = next((sample for sample in mine if sample.copies is not None), None)
+        if observed is None or observed.copies is None or not timed:
+            return None
+        rounds = [(sample.seconds,) for sample in timed]
+        return ScriptMeasured(
+            strategy=strategy,
+            run_seconds=tuple(sample.seconds for sample in timed),
+            median_seconds=stats.median(rounds),
+            interval_seconds=stats.median_interval(rounds, confidence=CONFIDENCE),
+            setup_seconds=median(sample.setup_seconds for sample in timed),
+            ranges=observed.ranges,
+            copies=observed.copies,
+            memory=observed.memory,
+            verified=observed.results_compared,
+            notes=observed.notes,
+            **of_runs(timed),
+        )
+
+
+def _uses_cupy(run: ScriptSample) -> bool:
+    """Whether CuPy's allocators served anything in it; an allocator of the script's own may have no hooks."""
+    copies, memory = run.copies, run.memory
+    if run.notes or copies is None or memory is None:
+        return True
+    return bool(memory.requests or copies.to_device or copies.to_host)
+
+
+def _succeeded(ended: Ended) -> ScriptSample:
+    """The sample of a run of the unchanged script. Raises `AdvisorError` where it fails by itself."""
+    if isinstance(ended.outcome, ScriptSample):
+        return ended.outcome
+    if isinstance(ended.outcome, Problem):
+        raise ended.outcome.as_error(ended.log)
+    raise WorkloadError(
+        f"the script did not finish: {ended.reason}",
+        next_step=_SCRIPT_NEXT_STEPS[ended.how],
+        detail=ended.log,
+    )

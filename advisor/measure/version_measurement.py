@@ -13,8 +13,7 @@ from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
 from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
-from advisor.measure.final_messages import FinalJob
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, Run, job_of
 from advisor.measure.progress import Progress, Silent

@@ -24,10 +24,18 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured
 from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.managed_calls import ManagedCallFailed
-from advisor.measure.calibration_jobs import CalibrationJob
 from advisor.measure.cupy_mock import coverage, tracing
 from advisor.measure.first_frames import ResultsDiffer
-from advisor.measure.jobs import DESCRIPTION, Checked, Job, Outcome, Problem, TraceRun, write_outcome
+from advisor.measure.jobs import (
+    DESCRIPTION,
+    CalibrationJob,
+    Checked,
+    Job,
+    Outcome,
+    Problem,
+    TraceRun,
+    write_outcome,
+)
 from advisor.measure.namespaces import Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.patched import Intact

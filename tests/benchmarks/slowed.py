@@ -14,9 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from advisor.measure.backends import open_backend
-from advisor.measure.final_messages import FinalJob, FinalRound
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, FinalRound, Job
 from advisor.measure.stand import Stand
 from advisor.profiles.blocks import Block
 from advisor.strategies.backend import BackendName

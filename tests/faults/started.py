@@ -25,7 +25,7 @@ from typing import NoReturn
 
 from advisor.cli import app
 from advisor.cli.console import Around
-from advisor.measure import forking
+from advisor.measure import fork_server
 from advisor.measure.fork_server import ForkServer
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.settings import Settings
@@ -159,7 +159,7 @@ class _Forked(ForkServer):
             atexit._clear()  # its workers run what is left to do at the end
             _undo_handlers()
             del sys.path[0]
-            forking.main([str(parent), "os", str(theirs.detach())])
+            fork_server.main([str(parent), "os", str(theirs.detach())])
         theirs.close()
         self._server = _Child(pid)
         atexit.register(self.close)
