@@ -124,7 +124,7 @@ def test_the_working_tree_is_compared_with_a_revision(
 ) -> None:
     """How often the same code seems to differ is counted in tests/test_versions.py, by a simulation."""
     monkeypatch.chdir(repository)
-    found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, max_seconds=45, quiet=True)
+    found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, indifference=0.9, quiet=True)
     (row,) = found.rows
     assert 0 < row.ratio.low <= row.ratio.high < math.inf
     assert found.run.versions[0].startswith("w.py at HEAD, ")

@@ -1,4 +1,4 @@
-"""The matrix of faults but for its slow cases, all forked; `make faults` runs all of it as users do."""
+"""The matrix of faults, forked: one command's cases and one of each kind of run; `make faults` runs all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.faults.case import Case
-from tests.faults.matrix import CASES, SELDOM, close_started, run
+from tests.faults.matrix import CASES, OF_ONE_COMMAND, ONE_OF_A_KIND, close_started, run
 
-OFTEN = [case for case in CASES if not SELDOM.match(case.name)]
+OFTEN = [
+    *(case for group in OF_ONE_COMMAND for case in group()),
+    *(case for case in CASES if ONE_OF_A_KIND.match(case.name)),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

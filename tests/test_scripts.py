@@ -15,11 +15,13 @@ from builders import cuda_device, script_profile
 from fakes import FakeClock
 from rendering import shown
 from running import FILES, Command, advisor, having, missing, python_path
+from shared_server import server
 
 import advisor as public
 from advisor import pipeline
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure.jobs import Job, ScriptSample
+from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.progress import Silent
 from advisor.measure.results import of_runs
 from advisor.measure.script_ranges import RangeWatch
@@ -52,7 +54,8 @@ def run(
 ) -> Profile:
     with tempfile.TemporaryDirectory() as scratch:
         settings = script_settings(*arguments, only=only, file=file, **options)
-        return pipeline.profile(settings, Silent(), keep_in=keep_in or Path(scratch))
+        launcher = ProcessLauncher(settings.timeout, server=server())
+        return pipeline.profile(settings, Silent(), keep_in=keep_in or Path(scratch), launcher=launcher)
 
 
 def script_settings(

@@ -57,19 +57,24 @@ GROUPS = (
     repositories,
 )
 CASES = tuple(case for group in GROUPS for case in group())
-SELDOM = re.compile(
-    r"(doctor|devices|rules|trace --help|--version|compare .*|--help): (stdout|all) "
-    r"|.*: (stdout closed|stderr closed|stdin closed)$"
-    r"|output: (closed|a full stderr)|surroundings: ASCII|no home|a home that|an unknown revision"
-    r"|history: (a f|no f)"
-    r"|git: (it hangs, compare|hooks|an ext|.*monitor|sign)|compare --run: Ctrl-C after (1.5|8)"
-    r"|around: (no bytecode|threads|development|TMPDIR of)|name: (an option|two lines|not UTF-8|.*Python)"
-    r"|in --out: (report|previous is a file|profile.json is (a folder|damaged))|--out is a link to n"
-    r"|no space: (predict|compare|history)|signal (HUP|USR1|STOP)"
-    r"|workload: (prints 200 MB|warns of 50 MB|an exception of 100 MB, late|hangs in|limits its CPU)"
-    r"|workload: (removes our folders|dies of SIG(HUP|ABRT|USR1)|changes the directory in (inside|use))"
+OF_ONE_COMMAND = (options, profiles, configurations, files)
+"""Groups whose cases read something and refuse it: a tenth of a second each."""
+ONE_OF_A_KIND = re.compile(
+    r"echoes|history: (?!a f|no f)"
+    r"|workload: (produce raises|raises (late|an exception with|.* of causes)|control|workflow|a group)"
+    r"|workload: (exits$|leaves by _exit$|leaves a daemon|dies of SIGKILL|recurses|hangs$|ignores|uses up)"
+    r"|workload: (closes (stdo|all)|prints (bytes|in a)|changes (the directory in p|os.w|the user$))"
+    r"|workload: (replaces (sys.mod|inspect)|turns|kills its par|stops its|forks|add writes|limits its mem)"
+    r"|workload: (reads address|removes all|changes the root directory$|an unknown buffer|1,000 par)"
+    r"|workload: (tells (an option$|a variable|all forms|a pair$|JSON|a block)|cut in)|file: (no P|a missing)"
+    r"|(sweep: .* fails|names: a fleet|partial results|a pair in a profile, report|secrets of git)$"
+    r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|few open|around: (PATH|asserts)"
+    r"|report p.json: stdout full|profile: no descriptor|signal (INT|KILL)|inherited: SIGCHLD|two runs into"
+    r"|in --out: profile.json is a FIFO|between two runs: the user edits|the workload writes a page"
+    r"|name: markup|arguments: 20,000|no space: profile|12 open files|workers killed|versions: no"
+    r"|git: (a filter that hangs, profile|a file is)|compare --run: Ctrl-C after 4 s, 1"
 )
-"""Cases that are slow, or much like another: `make faults` runs them, `pytest` does not."""
+"""Names of cases that run a whole profile or more; `pytest` takes these, CI and `make faults` all."""
 
 LONGEST = 300.0
 """Seconds that a command may take."""
