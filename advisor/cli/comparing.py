@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,13 +24,21 @@ if TYPE_CHECKING:
     from advisor.verdicts.comparing.gates import Gate, Ruling
 
 GATE_FAILED = 1
-
-
-RUNNING = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
+_RUNNING = (
+    "parameters",
+    "gpu",
+    "no_gpu",
+    "indifference",
+    "max_seconds",
+    "timeout",
+    "seed",
+    "numa",
+    "targets",
+)
 """Options of `advisor profile` that say how versions are run."""
 
 
-@options.takes(*RUNNING)
+@options.takes(*_RUN)
 def compare(
     base: options.BaseProfile,
     head: options.HeadProfile = None,
@@ -58,31 +67,43 @@ def compare(
     from advisor.verdicts.comparing.gates import parse_gates
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
-    form, gates = only_format(out, wanted), parse_gates(fail_if or ())
+    form = only_format(out, wanted)
+    asked = _Comparison(
+        strategy or [], comparing.parse_gates(fail_if or ()), anyway, quiet, no_environment, given
+    )
     names = pages.names("compare", wanted)
     with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
-            page, rulings = _run(base, head, against, strategy, gates, anyway, quiet, no_environment, given)
+            page, rulings = _run(base, head, against, asked)
         else:
-            page, rulings = _compare(
-                base, _without_run(head, against, given), strategy, gates, anyway, no_environment
-            )
+            page, rulings = _compare(base, _without_run(head, against, given), asked)
         paths = [] if form else pages.write(page, directory, wanted)
     put(pages.render(page, form) if form else text(page, quiet=quiet, details=details))
     if not form:
         say_written(paths, quiet=quiet)
     summarize(page)
-    _end(rulings, strict=strict, quiet=quiet)
+    failing = ("failed", "inconclusive") if strict else ("failed",)
+    for ruling in rulings:
+        if ruling.status != "passed" and not quiet:
+            hint = "" if strict or ruling.status == "failed" else " (--strict would fail)"
+            say(f"gate {ruling.gate.text}: {ruling.status}{hint}")
+    if any(ruling.status in failing for ruling in rulings):
+        raise typer.Exit(GATE_FAILED)
 
 
-def _compare(
-    base: Path,
-    head: Path,
-    strategy: Sequence[str] | None,
-    gates: Sequence[Gate],
-    anyway: bool,
-    no_environment: bool,
-) -> tuple[Page, tuple[Ruling, ...]]:
+@dataclass(frozen=True)
+class _Comparison:
+    """What is common to two profiles and to two versions."""
+
+    strategies: Sequence[str]
+    gates: Sequence[Gate]
+    anyway: bool
+    quiet: bool
+    no_environment: bool
+    given: Mapping[str, Any]
+
+
+def _compare(base: Path, head: Path, asked: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     """Compares two profiles."""
     from advisor import pipeline
     from advisor.profiles import reading, redaction
@@ -92,13 +113,13 @@ def _compare(
 
     base, head = map(reading.in_directory, (base, head))
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
-    if no_environment:
+    if asked.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
-    found = compare(*loaded, strategies=strategy or (), anyway=anyway)
-    if gates:
-        require_gateable(found, anyway=anyway)
-    rulings = judge(found, gates)
-    return pages.comparison_page(found, rulings, (_called(base, head), _called(head, base))), rulings
+    comparison = comparing.compare(*loaded, strategies=asked.strategies, anyway=asked.anyway)
+    if asked.gates:
+        comparing.require_gateable(comparison, anyway=asked.anyway)
+    rulings = comparing.judge(comparison, asked.gates)
+    return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
 
 
 def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> Path:
@@ -108,23 +129,15 @@ def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any
             "compare takes two profiles, BASE and HEAD",
             next_step="To run two versions of a workload: advisor compare --run FILE --against REV.",
         )
-    said = [OPTIONS[name].key for name, value in given.items() if value not in (None, False, [])]
-    said += ["against"] if against is not None else []
-    if said:
-        raise UsageError(f"--{said[0]} has no effect without --run", next_step="Add --run, or omit it.")
+    needless = [OPTIONS[name].key for name, value in given.items() if value not in (None, False, [])]
+    needless += ["against"] if against is not None else []
+    if needless:
+        raise UsageError(f"--{needless[0]} has no effect without --run", next_step="Add --run, or omit it.")
     return head
 
 
 def _run(
-    base: Path,
-    head: Path | None,
-    against: str | None,
-    strategy: Sequence[str] | None,
-    gates: Sequence[Gate],
-    anyway: bool,
-    quiet: bool,
-    no_environment: bool,
-    given: Mapping[str, Any],
+    base: Path, head: Path | None, against: str | None, asked: _Comparison
 ) -> tuple[Page, tuple[Ruling, ...]]:
     """Runs and compares two versions."""
     from advisor import api, configuration
@@ -139,27 +152,28 @@ def _run(
             f"{target} is a script, and --run compares workloads",
             next_step="Write a workload: advisor new mine.py.",
         )
-    said = configuration.command_line(
-        workload=target, strategies=strategy or [], no_environment=no_environment, **given
+    sources = configuration.places(
+        configuration.command_line(
+            workload=target, strategies=asked.strategies, no_environment=asked.no_environment, **asked.given
+        )
     )
-    found = configuration.places(said)
-    asked = configuration.merged(found)
-    backend = choose_backend(asked.gpu, asked.no_gpu, quiet)
-    with _telling_of_ctrl_c(), make_progress(quiet=quiet) as progress:
-        seen = api.run_versions(
-            found,
+    merged = configuration.merged(sources)
+    backend = choose_backend(merged.gpu, merged.no_gpu, asked.quiet)
+    with _telling_of_ctrl_c(), make_progress(quiet=asked.quiet) as progress:
+        comparison = api.run_versions(
+            sources,
             backend,
             progress,
             str(base),
             None if head is None else str(head),
             against=against,
-            limits=[gate.limit for gate in gates if gate.kind == "slower"],
-            anyway=anyway,
+            limits=[gate.limit for gate in asked.gates if gate.kind == "slower"],
+            anyway=asked.anyway,
             command=command_line(sys.argv[1:]),
             began=began(),
         )
-    rulings = judge(seen, gates)
-    return pages.versions_page(seen, rulings), rulings
+    rulings = comparing.judge(comparison, asked.gates)
+    return pages.versions_page(comparison, rulings), rulings
 
 
 @contextmanager
@@ -192,14 +206,3 @@ def _called(path: Path, other: Path) -> str:
     if path.name == other.name and inside.is_relative_to(here):
         return str(inside.relative_to(here))
     return path.name
-
-
-def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
-    """Says which gates did not pass; exit code 1 where one failed."""
-    failing = ("failed", "inconclusive") if strict else ("failed",)
-    for ruling in rulings:
-        if ruling.status != "passed" and not quiet:
-            hint = "" if strict or ruling.status == "failed" else " (--strict would fail)"
-            say(f"gate {ruling.gate.text}: {ruling.status}{hint}")
-    if any(ruling.status in failing for ruling in rulings):
-        raise typer.Exit(GATE_FAILED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,112 +24,60 @@ if TYPE_CHECKING:
     from advisor.measure.options import Options
     from advisor.profiles.schema import Profile
 
-_CLUSTER = "Cluster"
 _LEFT_OUT = ("arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
 """Of the options of `advisor profile`: what concerns one machine, or its files."""
-Scheduler = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler: tcp://host:8786.", rich_help_panel=_CLUSTER),
-]
-SchedulerFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The file that `dask scheduler --scheduler-file` writes.",
-        rich_help_panel=_CLUSTER,
-    ),
-]
-Local = Annotated[
-    int | None,
-    typer.Option(
-        metavar="NUMBER",
-        min=1,
-        max=256,
-        help="Start this many workers on this machine instead.",
-        rich_help_panel=_CLUSTER,
-    ),
-]
-Each = Annotated[
-    bool,
-    typer.Option("--each", help="Profile every GPU, not one of each model.", rich_help_panel=_CLUSTER),
-]
-Alone = Annotated[
-    bool,
-    typer.Option("--one-per-host", help="Run one profile at a time on each host.", rich_help_panel=_CLUSTER),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="Only devices with this memory_class, kind, name, host or cpu. Repeatable.",
-        rich_help_panel=_CLUSTER,
-    ),
-]
-Send = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="PATH",
-        help="Also send this file or folder to the workers. Repeatable.",
-        rich_help_panel=_CLUSTER,
-    ),
-]
-TaskSeconds = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        min=1,
-        max=10**8,
-        help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
-        rich_help_panel=_CLUSTER,
-    ),
-]
-Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Keep the results in --out and run the rest.", rich_help_panel=_CLUSTER),
-]
-Emit = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"),
-]
-TlsCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-ca-file",
-        metavar="FILE",
-        help="TLS: certificate of the trusted authority.",
-        rich_help_panel=_CLUSTER,
-    ),
-]
-TlsCert = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-cert", metavar="FILE", help="TLS: this client's certificate.", rich_help_panel=_CLUSTER
-    ),
-]
-TlsKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-key", metavar="FILE", help="TLS: this client's private key.", rich_help_panel=_CLUSTER
-    ),
-]
+_cluster = partial(typer.Option, rich_help_panel="Cluster")
+_file = partial(_cluster, metavar="FILE")
+File = Path | None
+Files = list[Path] | None
 
 
 @options.takes(*(name for name in OPTIONS if name not in _LEFT_OUT))
 def fleet(
-    scheduler: Scheduler = None,
-    scheduler_file: SchedulerFile = None,
-    local: Local = None,
-    each: Each = False,
-    one_per_host: Alone = False,
-    where: Where = None,
-    send: Send = None,
-    task_seconds: TaskSeconds = None,
-    resume: Resume = False,
-    tls_ca_file: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    scheduler: Annotated[
+        str | None, _cluster(metavar="ADDRESS", help="A Dask scheduler: tcp://host:8786.")
+    ] = None,
+    scheduler_file: Annotated[
+        File, _file(help="The file that `dask scheduler --scheduler-file` writes.")
+    ] = None,
+    local: Annotated[
+        int | None,
+        _cluster(metavar="NUMBER", min=1, max=256, help="Start this many workers on this machine instead."),
+    ] = None,
+    each: Annotated[bool, _cluster("--each", help="Profile every GPU, not one of each model.")] = False,
+    one_per_host: Annotated[
+        bool, _cluster("--one-per-host", help="Run one profile at a time on each host.")
+    ] = False,
+    where: Annotated[
+        list[str] | None,
+        _cluster(
+            metavar="KEY=VALUE",
+            help="Only devices with this memory_class, kind, name, host or cpu. Repeatable.",
+        ),
+    ] = None,
+    send: Annotated[
+        Files, _cluster(metavar="PATH", help="Also send this file or folder to the workers. Repeatable.")
+    ] = None,
+    task_seconds: Annotated[
+        float | None,
+        _cluster(
+            metavar="SECONDS",
+            min=1,
+            max=10**8,
+            help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
+        ),
+    ] = None,
+    resume: Annotated[bool, _cluster("--resume", help="Keep the results in --out and run the rest.")] = False,
+    tls_ca_file: Annotated[File, _file(help="TLS: certificate of the trusted authority.")] = None,
+    tls_cert: Annotated[File, _file(help="TLS: this client's certificate.")] = None,
+    tls_key: Annotated[File, _file(help="TLS: this client's private key.")] = None,
     out: options.Out = Path("advisor-fleet"),
-    emit: Emit = None,
+    emit: Annotated[
+        File,
+        typer.Option(
+            metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"
+        ),
+    ] = None,
     **given: Any,
 ) -> None:
     """Profile a workload on every distinct device of a Dask cluster.

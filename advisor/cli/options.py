@@ -84,36 +84,41 @@ def _out(given: str | Path) -> Path:
     return Path(given)
 
 
+def _argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help)
+
+
+def _named(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def _flag(name: str, help: str) -> Any:
+    return typer.Option(name, help=help)
+
+
+_Text = str | None
+_File = Path | None
 Profiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="PROFILE...", help="A profile.json or its directory; several of a sweep."),
+    list[Path], _argument("PROFILE...", "A profile.json or its directory; several of a sweep.")
 ]
-OneProfile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile.json, or its directory.")]
+OneProfile = Annotated[Path, _argument("PROFILE", "A profile.json, or its directory.")]
 BaseProfile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="BASE", help="The earlier profile.json or directory; with --run a workload: FILE[::NAME]."
-    ),
+    Path, _argument("BASE", "The earlier profile.json or directory; with --run a workload: FILE[::NAME].")
 ]
-HeadProfile = Annotated[
-    Path | None,
-    typer.Argument(metavar="HEAD", help="The new profile.json or directory; with --run a workload."),
-]
-Run = Annotated[
-    bool,
-    typer.Option("--run", help="Run two versions of a workload side by side and compare them."),
-]
+HeadProfile = Annotated[_File, _argument("HEAD", "The new profile.json or directory; with --run a workload.")]
 Against = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REV",
-        help="With --run and one file: the git revision to use as BASE (default: the merge base with the "
+    _Text,
+    _named(
+        "REV",
+        "With --run and one file: the git revision to use as BASE (default: the merge base with the "
         "remote's default branch). HEAD is the working tree.",
     ),
 ]
-History = Annotated[Path, typer.Argument(metavar="DIR", help="The directory that holds the profiles.")]
-Rule = Annotated[str | None, typer.Argument(metavar="ID", help="Explain this rule.")]
-Device = Annotated[str, typer.Argument(metavar="NAME", help="A device's name, or a TOML file.")]
+History = Annotated[Path, _argument("DIR", "The directory that holds the profiles.")]
+Rule = Annotated[_Text, _argument("ID", "Explain this rule.")]
+Device = Annotated[str, _argument("NAME", "A device's name, or a TOML file.")]
+TraceFile = Annotated[Path, _argument("FILE", "A .nsys-rep, or its .sqlite export.")]
+NewFile = Annotated[Path, _argument("FILE", "The file to write; it ends in .py.")]
 
 Compared = Annotated[
     list[str] | None,
@@ -125,52 +130,35 @@ Compared = Annotated[
 ]
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="GATE", help="Gate: slower=5%, footprint=+10% or recommendation-changes. Repeatable."
-    ),
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Treat inconclusive gates as failed.")]
-Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Compare even if workload, device or parameters differ.")
+    _named("GATE", "Gate: slower=5%, footprint=+10% or recommendation-changes. Repeatable."),
 ]
 Gpu = Annotated[int | None, of_profile("gpu", min=0)]
 NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure only the CPU.")]
-Nsys = Annotated[Path | None, of_profile("nsys")]
-TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .nsys-rep, or its .sqlite export.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Nsys = Annotated[_File, of_profile("nsys")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[
-    Path | None,
+    _File,
     of_profile(
         "out", parser=_out, help="Output directory (default: the profile's directory); - writes to stdout."
     ),
+]
+EntryOut = Annotated[
+    _File, _named("FILE.toml", "File to write the entry to; printed if omitted.", "--out", parser=_out)
 ]
 PageFormats = Annotated[str, of_profile("formats", help="html, md, or both separated by a comma.")]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
 Details = Annotated[bool, of_profile("details")]
 Quiet = Annotated[bool, of_profile("quiet")]
+Base = Annotated[_Text, _named("DEVICE", "Without a GPU: the card that this CPU hosts.")]
+EntryName = Annotated[_Text, typer.Option("--name", help="The device's name in the entry.")]
+Like = Annotated[_Text, _named("WORKLOAD", "Copy this example, such as vector_add.")]
+From = Annotated[_Text, _named("FILE::FUNCTION", "Write it from one call of this function.", "--from")]
 
-EntryOut = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", parser=_out, metavar="FILE.toml", help="File to write the entry to; printed if omitted."
-    ),
-]
-Base = Annotated[
-    str | None,
-    typer.Option(metavar="DEVICE", help="Without a GPU: the card that this CPU hosts."),
-]
-EntryName = Annotated[str | None, typer.Option("--name", help="The device's name in the entry.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
-NewFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it ends in .py.")]
-Like = Annotated[
-    str | None,
-    typer.Option(metavar="WORKLOAD", help="Copy this example, such as vector_add."),
-]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="FILE::FUNCTION", help="Write it from one call of this function."),
-]
-ForceNew = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
-Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
+Run = Annotated[bool, _flag("--run", "Run two versions of a workload side by side and compare them.")]
+Strict = Annotated[bool, _flag("--strict", "Treat inconclusive gates as failed.")]
+Anyway = Annotated[bool, _flag("--anyway", "Compare even if workload, device or parameters differ.")]
+Json = Annotated[bool, _flag("--json", "Print JSON.")]
+Force = Annotated[bool, _flag("--force", "Overwrite the output file.")]
+ForceNew = Annotated[bool, _flag("--force", "Overwrite the file.")]
+Version = Annotated[bool, _flag("--version", "Print the version and exit.")]
