@@ -27,8 +27,6 @@ _REPORTED = {"memory_bytes": "total_global_mem", "l2_bytes": "l2_cache_size"}
 
 @dataclass(frozen=True)
 class Machine:
-    """Place and date for the sources."""
-
     cpu: str
     date: str
     host_cache_bytes: int | None = None
@@ -44,7 +42,6 @@ class Findings:
 
     @property
     def device(self) -> Device | None:
-        """The GPU, once a process has opened it."""
         return next((run.device for run in self.runs if run.device.kind == "cuda"), None)
 
     @property

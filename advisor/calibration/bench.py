@@ -232,7 +232,6 @@ class Bench:
 
 
 def measure_sizes(device: Device, device_free: int | None, *, root: Path = ROOT) -> Sizes:
-    """The sizes for this machine as it is now."""
     available = int(psutil.virtual_memory().available)
     limit = host_state(root=root).memory_limit
     host_free = min(available, limit) if isinstance(limit, int) else available

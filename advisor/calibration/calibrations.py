@@ -188,7 +188,6 @@ def give(calibration: Calibration, out: Path | None) -> str:
 
 
 def remarks(calibration: Calibration, out: Path | None) -> str:
-    """The missing figures with their reasons, and the next step."""
     missing = calibration.findings.missing_by_reason().items()
     last = f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
     if calibration.entry is None:

@@ -16,8 +16,6 @@ from advisor.measure.worker import run_job
 
 @dataclass(frozen=True)
 class Group:
-    """The measurements of one process."""
-
     name: str
     title: str
     keys: tuple[str, ...]

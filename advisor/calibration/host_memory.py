@@ -26,7 +26,6 @@ _ACCESSES = 1 << 14
 
 
 def keys(kind: str) -> tuple[str, ...]:
-    """The figures of a kind of memory."""
     return tuple(f"{kind}_{what}_bytes_per_second" for what in ("read", "write", "copy"))
 
 

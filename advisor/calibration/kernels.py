@@ -45,7 +45,6 @@ class Kernels:
         self._kernels["nothing"]((1,), (1,), ())
 
     def read_once(self, data: Any, out: Any) -> int:
-        """All of it, once, in order."""
         self._launch("read_once", data, np.uint64(_bytes(data) // _FLOAT4), out)
         return _bytes(data)
 
@@ -81,7 +80,6 @@ class Kernels:
         return floats // STRIDE * _FLOAT
 
     def write_once(self, data: Any) -> int:
-        """All of it, once."""
         self._launch("write_once", data, np.uint64(_bytes(data) // _FLOAT4), np.float32(0.0))
         return _bytes(data)
 

@@ -35,13 +35,11 @@ class _Fitted:
 
 
 def keys(kind: Kind) -> tuple[str, ...]:
-    """The figures of copies from and to a kind of host memory."""
     rates = (f"{kind}_{direction}_bytes_per_second" for direction in DIRECTIONS)
     return (*rates, f"{kind}_copy_call_seconds")
 
 
 def measure(bench: Bench) -> None:
-    """Both kinds of host memory, both directions."""
     _measure_kind(bench, "pinned", lambda arena, size: arena.pinned(size))
     _measure_kind(bench, "pageable", lambda arena, size: arena.pageable(size))
 

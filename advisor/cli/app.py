@@ -74,7 +74,6 @@ def main(around: Around = REAL) -> NoReturn:
 
 
 def _after(problem: OSError) -> str:
-    """What to do about it."""
     try:
         Path.cwd()
     except OSError:

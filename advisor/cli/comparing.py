@@ -93,8 +93,6 @@ def compare(
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What is common to two profiles and to two versions."""
-
     strategies: Sequence[str]
     gates: Sequence[Gate]
     anyway: bool
@@ -104,7 +102,6 @@ class _Comparison:
 
 
 def _compare(base: Path, head: Path, asked: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
-    """Compares two profiles."""
     from advisor import pipeline
     from advisor.profiles import reading, redaction
     from advisor.report import pages
@@ -139,7 +136,6 @@ def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any
 def _run(
     base: Path, head: Path | None, against: str | None, asked: _Comparison
 ) -> tuple[Page, tuple[Ruling, ...]]:
-    """Runs and compares two versions."""
     from advisor import api, configuration
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress

@@ -94,7 +94,6 @@ def flush() -> None:
 
 
 def drop() -> None:
-    """Whatever is not written yet goes nowhere."""
     with suppress(OSError, ValueError):  # a stream that is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -132,7 +131,6 @@ AROUND = ContextVar("AROUND", default=REAL)
 
 
 def machine() -> Machine:
-    """The GPUs and CuPy of this machine."""
     from advisor.measure.backends.choosing import Machine
 
     return AROUND.get().machine or Machine()
@@ -243,7 +241,6 @@ def require_figures(result: Profile) -> None:
 def choose_backend(
     gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
 ) -> BackendName:
-    """Chooses the backend; with --quiet an unusable GPU is not mentioned."""
     from advisor.measure.backends.choosing import choose_backend
 
     return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, machine())

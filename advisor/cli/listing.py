@@ -148,7 +148,6 @@ WIDTH = 80
 
 
 def overview(rules: Sequence[Rule]) -> str:
-    """Each rule in a few lines: id, what to do, the memory classes it speaks of."""
     entries = [
         "\n".join(
             (
@@ -162,7 +161,6 @@ def overview(rules: Sequence[Rule]) -> str:
 
 
 def describe(rule: Rule) -> str:
-    """All there is to say of a rule, as plain text of 80 columns."""
     names = [one if isinstance(one, str) else one.example for one in rule.requires]
     parts = [
         rule.id,

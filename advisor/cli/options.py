@@ -51,7 +51,6 @@ class Grouped(TyperCommand):
     """Lists the options by what they are about, as typer does with Rich, in plain text."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The panels in the order of their first options."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             title = (

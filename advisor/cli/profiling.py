@@ -115,7 +115,6 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
 
 
 def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> None:
-    """One profile and its report."""
     from advisor import pipeline
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
@@ -174,7 +173,6 @@ def _end(result: Profile, page: Page) -> None:
 
 
 def _names(made: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
-    """The files that a profile is written into."""
     from advisor import pipeline
     from advisor.nsys import capturing
     from advisor.report import pages

@@ -122,7 +122,6 @@ def _shown(
 
 
 def _require_workload(profile: Profile, file: Path) -> None:
-    """Raises `UsageError` for the run of a script."""
     if profile.script is not None:
         raise UsageError(
             f"{file} is a profile of a script; predictions need a workload",

@@ -65,7 +65,6 @@ def leave_if_hidden() -> None:
 
 
 def leave(wrong: str, step: str, code: int) -> NoReturn:
-    """One message, and the end."""
     sys.stderr.write(f"error: {wrong}\n  next: {step}\n")
     sys.exit(code)
 

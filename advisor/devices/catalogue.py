@@ -32,7 +32,6 @@ _VENDOR_WORDS = ("nvidia-", "jetson-", "geforce-", "tesla-")
 
 
 def names() -> tuple[str, ...]:
-    """The slugs of the devices that come with the program."""
     return tuple(sorted(path.stem for path in _HOME.glob("*.toml")))
 
 

@@ -129,7 +129,6 @@ def _integrating(rails: Rails) -> Iterator[Rails]:
 
 
 def counted(watts: Mapping[str, float]) -> tuple[str, ...]:
-    """The rails that make up the whole: the one that feeds the module, else all."""
     inputs = [name for name in INPUTS if name in watts]
     return tuple(inputs[:1] or watts)
 

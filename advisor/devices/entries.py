@@ -199,7 +199,6 @@ class CatalogueEntry(Record):
         return {key: attribute.value for key, attribute in self.attributes.items()}
 
     def device(self) -> Device:
-        """The device as profiles hold it."""
         attributes = self._attributes()
         if self.figures.l2_bytes is not None:
             attributes["l2_cache_size"] = int(self.figures.l2_bytes.value)

@@ -73,7 +73,6 @@ def gpu_state(
 
 
 def gpu_states(*, moment: Moment = "before", machine: Machine = THIS_MACHINE) -> tuple[GpuState, ...]:
-    """Every GPU that NVML lists; nothing where NVML cannot be reached."""
     contained = in_container(root=machine.root)
     try:
         with opened(machine.nvml) as module:

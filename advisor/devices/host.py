@@ -125,7 +125,6 @@ def host_state(*, root: Path = ROOT) -> HostState:
 
 
 def unread(values: Mapping[str, object], reasons: Mapping[str, str]) -> dict[str, str]:
-    """The reason for each figure that is not there."""
     return {name: why for name, why in reasons.items() if values[name] in (None, {})}
 
 
@@ -145,7 +144,6 @@ def sysfs_address(pci_bus_id: str) -> str:
 
 
 def cpu_model(tree: Tree) -> str | None:
-    """The CPU as /proc/cpuinfo names it."""
     lines = [line.partition(":")[::2] for line in (tree.text("proc/cpuinfo") or "").splitlines()]
     models = (value.strip() for wanted in _CPU_NAMES for name, value in lines if name.strip() == wanted)
     return next(models, None)
@@ -203,7 +201,6 @@ def _group_limit(tree: Tree) -> Limit | None:
 
 @cache
 def installed(*names: str) -> dict[str, str]:
-    """The versions of those of the named packages that are installed, by name."""
     versions = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):

@@ -99,7 +99,6 @@ def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
 
 
 def all_handles(nvml: Any) -> list[Any]:
-    """Every GPU that NVML lists and lets us open."""
     queries = Queries(nvml)
     count = queries.query("count", "nvmlDeviceGetCount", of_gpu=False) or 0
     handles = [queries.query("gpu", "nvmlDeviceGetHandleByIndex", i, of_gpu=False) for i in range(count)]

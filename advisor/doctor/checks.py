@@ -45,7 +45,6 @@ def examine(facts: Facts) -> Checkup:
 
 
 def _gpu_findings(facts: Facts) -> Iterator[Finding]:
-    """From the driver down to the single capability."""
     yield _driver(facts)
     yield _cupy(facts)
     if facts.probe is None:
@@ -200,7 +199,6 @@ def _tool_findings(facts: Facts) -> Iterator[Finding]:
 
 
 def understands(nsys: tuple[int, ...], nvtx: tuple[int, ...]) -> bool:
-    """Whether that nsys records that nvtx's ranges, as far as is known."""
     return nsys[:2] > LAST_OLD_NSYS or nvtx <= LAST_OLD_NVTX
 
 

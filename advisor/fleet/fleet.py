@@ -39,7 +39,6 @@ class Outcome:
 
     @property
     def has_figures(self) -> bool:
-        """Whether a strategy was measured or predicted on any device."""
         return any(row.status == "profiled" and row.basis != "none" for row in self.rows)
 
 
@@ -54,7 +53,6 @@ def run(
     resume: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Profiles every device, each result saved as it comes. Raises `AdvisorError` before anything runs."""
     results = Results(request, directory, progress, write, tell)
     results.begin(resume=resume)
     dispatcher = Dispatcher(cluster, request, results, clock)

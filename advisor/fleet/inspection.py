@@ -48,7 +48,6 @@ def machine() -> Machine:
 
 
 def main(_: list[str]) -> None:
-    """Prints the machine as JSON, in the last line."""
     print(machine().model_dump_json(), flush=True)
     sys.stdout.flush()
     os._exit(0)  # the driver's own exit handlers have nothing to do
@@ -64,7 +63,6 @@ def _cupy() -> tuple[str | None, int | None]:
 
 
 def _gpus() -> Iterator[Gpu]:
-    """The GPUs that this process can see; CUDA_VISIBLE_DEVICES applies."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -34,7 +34,6 @@ class Package:
 
     @property
     def digest(self) -> str:
-        """Hash of all names and contents."""
         digest = hashlib.sha256()
         for name, data in sorted(self.files.items()):
             digest.update(f"{name}\0{len(data)}\0".encode() + data)

@@ -59,8 +59,6 @@ class Item:
 
 @dataclass(frozen=True)
 class Unfit:
-    """Why a machine cannot take part."""
-
     reason: str
     next_step: str
 

@@ -24,7 +24,6 @@ _LONGEST = 16_000
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the task in a file; arguments: the file, the parent's process id."""
     die_with_parent(int(arguments[1]))
     message = Path(arguments[0])
     task = Task.model_validate_json(message.read_text(encoding="utf-8"))

@@ -32,8 +32,6 @@ _NOT_SENT = ("workload", "sweep", "no_gpu", "gpu", "quiet")
 
 @dataclass(frozen=True)
 class Selection:
-    """Which devices take part."""
-
     each: bool = False
     where: dict[str, str] = field(default_factory=dict)
     no_gpu: bool = False
@@ -70,7 +68,6 @@ class Request:
 
     @property
     def digest(self) -> str:
-        """Hash of everything the profiles depend on."""
         task, no_gpu = self.template, self.selection.no_gpu
         inputs = (self.package.digest, task.workload, task.options, self.values, no_gpu, __version__)
         return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()

@@ -104,7 +104,6 @@ class Dispatcher:
 
     @property
     def left(self) -> Iterator[Item]:
-        """Items that have not ended."""
         yield from (running.item for running in self._calls.values() if running.item)
         yield from self._waiting
 

@@ -215,7 +215,6 @@ def require_same(folder: Path, record: FleetRecord) -> None:
 
 
 def concluded(row: Row, profile: Profile) -> Row:
-    """The row of a profiled task."""
     advice, on_gpu = profile.recommendation, profile.device.kind == "cuda"
     seconds = {each.strategy: each.median_seconds for each in profile.measured().values() if on_gpu}
     fastest = min(seconds.values(), default=1.0)
@@ -238,7 +237,6 @@ def concluded(row: Row, profile: Profile) -> Row:
 
 
 def slug(text: str) -> str:
-    """A folder name."""
     return re.sub(r"[^a-z0-9=.,+]+", "-", text.lower()).strip("-.")[:100] or "device"
 
 
@@ -275,7 +273,6 @@ def _side_by_side(record: FleetRecord, directory: Path, formats: Sequence[str]) 
 
 
 def _member(row: Row, directory: Path, folder: str) -> Member:
-    """A device's profile, under the name that it has on the fleet's pages."""
     profile = load(directory / row.folder / "profile.json")
     profile = profile.model_copy(update={"device": profile.device.model_copy(update={"name": row.device})})
     up = "../" * len(Path(folder).parts)

@@ -104,7 +104,6 @@ def _cleaned(value: Any, kinds: tuple[TextKind | None, ...], clean: Callable[[st
 
 @cache
 def _kinds_of(record: type[Record]) -> dict[str, tuple[TextKind | None, ...]]:
-    """The fields of a record that may hold texts or records."""
     found = {}
     for name, field in record.model_fields.items():
         kind = next((each for each in field.metadata if isinstance(each, TextKind)), None)

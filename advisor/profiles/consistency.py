@@ -232,7 +232,6 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
 
 
 def _inside(bounds: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> bool:
-    """Whether they are a box with elements within that shape."""
     ends = zip(bounds, shape, strict=False)
     return len(bounds) == len(shape) and all(0 <= start < stop <= most for (start, stop), most in ends)
 

@@ -38,8 +38,6 @@ Hashes = tuple[str, ...]
 
 
 class Manifest(Record):
-    """The files of one folder."""
-
     advisor: Literal["files"] = "files"
     files: dict[str, Hashes] = Field(default_factory=dict)
 
@@ -82,7 +80,6 @@ def unused(path: Path) -> Path:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether it is a regular file, and not a link to one."""
     return path.is_file() and not path.is_symlink()
 
 
@@ -98,7 +95,6 @@ def _kind(path: Path) -> str:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of the file; "" if it cannot be read."""
     try:
         with opened(path) as file:
             digest = hashlib.sha256()
@@ -215,7 +211,6 @@ def free_folder(directory: Path, relative: str, names: Iterable[str]) -> str:
 
 
 def remove(directory: Path, *names: str) -> None:
-    """Removes the files that are advisor's."""
     for name in names:
         path = directory / name
         if not obstacle(directory, name) and path.name in _files(path.parent):

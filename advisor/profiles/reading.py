@@ -63,7 +63,6 @@ def _keys(record: type[Record]) -> tuple[tuple[str, ...], dict[str, Any], frozen
 
 
 def _leaves(form: Any) -> set[Any]:
-    """The types that a value of this form is made of in the end."""
     parts = get_args(form) if get_origin(form) is not Annotated else get_args(form)[:1]
     return {leaf for part in parts for leaf in _leaves(part)} if parts else {form}
 

@@ -50,7 +50,6 @@ def home() -> str:
 
 
 def without_home(text: str) -> str:
-    """The text with ~ for the home directory."""
     return text if (own := home()) == NO_HOME else text.replace(own, "~")
 
 
@@ -101,7 +100,6 @@ class Redactor:
     """Values that were given to names that look secret."""
 
     def mask(self, text: str) -> str:
-        """The text without secrets."""
         return mask(text, self.secrets)
 
     def hide(self, text: str) -> str:
@@ -125,7 +123,6 @@ class Redactor:
 
 
 def here(*, include_host: bool = False) -> Redactor:
-    """The names of this process, its user and its machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
@@ -151,7 +148,6 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
 
 
 def without_names(profile: Profile, redactor: Redactor) -> Profile:
-    """The profile without the names of user, host and directories, and without secrets."""
     arguments = profile.script.arguments if profile.script else ()
     redactor = replace(redactor, secrets=(*redactor.secrets, *given(arguments, profile.workload.parameters)))
     work, script = profile.workload, profile.script
@@ -163,7 +159,6 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
 
 
 def hidden(record: Written, redactor: Redactor) -> Written:
-    """The record without names and secrets in its texts."""
     found: Written = cleaned(record, Masking(redactor.hide))
     return found
 

@@ -161,7 +161,6 @@ class ScriptMeasured(FrameFigures):
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
-        """`run_seconds` by process."""
         return tuple((seconds,) for seconds in self.run_seconds)
 
 

@@ -136,7 +136,6 @@ class WorkloadRecord(Record):
     ignore: tuple[Word, ...] = optional("Rules that the workload file silences", ())
 
     def frame_stages(self, side: Side | None = None) -> tuple[StageRecord, ...]:
-        """The stages of a frame in order, of one side or both."""
         return tuple(s for s in self.stages if s.phase == "frame" and side in (None, s.side))
 
     @property
@@ -146,7 +145,6 @@ class WorkloadRecord(Record):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of a frame, in order."""
         return distinct(stage.loop for stage in self.frame_stages())
 
     def touching(self, buffer: BufferRecord, side: Side) -> dict[str, AccessMode]:
@@ -240,7 +238,6 @@ class Measured(StrategyFigures, Row):
 
     @property
     def rounds(self) -> tuple[tuple[float, ...], ...]:
-        """`frame_seconds` split by process."""
         frames = iter(self.frame_seconds)
         return tuple(tuple(islice(frames, count)) for count in self.frames_per_round)
 
@@ -304,7 +301,6 @@ class Predicted(Row):
 
     @property
     def drawn(self) -> tuple[int, ...]:
-        """`draws` as numbers; empty where there are none."""
         return tuple(map(int, self.draws.split())) if self.draws else ()
 
     @property
@@ -383,7 +379,6 @@ class Profile(Record):
         return value
 
     def measured(self) -> dict[str, Measured]:
-        """The measured results by strategy, in the order of the file."""
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
 
     def save(self, path: Path | str) -> None:
@@ -394,5 +389,4 @@ class Profile(Record):
         write_atomically(as_path(path), self.to_json())
 
     def to_json(self) -> str:
-        """The text of profile.json."""
         return self.model_dump_json(indent=1) + "\n"

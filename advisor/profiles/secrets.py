@@ -60,7 +60,6 @@ _ARMOUR = re.compile(r"""(?:[\w+/=\\"',|]+|[ \t]*\n[ \t\r]*|(?<=["']) +)*""", re
 
 
 def mask_forms(text: str) -> str:
-    """The text without tokens of known forms."""
     return FORMS.sub(MASK, text)
 
 

@@ -59,7 +59,6 @@ class SweepResults:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The profiles there are, in the order of their values."""
         return tuple(point.profile for point in self.points if point.profile)
 
     @property
@@ -99,7 +98,6 @@ def is_number(value: Value) -> bool:
 def sweep_results(
     workload: str, parameter: str, points: Sequence[Point], command: str = "", notes: Sequence[str] = ()
 ) -> SweepResults:
-    """The points in their order."""
     made = SweepResults(workload, parameter, tuple(points), command, tuple(notes))
     if not made.ordered:
         return made

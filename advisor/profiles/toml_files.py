@@ -24,7 +24,6 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{{_MOST_PARTS}}}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The file's tables. Raises OSError, or ValueError that says in a line what is wrong with the text."""
     data = read_bytes(path, LARGEST)
     if len(data) > LARGEST:
         raise ValueError(f"it holds more than {LARGEST / 1e6:g} MB")

@@ -176,7 +176,6 @@ class NsysTrace(Record):
     notes: tuple[Text, ...] = ()
 
     def of(self, strategy: str) -> StrategyTrace | None:
-        """The trace of a strategy; None where there is none."""
         return next((trace for trace in self.strategies if trace.strategy == strategy), None)
 
 
