@@ -13,7 +13,7 @@ from fakes import CAPABLE as WITH_HMM
 from fakes import ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
 
 from advisor.calibration.bench import Bench, Limits, Sizes
-from advisor.calibration.groups import by_name
+from advisor.calibration.calibrations import by_name
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.jobs import CalibrationJob, GroupRun, Reading
 from advisor.measure.launcher import Ended

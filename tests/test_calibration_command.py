@@ -14,8 +14,7 @@ from calibrating import Answers, died
 from running import Command, advisor, environment, eventually, having
 
 from advisor.calibration import calibrations
-from advisor.calibration.calibrations import Request, calibrate
-from advisor.calibration.groups import by_name
+from advisor.calibration.calibrations import Request, by_name, calibrate
 from advisor.cli.console import Around
 from advisor.devices.catalogue import load, names
 from advisor.errors import FileProblem
@@ -148,18 +147,18 @@ def test_without_cupy_the_cpu_is_measured_and_that_is_said(command: Command, qui
 
 def test_a_process_that_cannot_use_the_gpu_says_so(tmp_path: Path) -> None:
     job = CalibrationJob(group="latencies", backend="cuda", gpu=99, directory=str(tmp_path / "job"))
-    ended = ProcessLauncher(300, worker="advisor.calibration.groups")(job)
+    ended = ProcessLauncher(300, worker="advisor.calibration.calibrations")(job)
     assert isinstance(ended.outcome, Problem), ended
     assert (ended.outcome.cause, ended.outcome.error) == ("wrong", "NothingMeasured")
 
 
 def test_a_process_measures_its_group(tmp_path: Path) -> None:
     job = CalibrationJob(group="host", backend="cpu", gpu=0, directory=str(tmp_path / "job"))
-    ended = ProcessLauncher(300, worker="advisor.calibration.groups")(job)
+    ended = ProcessLauncher(300, worker="advisor.calibration.calibrations")(job)
     assert isinstance(ended.outcome, GroupRun), ended
     assert set(HOST) <= set(ended.outcome.readings)
     unknown = job.model_copy(update={"group": "nothing", "directory": str(tmp_path / "other")})
-    ended = ProcessLauncher(300, worker="advisor.calibration.groups")(unknown)
+    ended = ProcessLauncher(300, worker="advisor.calibration.calibrations")(unknown)
     assert isinstance(ended.outcome, Problem)
     assert ended.outcome.cause == "device"
 

@@ -28,8 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.calibration.assembling import Findings, Machine, write
-from advisor.calibration.calibrations import Calibration, Request, calibrate
-from advisor.calibration.groups import GROUPS, by_name
+from advisor.calibration.calibrations import GROUPS, Calibration, Request, by_name, calibrate
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured, UsageError

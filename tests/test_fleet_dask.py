@@ -25,7 +25,7 @@ pytest.importorskip("distributed", reason="the extra fleet is not installed")
 from advisor.fleet import dask_cluster, fleet
 from advisor.fleet.dask_cluster import DaskCluster, connected, local
 from advisor.fleet.packaging import gather
-from advisor.fleet.records import Answer, Task
+from advisor.fleet.planning import Answer, Task
 from advisor.fleet.request import Limits, Request, Selection
 from advisor.fleet.scheduling import SchedulerLost
 from advisor.measure.progress import Silent

@@ -95,7 +95,7 @@ def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> 
     assert reason in ended.reason
 
 
-@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.calibration.groups"])
+@pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.calibration.calibrations"])
 def test_a_process_that_python_ends_says_why(
     worker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""The whole of `advisor devices calibrate`: read this first.
+"""The whole of `advisor devices calibrate`: read this first. `main` measures one group, in a child process.
 
 one process per group of measurements -> findings -> catalogue entry -> TOML, and what the user is told
 """
@@ -9,27 +9,83 @@ import os
 import platform
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
 from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
-from advisor.calibration.bench import largest_cache
+from advisor.calibration.bench import Bench, largest_cache, measure_sizes
 from advisor.calibration.device_rates import MEMORY
-from advisor.calibration.groups import GROUPS
 from advisor.devices.catalogue import DEFAULT_TARGETS
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment
-from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError
+from advisor.measure.backends import open_backend
 from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
+from advisor.measure.worker import run_job
 from advisor.model.device_texts import value
 from advisor.profiles.outputs import is_plain
 from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import write_atomically
 from advisor.strategies.backend import BackendName
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    title: str
+    keys: tuple[str, ...]
+    """The figures it should find."""
+    measure: Callable[[Bench], None]
+    needs_gpu: bool = True
+
+
+GROUPS = (
+    Group("host", "CPU memory", host_memory.keys("host"), host_memory.measure_plain, needs_gpu=False),
+    Group(
+        "page-locked",
+        "page-locked memory",
+        (*host_memory.keys(host_memory.PINNED), *host_memory.keys(host_memory.WRITE_COMBINED)),
+        host_memory.measure_page_locked,
+    ),
+    Group("transfers", "copies", (*transfers.keys("pinned"), *transfers.keys("pageable")), transfers.measure),
+    Group("zero-copy", "mapped memory", device_rates.ZERO_COPY, device_rates.measure_zero_copy),
+    Group("device", "device memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
+    Group("latencies", "launches", device_rates.LATENCIES, device_rates.measure_latencies),
+    Group("re-reads", "re-reads of mapped memory", rereads.KEYS, rereads.measure),
+    Group(
+        "managed", "managed memory", (*host_memory.keys(host_memory.MANAGED), *managed.KEYS), managed.measure
+    ),
+)
+"""Host measurements first; managed memory, which has hung GPUs, last."""
+
+
+def by_name(name: str) -> Group:
+    """Raises KeyError."""
+    return {group.name: group for group in GROUPS}[name]
+
+
+def main(arguments: list[str]) -> None:
+    """In the child process; arguments JOB.json and PARENT_PID: measures one group, writes one outcome."""
+    run_job(arguments, CalibrationJob, _attempt)
+
+
+def _attempt(job: CalibrationJob) -> GroupRun | Problem:
+    try:
+        backend = open_backend(job.backend, job.gpu)
+        bench = Bench(backend, measure_sizes(backend.device(), backend.free_memory()))
+        by_name(job.group).measure(bench)
+        return bench.result()
+    except AdvisorError as error:
+        return Problem.of(error)
+    except Exception as error:  # a driver that fails at its first call, say
+        return Problem(cause="device", message=str(error) or repr(error), detail=traceback.format_exc())
+
 
 TIMEOUT = 30.0
 """Seconds for one group. Each measures for a few; the rest is for a slow start of CUDA and its compiler."""
@@ -89,7 +145,7 @@ def calibrate(
     few for an entry."""
     request.check()
     with scratch() as folder:
-        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.groups")
+        run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.calibrations")
         findings = _measure(request, progress, run, folder, clock)
     if not findings.readings:
         raise NothingMeasured(

@@ -24,17 +24,7 @@ if TYPE_CHECKING:
     from advisor.verdicts.comparing.gates import Gate, Ruling
 
 GATE_FAILED = 1
-_RUNNING = (
-    "parameters",
-    "gpu",
-    "no_gpu",
-    "indifference",
-    "max_seconds",
-    "timeout",
-    "seed",
-    "numa",
-    "targets",
-)
+_RUN = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
 """Options of `advisor profile` that say how versions are run."""
 
 
@@ -68,9 +58,7 @@ def compare(
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
-    asked = _Comparison(
-        strategy or [], comparing.parse_gates(fail_if or ()), anyway, quiet, no_environment, given
-    )
+    asked = _Comparison(strategy or [], parse_gates(fail_if or ()), anyway, quiet, no_environment, given)
     names = pages.names("compare", wanted)
     with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
@@ -105,17 +93,18 @@ def _compare(base: Path, head: Path, asked: _Comparison) -> tuple[Page, tuple[Ru
     from advisor import pipeline
     from advisor.profiles import reading, redaction
     from advisor.report import pages
-    from advisor.verdicts.comparing.comparisons import compare, require_gateable
+    from advisor.verdicts.comparing.comparisons import compare as compare_profiles
+    from advisor.verdicts.comparing.comparisons import require_gateable
     from advisor.verdicts.comparing.gates import judge
 
     base, head = map(reading.in_directory, (base, head))
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if asked.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
-    comparison = comparing.compare(*loaded, strategies=asked.strategies, anyway=asked.anyway)
+    comparison = compare_profiles(*loaded, strategies=asked.strategies, anyway=asked.anyway)
     if asked.gates:
-        comparing.require_gateable(comparison, anyway=asked.anyway)
-    rulings = comparing.judge(comparison, asked.gates)
+        require_gateable(comparison, anyway=asked.anyway)
+    rulings = judge(comparison, asked.gates)
     return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
 
 
@@ -168,7 +157,7 @@ def _run(
             command=command_line(sys.argv[1:]),
             began=began(),
         )
-    rulings = comparing.judge(comparison, asked.gates)
+    rulings = judge(comparison, asked.gates)
     return pages.versions_page(comparison, rulings), rulings
 
 

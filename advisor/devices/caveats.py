@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from advisor import units
-from advisor.profiles.system_state import CpuClocks, GpuState, TegraState
+from advisor.profiles.system_state import GpuState, TegraState
 
 # Below these shares a reading is taken for noise; they are this program's choice, not a vendor's figure.
 _BUSY = 0.10
@@ -36,21 +36,31 @@ REMEDIES = {
 
 def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
     """Warnings from the readings of one GPU and one board, each in the order taken."""
-    of_gpu, of_board = (_throttled, _clocks, _shared, _link), (_power_mode, _governor, _over_current, _heat)
-    return tuple(filter(None, (*(say(gpu) for say in of_gpu), *(say(tegra) for say in of_board))))
+    return (*_of_gpu(gpu), *(_of_board(tegra) if tegra else ()))
 
 
-def _throttled(readings: Sequence[GpuState]) -> str:
+def _of_gpu(readings: Sequence[GpuState]) -> Iterator[str]:
     reasons = dict.fromkeys(reason for r in readings for reason in r.throttle_reasons or ())
     shares = _throttled_shares(readings)
     lasting = (f"{cause} for {units.percent(share)} of the time" for cause, share in shares.items())
-    if not (causes := [*reasons, *lasting]):
-        return ""
-    remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
-    return (
-        f"The GPU throttled ({', '.join(causes)}): its clocks were reduced. Times are longer than at full "
-        f"clocks and may drift between strategies. {' '.join(remedies)}"
-    )
+    if causes := [*reasons, *lasting]:
+        remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
+        yield (
+            f"The GPU throttled ({', '.join(causes)}): its clocks were reduced. Times are longer than at "
+            f"full clocks and may drift between strategies. {' '.join(remedies)}"
+        )
+    if clocks := moved_clocks(readings):
+        low, high = map(units.frequency, clocks)
+        yield (
+            f"The GPU's clock was between {low} and {high} under load, depending on the strategy: kernels "
+            f"were not compared at the same clock. Lock the clock ({FIX_CLOCKS}) and profile again."
+        )
+    if others := _other_users(readings):
+        yield (
+            f"{others}: this makes the times longer and noisier. Stop the other processes (nvidia-smi lists "
+            "them) or choose another GPU with --gpu, then profile again."
+        )
+    yield from _link(readings)
 
 
 def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
@@ -74,40 +84,20 @@ def moved_clocks(readings: Sequence[GpuState]) -> tuple[int, int] | None:
     An idle GPU lowers its clock, so readings before and after the load do not show it.
     """
     loaded = [r.sm_hertz for r in readings if r.moment == "under-load" and r.sm_hertz]
-    if not loaded or max(loaded) <= min(loaded) * _MOVED:
-        return None
-    return min(loaded), max(loaded)
+    return (min(loaded), max(loaded)) if loaded and max(loaded) > min(loaded) * _MOVED else None
 
 
-def _clocks(readings: Sequence[GpuState]) -> str:
-    moved = moved_clocks(readings)
-    if moved is None:
-        return ""
-    low, high = map(units.frequency, moved)
-    return (
-        f"The GPU's clock was between {low} and {high} under load, depending on the strategy: kernels "
-        f"were not compared at the same clock. Lock the clock ({FIX_CLOCKS}) and profile again."
-    )
-
-
-def _shared(readings: Sequence[GpuState]) -> str:
+def _other_users(readings: Sequence[GpuState]) -> str:
     others = max((r.other_processes or 0 for r in readings), default=0)
     busy = max((r.utilization or 0.0 for r in readings if r.moment == "before"), default=0.0)
     if others:
         memory = max((r.other_processes_bytes or 0 for r in readings), default=0)
         whose = f"{others} other {'process' if others == 1 else 'processes'} used the GPU"
-        seen = f"{whose} ({units.size(memory)} of its memory)" if memory else whose
-    elif busy >= _BUSY:
-        seen = f"The GPU was {units.percent(busy)} busy before advisor started using it"
-    else:
-        return ""
-    return (
-        f"{seen}: this makes the times longer and noisier. Stop the other processes (nvidia-smi lists "
-        "them) or choose another GPU with --gpu, then profile again."
-    )
+        return f"{whose} ({units.size(memory)} of its memory)" if memory else whose
+    return f"The GPU was {units.percent(busy)} busy before advisor started using it" if busy >= _BUSY else ""
 
 
-def _link(readings: Sequence[GpuState]) -> str:
+def _link(readings: Sequence[GpuState]) -> Iterator[str]:
     """An idle GPU may lower its generation, so only readings of one that is awake count for that."""
     awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
     generation = max((r.link_generation for r in awake if r.link_generation), default=None)
@@ -117,13 +107,13 @@ def _link(readings: Sequence[GpuState]) -> str:
     slower = best_width / width if width and best_width and width < best_width else 1.0
     if generation and best_generation:
         slower *= 2.0 ** max(best_generation - generation, 0)  # each generation doubles the rate, near enough
-    if slower <= 1:
-        return ""
-    return (
-        f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
-        f"{_link_words(best_generation, best_width)}. Copies and zero-copy accesses can take up to "
-        f"{units.ratio(slower)} as long. Check the slot, the risers and the PCIe settings in the firmware."
-    )
+    if slower > 1:
+        yield (
+            f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
+            f"{_link_words(best_generation, best_width)}. Copies and zero-copy accesses can take up to "
+            f"{units.ratio(slower)} as long. Check the slot, the risers and the PCIe settings in the "
+            "firmware."
+        )
 
 
 def _link_words(generation: int | None, width: int | None) -> str:
@@ -131,49 +121,32 @@ def _link_words(generation: int | None, width: int | None) -> str:
     return " ".join(word for word in words if word)
 
 
-def _power_mode(readings: Sequence[TegraState]) -> str:
-    last = readings[-1] if readings else None
-    if last is None or last.power_mode == last.best_power_mode:
-        return ""
-    return (
-        f"The board ran in power mode {last.power_mode}; {last.best_power_mode} allows higher clocks. "
-        f"The results apply to {last.power_mode} only. If your product runs in another mode, set it with "
-        "sudo nvpmodel -m (modes are listed in /etc/nvpmodel.conf), then profile again."
-    )
-
-
-def _governor(readings: Sequence[TegraState]) -> str:
-    cpu = readings[-1].cpu if readings else CpuClocks()
-    if cpu.hertz is None or cpu.max_hertz is None or cpu.governors in ((), ("performance",)):
-        return ""
-    if cpu.hertz >= cpu.max_hertz * _NEAR_MAXIMUM:
-        return ""
-    return (
-        f"The CPU governor {', '.join(cpu.governors)} kept the CPU at {units.frequency(cpu.hertz)} of "
-        f"{units.frequency(cpu.max_hertz)}: host stages are slower and noisier than at full clocks. Lock "
-        "the clocks with sudo jetson_clocks and profile again."
-    )
-
-
-def _over_current(readings: Sequence[TegraState]) -> str:
-    if len(readings) < 2:
-        return ""
-    first, last = readings[0].over_current_events, readings[-1].over_current_events
-    grown = {cause: count - first.get(cause, count) for cause, count in last.items()}
-    causes = [f"{cause} {count} times" for cause, count in grown.items() if count > 0]
-    if not causes:
-        return ""
-    return (
-        f"The board throttled for its power supply while measuring ({', '.join(causes)}): times are "
-        "longer than at full clocks. Use a stronger supply or a lower power mode, then profile again."
-    )
-
-
-def _heat(readings: Sequence[TegraState]) -> str:
-    alerts = dict.fromkeys(alert for r in readings for alert in r.throttle_alerts or ())
-    if not alerts:
-        return ""
-    return (
-        f"The board throttled for heat ({', '.join(alerts)}): times are longer than at full clocks and "
-        "may drift. Improve the cooling, or let the device cool down, then profile again."
-    )
+def _of_board(readings: Sequence[TegraState]) -> Iterator[str]:
+    first, last = readings[0], readings[-1]
+    if last.power_mode != last.best_power_mode:
+        yield (
+            f"The board ran in power mode {last.power_mode}; {last.best_power_mode} allows higher clocks. "
+            f"The results apply to {last.power_mode} only. If your product runs in another mode, set it with "
+            "sudo nvpmodel -m (modes are listed in /etc/nvpmodel.conf), then profile again."
+        )
+    hertz, most, governors = last.cpu.hertz, last.cpu.max_hertz, last.cpu.governors
+    if hertz and most and governors not in ((), ("performance",)) and hertz < most * _NEAR_MAXIMUM:
+        yield (
+            f"The CPU governor {', '.join(governors)} kept the CPU at {units.frequency(hertz)} of "
+            f"{units.frequency(most)}: host stages are slower and noisier than at full clocks. Lock "
+            "the clocks with sudo jetson_clocks and profile again."
+        )
+    grown = {
+        cause: count - first.over_current_events.get(cause, count)
+        for cause, count in last.over_current_events.items()
+    }
+    if events := [f"{cause} {count} times" for cause, count in grown.items() if count > 0]:
+        yield (
+            f"The board throttled for its power supply while measuring ({', '.join(events)}): times are "
+            "longer than at full clocks. Use a stronger supply or a lower power mode, then profile again."
+        )
+    if alerts := dict.fromkeys(alert for r in readings for alert in r.throttle_alerts or ()):
+        yield (
+            f"The board throttled for heat ({', '.join(alerts)}): times are longer than at full clocks and "
+            "may drift. Improve the cooling, or let the device cool down, then profile again."
+        )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor import configuration, pipeline
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleet.records import Answer, Task
+from advisor.fleet.planning import Answer, Task
 from advisor.fleet.remote import ANSWER
 from advisor.measure.backends.choosing import choose_backend
 from advisor.measure.process import die_with_parent

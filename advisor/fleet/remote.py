@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from advisor.errors import AdvisorError
 from advisor.fleet.packaging import unpack
-from advisor.fleet.records import Answer, Task, wrong
+from advisor.fleet.planning import Answer, Task, wrong
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch

@@ -16,8 +16,7 @@ from advisor import configuration
 from advisor.devices.environment import command_line
 from advisor.errors import UsageError
 from advisor.fleet.packaging import Package, gather
-from advisor.fleet.planning import Device
-from advisor.fleet.records import Task
+from advisor.fleet.planning import Device, Task
 from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.fleets import FleetRecord

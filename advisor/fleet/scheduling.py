@@ -15,8 +15,18 @@ from typing import Literal, Protocol
 from pydantic import ValidationError
 
 from advisor.errors import NothingMeasured
-from advisor.fleet.planning import NOT_INSTALLED, Device, Item, Unfit, devices, fits, unfit
-from advisor.fleet.records import Answer, Machine, wrong
+from advisor.fleet.planning import (
+    NOT_INSTALLED,
+    Answer,
+    Device,
+    Item,
+    Machine,
+    Unfit,
+    devices,
+    fits,
+    unfit,
+    wrong,
+)
 from advisor.fleet.request import Request
 from advisor.fleet.storage import Results
 

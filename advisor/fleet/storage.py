@@ -17,8 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.fleet.planning import Device, Item, Unfit
-from advisor.fleet.records import Answer, wrong
+from advisor.fleet.planning import Answer, Device, Item, Unfit, wrong
 from advisor.fleet.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.calibration.groups import GROUPS
+from advisor.calibration.calibrations import GROUPS
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
 from advisor.profiles.reading import load as read_profile
