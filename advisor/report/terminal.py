@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
+import io
+import math
+import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import TypeVar
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar
 from advisor.report.page import Page, Section, kept_rows, shown
-from advisor.report.text import MARK, WIDTH, Shown, bar, joined, missing, tables, wrap
 
+WIDTH = 80
 LINES = 22
 """With a blank line, the files that were written and what opens a trace, that is 25."""
-_ALL = 10**6
-_REASON = 300
+MARK = "→ "
+BAR = 12
+"""Cells of a whole bar."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_NAME, _HEAD, _CELL, _REASON = 12, 24, 50, 300
+"""Least columns for a table's names; most characters of its heads, its cells, and of a reason."""
 _VERDICT = 4
 """Lines of a verdict, however little room there is: the rest serves it."""
-_STATE = " " * 10
+_ALL = 10**6
 _FINE = ("ok", "info")
 """States of a finding that ask for nothing."""
+_CLAUSE = re.compile("[(;:.]")
+"""A short reason ends here."""
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|GB/s|bytes)(?!\w))")
+"""The space between a number and its unit."""
 _Shown = TypeVar("_Shown")
+_Column = tuple[str, bool, Sequence[str]]
+"""Head, whether it stands to the right, cells."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """Most `rows` of a table, devices, lines of a sentence; `most` of anything else."""
+    """Most `rows` of a table, `most` of anything else, `lines` of a sentence."""
 
-    rows: int = 8
-    most: int = 3
-    lines: int = 3
+    rows: int
+    most: int
+    lines: int
     devices: int = 4
-    brief: bool = True
-
-    @property
-    def tight(self) -> bool:
-        """Whether a row of a table is worth more than a next step or a reason."""
-        return self.lines == 1
 
 
-EVERYTHING = Room(_ALL, _ALL, _ALL, _ALL, brief=False)
-ROOMS = (
-    *(Room(rows) for rows in (8, 7, 6, 5)),
-    *(Room(rows, 3, 2) for rows in (6, 5, 4, 3, 2)),
-    *(Room(rows, 2, 2) for rows in (5, 4, 3, 2)),
-    *(Room(rows, 1, 2) for rows in (5, 3, 2)),
-    *(Room(rows, 1, 1, 12) for rows in (4, 3, 2, 1, 0)),
-)
+EVERYTHING = Room(_ALL, _ALL, _ALL, _ALL)
+SCREENS = (Room(8, 3, 3), Room(6, 3, 2), Room(4, 3, 2), Room(3, 2, 2), Room(2, 1, 1), Room(1, 1, 1))
 
 
 def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
@@ -56,11 +63,12 @@ def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
 
     `bars` are for a terminal, where they take the place of the intervals.
     """
-    if details:
-        return "\n".join(_written(page, EVERYTHING, bars)) + "\n"
-    tried = (_written(page, room, bars) for room in ROOMS)
-    lines = next((lines for lines in tried if len(lines) <= LINES), _written(page, ROOMS[-1], bars))
-    if len(lines) > LINES:
+    tried = (_Writer(room, bars).page(page) for room in ([EVERYTHING] if details else SCREENS))
+    lines: list[str] = []
+    for lines in tried:
+        if details or len(lines) <= LINES:
+            break
+    else:
         lines = [*lines[: LINES - 1], f"… {len(lines) - LINES + 1} more lines: --details"]
     return "\n".join(lines) + "\n"
 
@@ -70,26 +78,77 @@ def verdict(page: Page) -> str:
     told: list[blocks.Verdict] = []
     for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
         if isinstance(block, Answers):
-            told += block.over or [answer.verdict for answer in block.items]
+            told += block.sentences
         told += block.items if isinstance(block, blocks.Verdicts) else ()
     return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told) or _title(page)
+
+
+def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:
+    """Lines, the last of `most` cut; `hanging` goes before all but the first. No unit leaves its number."""
+    lines = textwrap.wrap(
+        _UNIT.sub("\N{NO-BREAK SPACE}", text),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_on_hyphens=False,
+        max_lines=most,
+        placeholder=" …",
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
+    """A share of a whole bar, lighter between the ends of its interval where these lie apart."""
+    solid, light = ("▒", "░") if predicted else ("█", "▒")
+    first, last = int(BAR * low), math.ceil(BAR * high)
+    if last - first > 1:
+        return solid * first + light * (last - first)
+    if predicted:
+        return solid * max(1, round(BAR * value))
+    full, eighths = divmod(max(1, round(8 * BAR * value)), 8)
+    return solid * full + _EIGHTHS[eighths].strip()
+
+
+def grid(columns: Sequence[_Column], marks: Sequence[str], least: int = 0) -> list[str]:
+    """Aligned columns below their heads, each row after its mark; the names, which come first, give way."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", show_header=False)
+    names, *others = ([head, *cells] for head, _, cells in columns)
+    left = WIDTH - len(MARK) - sum(2 + max(map(cell_len, cells)) for cells in others)
+    for i, (_, right, _) in enumerate(columns):
+        table.add_column(justify="right" if right else "left", no_wrap=True, min_width=0 if i else least)
+    for name, *cells in zip(names, *others, strict=True):
+        table.add_row(*map(Text, (words.line(name, max(left, _NAME)) if name else "", *cells)))
+    console = Console(file=io.StringIO(), width=4 * WIDTH, color_system=None, force_jupyter=False)
+    with console.capture() as drawn:
+        console.print(table)
+    lines = zip(("", *marks), drawn.get().splitlines(), strict=True)
+    return [f"{mark:<2}{line}".rstrip()[:WIDTH] for mark, line in lines]
 
 
 def _decided(told: blocks.Verdict) -> str:
     return told.headline + (f" ({told.certainty})" if told.certainty else "")
 
 
-def _written(page: Page, room: Room, bars: bool) -> list[str]:
-    writer = _Writer(page, room, bars)
-    paragraphs = [wrap(_title(page)), *chain.from_iterable(map(writer.section, page.sections))]
-    left = ", ".join(words.count(number, f"more {noun}") for noun, number in writer.left.items())
-    paragraphs.append(wrap(f"… {left}: --details" if left else ""))
-    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines).split("\n")
-
-
 def _title(page: Page) -> str:
     said = {"predicted": ": predicted. Nothing was measured on a GPU.", "nothing": ": without a GPU"}
     return f"{page.name} {page.where}".rstrip() + said.get(page.basis, "")
+
+
+def missing(items: Sequence[blocks.Item]) -> list[str]:
+    """What has no figures, in a line: with the first clause of each reason where these fit."""
+    alike, lines = words.grouped(items, lambda item: item.status), [""] * 2
+    for reasons in (True, False):
+        told = [
+            f"{status}: {', '.join(', '.join(item.names) + _short(item.text) * reasons for item in same)}"
+            for status, same in alike.items()
+        ]
+        lines = lines if len(lines) < 2 else wrap("; ".join(told), "  ", "  ", most=2)
+    return lines
+
+
+def _short(reason: str) -> str:
+    clause = _CLAUSE.split(reason)[0].strip()
+    return f" ({clause})" if clause else ""
 
 
 class _Writer:
@@ -98,137 +157,116 @@ class _Writer:
     `left` counts what there was no room for.
     """
 
-    def __init__(self, page: Page, room: Room, bars: bool) -> None:
-        self.room, self.bars, self.indent = room, bars, ""
-        told = (block for section in page.sections for block in shown(section, "txt"))
-        found = (block for block in told if isinstance(block, blocks.Table))
-        self.kinds = words.grouped(found, lambda table: table.kind)
-        self.beside_table = False
+    def __init__(self, room: Room, bars: bool) -> None:
+        self.room, self.bars, self.indent, self.brief = room, bars, "", room is not EVERYTHING
         self.left: Counter[str] = Counter()
+
+    def page(self, page: Page) -> list[str]:
+        paragraphs = [wrap(_title(page)), *chain.from_iterable(map(self.section, page.sections))]
+        left = ", ".join(words.count(n, f"more {noun}") for noun, n in self.left.items() if n > 0)
+        paragraphs.append(wrap(f"… {left}: --details" if left else ""))
+        return "\n\n".join("\n".join(lines) for lines in paragraphs if lines).split("\n")
 
     def section(self, section: Section) -> Iterator[list[str]]:
         """Its paragraphs; on a screen those of the sections that are `brief` alone."""
-        if self.room.brief and not (section.lead or section.brief):
+        if self.brief and not (section.lead or section.brief):
             return
-        self.indent, told = "  " if section.lead else "", shown(section, "txt")
-        self.beside_table = not section.lead and any(isinstance(b, blocks.Table) for b in told)
-        for block in told:
-            yield from getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
+        told, tight = shown(section, "txt"), self.room.lines == 1 and not section.lead
+        if tight and any(isinstance(block, blocks.Table) for block in told):
+            self.left["fact"] += sum(len(block.facts) for block in told if isinstance(block, blocks.Facts))
+            told = tuple(block for block in told if not isinstance(block, blocks.Facts))
+        self.indent = "  " if section.lead else ""
+        writers = (getattr(self, type(block).__name__.lower(), lambda _: iter(())) for block in told)
+        paragraphs = chain.from_iterable(write(block) for write, block in zip(writers, told, strict=True))
+        yield from [list(chain.from_iterable(paragraphs))] if tight else paragraphs
 
     def first(self, items: Sequence[_Shown], noun: str, most: int = 0) -> Sequence[_Shown]:
         """The first items that there is room for; the others are counted."""
         kept = items[: most or self.room.most]
-        self.leave(len(items) - len(kept), noun)
+        self.left[noun] += len(items) - len(kept)
         return kept
 
-    def leave(self, number: int, noun: str) -> None:
-        """Counts what is left out."""
-        if number > 0:
-            self.left[noun] += number
-
     def wrap(self, text: str, indent: str = "", hanging: str = "") -> list[str]:
-        """Lines, as many as there is room for."""
         return wrap(text, indent, hanging, most=self.room.lines)
 
     def answers(self, block: Answers) -> Iterator[list[str]]:
-        """Verdict and chart of each device, then the advice for all. With --details the tables tell more."""
-        mixes = self.wrap(f"Mixes: {block.mixes}" if block.mixes else "", self.indent)
-        kept, alone = self.first(block.items, "device", self.room.devices), len(block.items) == 1
-        told = list(zip(kept, self._charts(kept), strict=True))
-        if alone:
-            yield [*self._device(kept[0].verdict, named=False, reasons=not self.room.brief), *mixes]
-        over = [self._verdict(told, self.indent) for told in block.over]
-        beneath = [] if alone else mixes
-        yield from [[*chain.from_iterable(over), *beneath]] if self.room.tight else [*over, beneath]
-        if alone or not self.room.brief:
-            for answer, chart in told:
-                yield [] if alone else self._device(answer.verdict, named=True, reasons=True)
-                gone, path = missing(answer.missing) if self.room.brief else [], answer.apart
-                apart = f"{path.label} {path.value}; {path.note}" if path else ""
-                yield [*chart, *gone, *self.wrap(apart, self.indent)]
-        else:
-            devices = [
-                [*self._one_of_several(answer), *chart[min(i, 1) :]] for i, (answer, chart) in enumerate(told)
-            ]
-            yield from devices if self.room.rows > 2 else [list(chain.from_iterable(devices))]
-        if self.room.brief:
+        """Verdicts, the chart of each device, the advice for all, which with --details is in the findings."""
+        alone = len(block.items) == 1
+        several: list[str] = []
+        told = (self._verdict(verdict, self.indent, not self.brief and alone) for verdict in block.sentences)
+        mixes = self.wrap(f"Mixes: {block.mixes}", self.indent) if block.mixes else []
+        yield [*(chain.from_iterable(told) if alone or block.over else ()), *mixes]
+        kept = self.first(block.items, "device", self.room.devices)
+        names = (_joined(bar.names) for answer in kept for bar in answer.leading(self.room.rows))
+        least = max(map(cell_len, names), default=0)
+        for answer in kept:
+            path = answer.apart
+            apart = self.wrap(f"{path.label} {path.value}; {path.note}", self.indent) if path else []
+            chart = self._chart(answer, least, head=not (self.brief and several))
+            if alone:
+                yield [*chart, *(missing(answer.missing) if self.brief else ()), *apart]
+            elif self.brief:
+                said = answer.verdict.headline.removeprefix("Predicted: ")
+                several += [*self.wrap(f"{answer.verdict.device}: {said}", self.indent), *chart]
+            else:
+                yield self._device(answer.verdict, named=True, reasons=True)
+                yield [*chart, *apart]
+        yield several
+        if self.brief:
             every = [found for answer in block.items for found in answer.advice]
             yield self._advice(list({(found.title, found.saves): found for found in every}.values()))
 
-    def _one_of_several(self, answer: Answer) -> list[str]:
-        """Its sentence; in a line where the rows beneath say the rest."""
-        said = answer.verdict.headline.removeprefix("Predicted: ")
-        most = 1 if self.room.tight and self.room.rows else _VERDICT
-        return wrap(f"{answer.verdict.device}: {said}", self.indent, most=most)
-
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
-        reasons = self.room.lines >= ROOMS[0].lines
-        kept = self.first(block.items, "verdict", self.room.devices)
-        if self.room.tight and len(kept) > 1:
-            said = (f"{f'{told.device}: ' * block.named}{_decided(told)}" for told in kept)
-            yield [line for text in said for line in wrap(text, self.indent, most=_VERDICT)]
-        else:
-            yield from (self._device(told, named=block.named, reasons=reasons) for told in kept)
+        kept, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
+        told = [self._device(told, named=block.named, reasons=reasons) for told in kept]
+        if self.room.lines == 1 and len(kept) > 1:
+            lines = (wrap(f"{v.device}: {_decided(v)}", self.indent, most=_VERDICT) for v in kept)
+            told = [list(chain.from_iterable(lines))]
+        yield from told
 
     def _device(self, told: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
-        inner = self.indent + "  " * named
-        return [*(wrap(told.device, self.indent) if named else []), *self._verdict(told, inner, reasons)]
+        device = wrap(told.device, self.indent) if named else []
+        return [*device, *self._verdict(told, self.indent + "  " * named, reasons)]
 
     def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
-        texts = [_decided(told), told.remark, *[told.reason] * reasons]
-        texts += [f"Next: {told.next_step}"] * bool(told.next_step)
-        first, *others = filter(None, texts)
-        decided = wrap(first, indent, most=max(self.room.lines, _VERDICT))
-        return [*decided, *(line for text in others for line in self.wrap(text, indent))]
+        texts = (told.remark, told.reason * reasons, f"Next: {told.next_step}" * bool(told.next_step))
+        decided = wrap(_decided(told), indent, most=max(self.room.lines, _VERDICT))
+        return [*decided, *(line for text in filter(None, texts) for line in self.wrap(text, indent))]
 
-    def _charts(self, answers: Sequence[Answer]) -> list[list[str]]:
-        """For each device the recommended strategy, the baseline and the fastest of the others.
-
-        Equal ones are one line; the columns are those of all devices.
-        """
-        kept = [answer.leading(self.room.rows) for answer in answers]
-        with_heads = [[None, *some] if some else [] for some in kept]
-        bars = [(answer, bar) for answer, some in zip(answers, with_heads, strict=True) for bar in some]
-        figures = [self._figures(answer, bar) for answer, bar in bars]
-        room = WIDTH - len(MARK) - sum(2 + max(map(len, column)) for column in zip(*figures, strict=True))
-        names = [joined(bar.names, room) if bar else words.line(answer.counts, room) for answer, bar in bars]
-        right = [False, True, not (self.bars and self.room.brief), *[True] * (2 if self.room.brief else 3)]
-        rows = [(name, *each) for name, each in zip(names, figures, strict=True)]
-        marks = (MARK if bar and bar.chosen else "  " for _, bar in bars)
-        lines = (f"{mark}{line}" for mark, line in zip(marks, words.table(rows, right), strict=True))
-        return [
-            [*islice(lines, len(some)), *self._beneath(answer, [bar for bar in some if bar])]
-            for answer, some in zip(answers, with_heads, strict=True)
-        ]
-
-    def _beneath(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
+    def _chart(self, answer: Answer, least: int, *, head: bool) -> list[str]:
+        """The recommended strategy, the baseline and the fastest of the others; equal ones are one line."""
+        kept = answer.leading(self.room.rows)
         if not kept:
-            return
-        self.leave(sum(len(bar.names) for bar in answer.bars if bar not in kept), "strategy")
-        for note in self._notes(answer, kept):
-            yield from self.wrap(note, "  ")
+            return []
+        self.left["strategy"] += sum(len(bar.names) for bar in answer.bars if bar not in kept)
+        figures = [self._figures(answer, bar) for bar in kept]
+        gain = "gain" * bool(answer.against)
+        heads = ["", "", gain, "memory"] if self.brief else ["", "", gain, "", "memory"]
+        right = [True, not (self.bars and self.brief), True, *[True] * (1 if self.brief else 2)]
+        columns: list[_Column] = [(answer.counts, False, [_joined(bar.names) for bar in kept])]
+        columns += zip(heads, right, zip(*figures, strict=True), strict=True)
+        lines = grid(columns, [MARK * bar.chosen for bar in kept], least)
+        notes = (line for note in self._notes(answer, kept) for line in self.wrap(note, "  "))
+        return [*lines[not head :], *notes]
+
+    def _figures(self, answer: Answer, bar_: Bar) -> tuple[str, ...]:
+        between = bar_.between
+        if not self.brief:
+            gain = bar_.ratio_between.replace("× to ", "–").replace("×", "")
+            return bar_.value, between, bar_.ratio, gain, bar_.memory
+        if self.bars:
+            ends = [answer.share(end) / 100 for end in (bar_.low, bar_.amount, bar_.high)]
+            between = bar(*ends, predicted=answer.predicted)
+        return bar_.value, between, bar_.ratio, bar_.memory
 
     def _notes(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
         """What must be known of a time; with all room, who is equal and who took no part in the final."""
         yield from (f"({bar.name}: {bar.latency})" for bar in kept if bar.latency)
-        if not self.room.brief:
+        if not self.brief:
             yield from (f"(memory: {of})" for of in (answer.memory_of,) if of)
             yield from (f"({', '.join(bar.names)}: equal)" for bar in kept if len(bar.names) > 1)
             outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
-
-    def _figures(self, answer: Answer, shown: Bar | None) -> tuple[str, ...]:
-        """The cells of a bar after its name; without one the head's."""
-        if shown is None:
-            return "", "", "gain" if answer.against else "", *[""] * (not self.room.brief), "memory"
-        between = shown.between
-        if not self.room.brief:
-            gain = shown.ratio_between.replace("× to ", "–").replace("×", "")
-            return shown.value, between, shown.ratio, gain, shown.memory
-        if self.bars:
-            ends = [answer.share(end) / 100 for end in (shown.low, shown.amount, shown.high)]
-            between = bar(*ends, predicted=answer.predicted)
-        return shown.value, between, shown.ratio, shown.memory
 
     def _advice(self, found: Sequence[blocks.Finding]) -> list[str]:
         """Titles, a line each, with what they save."""
@@ -239,34 +277,25 @@ class _Writer:
         return ["Advice (times are per frame):", *lines] if lines else []
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
-        """In a tight room all of a kind stand together, and a head that they share is said once."""
-        alike, heads = self.kinds[table.kind], set[str]()
-        if not self.room.tight:
-            yield from self._table(table, heads)
-        elif table is alike[0]:
-            each = (self._table(one, heads) for one in alike)
-            yield list(chain.from_iterable(chain.from_iterable(each)))
-
-    def _table(self, table: blocks.Table, heads: set[str]) -> list[list[str]]:
-        """Without its head where that is among `heads`, the ones before it."""
-        _, kept = self._shown(table)
-        if not kept:
-            return []
-        self.leave(sum(not row.missing for row in table.rows) - len(kept), "row")
-        alike = map(self._shown, self.kinds[table.kind])
-        told, left = tables(table, kept, alike, whole=not self.room.brief)
-        self.leave(left, table.left_out or "column")
-        head, *rows = told[0]
-        told[0] = [*self.wrap(table.title), *[head] * (head not in heads), *rows]
-        heads.add(head)
-        return told
-
-    def _shown(self, table: blocks.Table) -> Shown:
-        rows = tuple(row for row in table.rows if not row.missing)
-        return table, kept_rows(rows, self.room.rows)
+        """On a screen the columns that fit, recommended ones first; otherwise the rest follows below."""
+        known = tuple(row for row in table.rows if not row.missing)
+        rows = kept_rows(known, self.room.rows)
+        self.left["row"] += len(known) - len(rows)
+        if not rows:
+            return
+        columns = [_columns(table, rows, i) for i, c in enumerate(table.columns) if "txt" in c.forms]
+        groups = _fitting(columns, whole=not self.brief)
+        self.left[table.left_out or "column"] += len(columns) - sum(map(len, groups))
+        names = table.names, table.by_number, [row.name for row in rows]
+        lines = [grid([names, *chain.from_iterable(group)], [""] * len(rows)) for group in groups]
+        heads = (c for c in table.columns if c.note and "txt" in c.forms)
+        notes = (line for c in heads for line in wrap(f"({c.brief or c.head}: {c.note})", "  "))
+        yield [*self.wrap(table.title), *lines[0], *(notes if len(lines) == 1 else ())]
+        yield from lines[1:-1]
+        yield [*lines[-1], *notes] if len(lines) > 1 else []
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
-        if self.indent or not self.room.brief:
+        if self.indent or not self.brief:
             yield self.wrap(": ".join(filter(None, (block.label, block.whole))), self.indent)
 
     def banners(self, block: blocks.Banners) -> Iterator[list[str]]:
@@ -284,45 +313,69 @@ class _Writer:
             ]
 
     def facts(self, block: blocks.Facts) -> Iterator[list[str]]:
-        if self.room.tight and self.beside_table:
-            self.leave(len(block.facts), "fact")
-            return
-        inner = self.indent + "  " if block.title else self.indent
-        lines = wrap(block.title, self.indent)
-        for fact in block.facts:
-            note = f" ({fact.note})" if fact.note else ""
-            lines += self.wrap(f"{fact.label}: {fact.value}{note}", inner, "    ")
-        yield lines
+        inner = self.indent + "  " * bool(block.title)
+        texts = (f"{f.label}: {f.value}{f' ({f.note})' if f.note else ''}" for f in block.facts)
+        lines = (line for text in texts for line in self.wrap(text, inner, "    "))
+        yield [*wrap(block.title, self.indent), *lines]
 
     def items(self, block: blocks.Items) -> Iterator[list[str]]:
-        if self.room.brief and not block.label:
-            self.leave(len(block.items) * self.room.tight, "reason")
-            yield [] if self.room.tight else missing(block.items)
-        else:
-            yield [line for item in block.items for line in self._item(item, block.label)]
-
-    def _item(self, item: blocks.Item, label: str) -> Iterator[str]:
         """On a screen the first of several reasons, in the same line."""
-        who = " ".join(filter(None, (label, words.listing(item.names), item.status if item.text else "")))
-        said = words.line(item.text, _REASON) or item.status
-        beside, beneath = (item.points[:1], ()) if self.room.brief else ((), item.points)
-        self.leave(len(item.points) - len(beside or beneath), "reason")
-        yield from self.wrap(f"{who}: {': '.join((said, *beside))}", self.indent, "    ")
-        for point in beneath:
-            yield from wrap(point, self.indent + "  ", "  ")
+        if self.brief and not block.label:
+            yield missing(block.items)
+            return
+        lines = []
+        for item in block.items:
+            who = (block.label, words.listing(item.names), item.status if item.text else "")
+            beside, beneath = (item.points[:1], ()) if self.brief else ((), item.points)
+            self.left["reason"] += len(item.points) - len(beside or beneath)
+            said = ": ".join((words.line(item.text, _REASON) or item.status, *beside))
+            lines += self.wrap(f"{' '.join(filter(None, who))}: {said}", self.indent, "    ")
+            lines += [line for point in beneath for line in wrap(point, self.indent + "  ", "  ")]
+        yield lines
 
     def findings(self, block: blocks.Findings) -> Iterator[list[str]]:
         """On a screen what was found, and the next step of what is not fine."""
-        found = [self._finding(finding) for finding in block.items]
-        yield from [list(chain.from_iterable(found))] if self.room.brief else found
-
-    def _finding(self, found: blocks.Finding) -> list[str]:
-        lines = self.wrap(f"{f'[{found.outcome}]':<10}{found.rule}: {found.title}", self.indent, _STATE)
-        if not self.room.brief:
-            lines += wrap(found.detail, self.indent + _STATE)
-        if found.next_step and not (self.room.brief and found.outcome in _FINE):
-            lines += self.wrap(f"next: {found.next_step}", self.indent + _STATE)
-        return lines
+        found, inner = [], self.indent + " " * 10
+        for finding in block.items:
+            state = f"{f'[{finding.outcome}]':<10}{finding.rule}: {finding.title}"
+            lines = self.wrap(state, self.indent, " " * 10)
+            lines += [] if self.brief else wrap(finding.detail, inner)
+            if finding.next_step and not (self.brief and finding.outcome in _FINE):
+                lines += self.wrap(f"next: {finding.next_step}", inner)
+            found.append(lines)
+        yield from [list(chain.from_iterable(found))] if self.brief else found
 
     def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
         yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Equal strategies: two of them, and how many more."""
+    return f"{', '.join(names[:2])}{f' +{len(names) - 2}' * (len(names) > 2)}"
+
+
+def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:
+    """A column as one or two of text: the values, and what qualifies them."""
+    column, cells = table.columns[i], [row.cells[i] for row in rows]
+    head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
+    values = [blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells]
+    notes = [words.line(cell.note.replace("× to ", "–").replace("×", ""), _HEAD) for cell in cells]
+    beside = [(column.notes, True, notes)] if table.brief_notes and any(notes) else []
+    return [(head.replace("`", ""), column.figures, values), *beside]
+
+
+def _fitting(columns: list[list[_Column]], *, whole: bool) -> list[list[list[_Column]]]:
+    """Columns that fit beside one another, table after table; or one table of them, in their order."""
+    order = list(range(len(columns)))
+    if not whole:
+        order.sort(key=lambda i: not any(line.startswith(MARK) for line in columns[i][0][2]))
+    groups: list[list[int]] = [[]]
+    room = left = WIDTH - len(MARK) - _NAME
+    for i in order:
+        width = sum(2 + max(map(cell_len, (head, *cells))) for head, _, cells in columns[i])
+        if width > left and groups[-1]:
+            groups.append([])
+            left = room
+        groups[-1].append(i)
+        left -= width
+    return [[columns[i] for i in sorted(group)] for group in (groups if whole else groups[:1])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -159,18 +159,6 @@ def _seconds(value: float, digits: int) -> str:
     number, unit = units.seconds(value).split(" ")
     scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
     return f"{units.digits(value / scale, digits) if digits > 3 else number} {unit}"
-
-
-def table(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: str = "  ") -> list[str]:
-    """Lines of a plain table with aligned columns; `right` says which columns are figures."""
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(right))]
-    return [
-        gap.join(
-            cell.rjust(width) if flush else cell.ljust(width)
-            for cell, width, flush in zip(row, widths, right, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def created(text: str) -> str:
