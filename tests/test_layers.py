@@ -27,7 +27,7 @@ OUTSIDE = {
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
     "ruptures": ("advisor.verdicts.histories",),
-    "rich": ("advisor.measure.progress",),
+    "rich": ("advisor.measure.progress", "advisor.report.terminal"),
     "distributed": ("advisor.fleet",),
     "dask": ("advisor.fleet.dask_cluster",),
 }
