@@ -26,7 +26,7 @@ from published_cases import Case, Figure
 from advisor.model.accuracy import PATH
 from advisor.model.machines import PATH as DEFAULTS
 from advisor.model.machines import defaults
-from advisor.model.monte_carlo import span
+from advisor.model.terms import span
 
 COMMAND = "python -m tests.accuracy --write"
 

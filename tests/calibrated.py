@@ -17,8 +17,8 @@ from left_out import Array, Fit, Key, seconds_of, sheet, with_values, without_ow
 from published_cases import Case
 
 from advisor.model.machines import Defaults, Machine
-from advisor.model.monte_carlo import HIGH, LOW, Values, log_triangular
 from advisor.model.simulate import WAYS, way_of
+from advisor.model.terms import HIGH, LOW, Values, log_triangular
 from advisor.strategies.registry import by_name
 
 MISSES, MISSES_WHERE_FEW = 0.08, 0.1

@@ -21,8 +21,8 @@ from published_cases import Case, timed
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.entries import Figure as DeviceFigure
 from advisor.model.machines import Default, Defaults, Machine, defaults
-from advisor.model.monte_carlo import Values, constant
 from advisor.model.simulate import Simulated, simulate
+from advisor.model.terms import Values, constant
 from advisor.strategies.registry import by_name
 
 Array = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ from left_out import simulated
 from published_cases import Case, Figure, timed
 
 from advisor.model.machines import Machine, shares_memory
-from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated
+from advisor.model.terms import Values, span
 from advisor.profiles.schema import Predicted
 from advisor.verdicts.predicted import recommend_predicted
 

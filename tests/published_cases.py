@@ -10,9 +10,9 @@ import builders
 
 from advisor.devices.catalogue import System, load, under
 from advisor.devices.entries import CatalogueEntry
-from advisor.model.monte_carlo import Values, constant
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated
+from advisor.model.terms import Values, constant
 from advisor.profiles.schema import (
     AccessMode,
     BufferRecord,

@@ -21,8 +21,7 @@ from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
-from advisor.rules.advise import advise, apply, require_rules
-from advisor.rules.case import cases
+from advisor.rules.advise import advise, apply, cases, require_rules
 from advisor.rules.registry import RULES, limits
 from advisor.workloads.definition import Workload
 

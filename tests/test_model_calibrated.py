@@ -16,9 +16,9 @@ from advisor.devices.entries import Attribute, CatalogueEntry, Figure
 from advisor.model import terms
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
-from advisor.model.monte_carlo import span
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
+from advisor.model.terms import span
 from advisor.profiles.schema import Device, Predicted, Profile, Trace
 from advisor.profiles.traces import Again
 from advisor.strategies.registry import STRATEGIES

@@ -12,8 +12,8 @@ from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.model import terms
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import span
 from advisor.model.simulate import Simulated, simulate
+from advisor.model.terms import span
 from advisor.profiles.schema import Profile, Trace
 from advisor.profiles.traces import Again, StageWork
 from advisor.strategies.registry import STRATEGIES, by_name

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from advisor.devices.catalogue import load
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import DRAWS, constant, log_triangular, quantiles, span, triangular
+from advisor.model.terms import DRAWS, constant, log_triangular, quantiles, span, triangular
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
 

@@ -7,9 +7,8 @@ from test_model_strategies import vector_add
 
 from advisor.devices.catalogue import load
 from advisor.model.predict import predict
-from advisor.rules.advise import advise
+from advisor.rules.advise import advise, cases
 from advisor.rules.base import Row
-from advisor.rules.case import cases
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
 

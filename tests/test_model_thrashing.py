@@ -8,9 +8,9 @@ from published_cases import vector
 
 from advisor.devices.catalogue import load
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.steady_frame import LAPSE
+from advisor.model.terms import Values
 from advisor.strategies.registry import by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")

@@ -12,9 +12,9 @@ from published_cases import row_of_a_state, touched
 from advisor.devices.catalogue import load
 from advisor.model.context import Context
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.steady_frame import by_part, timed_steps
+from advisor.model.terms import Values
 from advisor.profiles.schema import Profile
 from advisor.strategies.registry import by_name
 

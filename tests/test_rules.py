@@ -23,9 +23,8 @@ from advisor import stats
 from advisor.cli.listing import describe
 from advisor.errors import UsageError
 from advisor.profiles.schema import MemoryClass, Profile, Trace
-from advisor.rules.advise import advise, apply
+from advisor.rules.advise import advise, apply, cases
 from advisor.rules.base import Kind, passed
-from advisor.rules.case import cases
 from advisor.rules.registry import RULES, by_id
 
 JETSONS = ("tegra", "tegra-io-coherent", "tegra-coherent")

@@ -33,7 +33,7 @@ from advisor.profiles.row_figures import MOST_ITERATIONS, Iterations
 from advisor.profiles.schema import Loop, Measured, Skipped
 from advisor.report import methods
 from advisor.report.pages import page_of, render
-from advisor.rules.case import cases
+from advisor.rules.advise import cases
 from advisor.rules.rows import changes_of_side, in_order
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend

@@ -25,9 +25,8 @@ from advisor.errors import UsageError
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
-from advisor.rules.advise import advise
+from advisor.rules.advise import advise, cases
 from advisor.rules.base import Finding
-from advisor.rules.case import cases
 from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values
+from advisor.model.terms import Values
 from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placements.base import Placement

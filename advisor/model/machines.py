@@ -17,7 +17,7 @@ from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, T
 from advisor.devices.memory_class import moves_whole
 from advisor.errors import FileProblem, nearest
 from advisor.model import terms
-from advisor.model.monte_carlo import Values, constant, log_triangular, triangular
+from advisor.model.terms import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.toml_files import parse_toml

@@ -14,9 +14,9 @@ from advisor.devices.catalogue import load, names
 from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.model.context import Context, Learned
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.stages import roof_seconds
+from advisor.model.terms import Values, span
 from advisor.profiles.schema import Device, Measured, Profile, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared

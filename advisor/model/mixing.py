@@ -15,8 +15,8 @@ import numpy as np
 from advisor.devices.entries import CatalogueEntry
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
-from advisor.model.monte_carlo import Values
 from advisor.model.simulate import Simulated, simulate
+from advisor.model.terms import Values
 from advisor.profiles.row_figures import Instead
 from advisor.profiles.schema import Profile
 from advisor.strategies.mixes import PREFIX, Mix, Placed, alike, changes, choices, label, mix, uniform

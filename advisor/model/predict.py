@@ -18,8 +18,8 @@ from advisor.model.context import Learned
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
 from advisor.model.measured import compare, cpu_busy, host_spread, learned, slowed
-from advisor.model.monte_carlo import DRAWS, Values, span
 from advisor.model.simulate import Simulated, simulate, with_declared
+from advisor.model.terms import DRAWS, Values, span
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.schema import (
     WRONG_RESULTS,

@@ -17,9 +17,9 @@ import numpy as np
 
 from advisor.model.context import Context
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, constant
 from advisor.model.stages import blocks, into_pool
 from advisor.model.steady_frame import Timed, label
+from advisor.model.terms import Values, constant
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import Step

@@ -17,9 +17,9 @@ import numpy as np
 from advisor import units
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, constant
 from advisor.model.several_gpus import frame_on_several, unknown, unknown_strategy
 from advisor.model.steady_frame import Frame, by_part, overlapped, timed_steps
+from advisor.model.terms import Values, constant
 from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.row_figures import Iterations
 from advisor.profiles.schema import Trace, WorkloadRecord

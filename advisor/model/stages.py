@@ -14,7 +14,7 @@ import numpy as np
 from advisor.model import terms
 from advisor.model.context import Context, Path
 from advisor.model.machines import Machine
-from advisor.model.monte_carlo import Values, constant, log_triangular
+from advisor.model.terms import Values, constant, log_triangular
 from advisor.profiles.schema import Side
 from advisor.profiles.traces import Traffic
 from advisor.strategies.placements.base import Placement

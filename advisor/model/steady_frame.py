@@ -20,7 +20,6 @@ import numpy as np
 
 from advisor.model import terms
 from advisor.model.context import Context
-from advisor.model.monte_carlo import Values, constant
 from advisor.model.stages import (
     blocks,
     bytes_of,
@@ -32,6 +31,7 @@ from advisor.model.stages import (
     peer_copy,
     transfer,
 )
+from advisor.model.terms import Values, constant
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Action, Step
 

@@ -131,7 +131,7 @@ WRITE_COMBINED = Kind(
 
 @dataclass(frozen=True)
 class Case:
-    """One device with its figures: what rules judge. Made by `advisor.rules.case`."""
+    """One device with its figures: what rules judge. Made by `advisor.rules.advise`."""
 
     device: Device
     workload: WorkloadRecord

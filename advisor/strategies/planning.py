@@ -13,10 +13,9 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import TypeAlias
 
 from advisor.errors import WorkloadError
-from advisor.profiles.schema import AccessMode, Loop, Side
+from advisor.profiles.schema import AccessMode, Loop
 from advisor.strategies.parts import NAME_THE_LENGTH, Cells, Part, Region, buffer_of
 from advisor.strategies.schedule import (
     Pending,
@@ -37,39 +36,29 @@ from advisor.strategies.schedule import (
 )
 from advisor.strategies.streams import Memory, Streams
 
-_Fields: TypeAlias = tuple[
-    str, Side, tuple[tuple[str, AccessMode], ...], int, Loop | None, tuple[tuple[str, Part], ...], int
-]
-"""A stage's fields, that have a hash."""
-
 
 def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
     """The steps of set-up, of the first and of the steady frame.
 
     Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
     """
-    uses = (tuple(_fields(stage, traits) for stage in stages) for stages in (setup, frame))
-    return _planned(*uses, tuple(traits.items()))
-
-
-def _fields(stage: StageUse, traits: Mapping[str, Traits]) -> _Fields:
-    """What migrates on request comes in whole pages, so that of a column all that lies between comes too."""
+    # What migrates on request comes in whole pages, so that of a column all that lies between comes too.
     pages = {name for name, trait in traits.items() if trait.moves == "prefetches" and not trait.foreign}
-    parts = (
-        (name, part.contiguous if isinstance(part, Region) and name in pages else part)
-        for name, part in stage.parts.items()
-    )
-    access = tuple(stage.access.items())
-    return stage.name, stage.side, access, stage.every, stage.loop, tuple(parts), stage.gpu
+
+    def in_pages(stage: StageUse) -> StageUse:
+        regions = {n: p.contiguous for n, p in stage.parts.items() if isinstance(p, Region) and n in pages}
+        return replace(stage, parts={**stage.parts, **regions})
+
+    return _planned(tuple(map(in_pages, setup)), tuple(map(in_pages, frame)), tuple(traits.items()))
 
 
 @lru_cache(maxsize=256)
 def _planned(
-    setup: tuple[_Fields, ...], frame: tuple[_Fields, ...], placed: tuple[tuple[str, Traits], ...]
+    setup: tuple[StageUse, ...], frame: tuple[StageUse, ...], placed: tuple[tuple[str, Traits], ...]
 ) -> Plan:
     """Kept, since a report asks for the same plan of many sizes of the buffers."""
-    cells = Cells.among(dict(fields[5]) for fields in (*setup, *frame))
-    first_stages, stages = ([_stage(fields, cells) for fields in part] for part in (setup, frame))
+    cells = Cells.among(stage.parts for stage in (*setup, *frame))
+    first_stages, stages = ([_in_cells(stage, cells) for stage in part] for part in (setup, frame))
     several = any(stage.gpu for stage in (*first_stages, *stages))
     tracker = _Tracker(cells.each(dict(placed)), Streams() if several else None)
     length = frames_of_a_period(stages)
@@ -113,11 +102,10 @@ def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
             yield from (replace(step, part=box, overwritten=False) for box in boxes)
 
 
-def _stage(fields: _Fields, cells: Cells) -> StageUse:
+def _in_cells(stage: StageUse, cells: Cells) -> StageUse:
     """The stage as it touches cells, with the lengths that it goes by."""
-    name, side, access, every, loop, parts, gpu = fields
-    lengths = {buffer: part for buffer, part in parts if isinstance(part, str)}
-    return StageUse(name, side, cells.touched(dict(access), dict(parts)), every, loop, lengths, gpu)
+    lengths = {buffer: part for buffer, part in stage.parts.items() if isinstance(part, str)}
+    return replace(stage, access=cells.touched(stage.access, stage.parts), parts=lengths)
 
 
 @dataclass

@@ -76,6 +76,9 @@ class StageUse:
     gpu: int = 0
     """The workload's GPU that a device stage runs on."""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.side, *self.access.items(), self.every, self.loop, *self.parts.items()))
+
     @property
     def place(self) -> Place:
         return place_of(self.side, self.gpu)

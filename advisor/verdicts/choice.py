@@ -213,7 +213,8 @@ def choose(found: Sequence[Standing], aim: Aim) -> Choice:
     simple = [one for one in open_to if not one.contestant.mixed]
     allowed = simple or open_to or list(found)
     near = [one for one in allowed if one.bound <= aim.indifference]
-    chosen = _preferred(near, aim.baseline) if near else _least(allowed)
+    least = min(allowed, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
+    chosen = _preferred(near, aim.baseline) if near else least
     undecided = [
         one
         for one in (allowed if near else open_to)
@@ -232,10 +233,6 @@ def _preferred(near: Sequence[Standing], baseline: str) -> Standing:
     times = {one.contestant.name: one.over_best.high for one in near}
     chosen = break_tie([one.contestant for one in near], times, baseline)
     return next(one for one in near if one.contestant is chosen)
-
-
-def _least(found: Sequence[Standing]) -> Standing:
-    return min(found, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
 
 
 def _most(values: Floats, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
@@ -262,10 +259,8 @@ def most_gained(
         return {}
     names = [*rivals, *judged]
     pairs = paired(blocks, names, [name for name in names if name in alone])
-    upper = (pairs.difference + pairs.half_widths(aim.certainty, len(names) - 1))[
-        : len(rivals), len(rivals) :
-    ]
-    least = np.clip(upper.min(axis=0), 0.0, MOST_GAIN)
+    upper = pairs.difference + pairs.half_widths(aim.certainty, len(names) - 1)
+    least = np.clip(upper[: len(rivals), len(rivals) :].min(axis=0), 0.0, MOST_GAIN)
     return dict(zip(judged, np.expm1(least).tolist(), strict=True))
 
 

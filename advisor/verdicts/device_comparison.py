@@ -63,18 +63,17 @@ def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> 
     (first_path, first), *others = loaded
     for path, profile in others:
         sweeps.require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
-        _require_same_parameters(f"{first_path} and {path}", first, profile)
+        ours, theirs = first.workload.parameters, profile.workload.parameters
+        differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+        if differing:
+            told = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
+            names = f"{first_path} and {path}"
+            raise UsageError(
+                f"{names} are from different devices and also differ in {told}", next_step=_TOGETHER
+            )
     _require_different_devices(loaded)
     members = (Member(profile, sweeps.page_beside(path, directory)) for path, profile in loaded)
     return DeviceComparison(tuple(members))
-
-
-def _require_same_parameters(names: str, one: Profile, other: Profile) -> None:
-    ours, theirs = one.workload.parameters, other.workload.parameters
-    differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    if differing:
-        told = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
-        raise UsageError(f"{names} are from different devices and also differ in {told}", next_step=_TOGETHER)
 
 
 def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:

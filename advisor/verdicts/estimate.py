@@ -132,18 +132,16 @@ def paired(
     kept = tuple(blocks)
     found = times(kept)
     at = np.log([found.get(name, math.nan) for name in names])
-    gaps = _gaps(_logs(kept, names))
+    logs = _logs(kept, names)
+    gaps = logs[..., :, None] - logs[..., None, :]  # (processes, rounds, contestants, contestants)
     counts = np.isfinite(gaps).sum(axis=1)
     total, used = counts.sum(axis=0), (counts > 0).sum(axis=0)
     single = np.isin(names, list(alone))
     apart, lenders = single[:, None] | single, len(names) - single.sum() - 2
     difference = np.round(at[:, None] - at, 12)  # equal ones are equal, whatever the last bits say
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.nansum((gaps - difference) ** 2, axis=(0, 1))
-        typical, from_others = _typical(_upper(spread / (total - 1)), _upper(total - 1))
         few = np.where(total < FEWEST_FOR_NOISE, SUPPOSED_WEIGHT, 0) * bool(supposed_noise)
-        own, worth = spread + from_others * typical, total - 1 + from_others
-        pooled = (own + few * 2 * supposed_noise**2) / (worth + few) / total
+        pooled, worth, noise = _pooled(gaps - difference, total, few, supposed_noise)
         between, weight = _between(np.nansum(gaps, axis=1) / counts - difference, counts / total)
         shared = np.maximum(weight - 1 / total, 0)
         squares, each = (between - pooled) / shared / 2, pooled * total / 2
@@ -151,8 +149,7 @@ def paired(
         own_luck = max(LEAST_ALONE, _luck(squares, each, np.where(apart, used, 0), 1, SUPPOSED_ALONE))
         luck = np.where(apart, own_luck, among_all)
         variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * np.where(apart, weight, shared))
-        freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), worth + few)
-        noise = math.sqrt(_middle(own / worth / 2))
+        freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), worth)
     known = total + few > 1
     error = np.where(known & (total > 0), np.sqrt(variance), np.inf)
     np.fill_diagonal(error, 0.0)
@@ -183,6 +180,19 @@ def times(blocks: Iterable[Block]) -> dict[str, float]:
     stretches = _logs(kept, names, lambda block: block.stretch)
     found = stats.levels(periods.reshape(-1, len(names))) + np.nanmean(stretches, axis=(0, 1))
     return dict(zip(names, np.exp(found).tolist(), strict=True))
+
+
+def _pooled(deviations: Floats, total: Floats, few: Floats, supposed: float) -> tuple[Floats, Floats, float]:
+    """The variance of each pair's mean by its rounds, and in part by all pairs'; its degrees of freedom; the
+    standard deviation of a block. few: degrees of freedom that a supposed deviation counts as."""
+    spread = np.nansum(deviations**2, axis=(0, 1))
+    upper = np.triu_indices(len(spread), 1)
+    typical, from_others = _typical((spread / (total - 1))[upper], (total - 1)[upper])
+    own, worth = spread + from_others * typical, total - 1 + from_others
+    variance: Floats = (own + few * 2 * supposed**2) / (worth + few) / total
+    each = (own / worth / 2)[upper]
+    known = each[np.isfinite(each)]
+    return variance, worth + few, math.sqrt(np.median(known)) if known.size else 0.0
 
 
 def _freedom(own: Floats, lenders: Floats, most: Floats) -> Floats:
@@ -231,10 +241,8 @@ def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     squares = np.array([float(((values - values.mean()) ** 2).sum()) for values in logs])
     pooled = squares.sum() / spare if spare else math.inf
     own = np.where(counts > 1, squares / np.maximum(counts - 1, 1), pooled) / counts
-    at, each = (
-        np.log([stats.median([r for r in runs if len(r)]) for runs in rounds.values()]),
-        pooled / counts,
-    )
+    at = np.log([stats.median([r for r in runs if len(r)]) for runs in rounds.values()])
+    each = pooled / counts
     variance = np.maximum(own[:, None] + own, each[:, None] + each)
     shorter = np.minimum(counts[:, None], counts) - 1
     borrowed = np.minimum(MOST_BORROWED, spare - (counts[:, None] + counts - 2))
@@ -271,16 +279,6 @@ def _logs(
             raise ValueError(f"{block.contestant} has two blocks in round {block.round} of {block.process}")
         logs[at] = math.log(seconds)
     return logs
-
-
-def _gaps(logs: Floats) -> Floats:
-    """Differences inside rounds, shape (processes, rounds, contestants, contestants)."""
-    gaps: Floats = logs[..., :, None] - logs[..., None, :]
-    return gaps
-
-
-def _upper(values: Floats) -> Floats:
-    return values[np.triu_indices(len(values), 1)]
 
 
 def _lent(variances: Floats, freedom: Floats) -> Floats:
@@ -334,9 +332,3 @@ def _luck(squares: Floats, variances: Floats, used: Floats, lenders: int, suppos
     found = float(np.average(squares[known], weights=np.maximum(variances[known], LEAST_VARIANCE) ** -2))
     total = SUPPOSED_WEIGHT * supposed**2 + freedom * found
     return math.sqrt(max(0.0, total / (SUPPOSED_WEIGHT + freedom)))
-
-
-def _middle(values: Floats) -> float:
-    """The median over pairs; 0 where no pair has one."""
-    upper = values[np.triu(np.isfinite(values), 1)]
-    return float(np.median(upper)) if upper.size else 0.0

@@ -179,7 +179,9 @@ def decide(
     seen = {block.contestant for block in kept}
     names = [one.name for one in contestants if one.name in seen]
     pairs = paired(kept, names, [one.name for one in contestants if one.alone])
-    noise = _noise(kept, alias, aim) if alias and {alias.name, alias.of} <= seen else None
+    noise = None
+    if alias and {alias.name, alias.of} <= seen:
+        noise = ratio(paired(kept, [alias.name, alias.of]), aim.certainty)
     return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
 
 
@@ -200,7 +202,7 @@ def judge(
     told = replace(final.verdict(), noise=noise, excluded=excluded)
     slower = {one.contestant.name for one in final.found if surely_outside(one, aim)}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
-    if noise and _differs(noise):
+    if noise and not trusted(noise):
         told = replace(told, kind="untrusted")
     settled = final.settled
     if settled or not pace:
@@ -297,10 +299,6 @@ def _fastest_first(found: Sequence[Standing]) -> list[Standing]:
     return sorted(found, key=lambda one: (one.over_best.value, one.contestant.name))
 
 
-def _noise(blocks: Sequence[Block], alias: Alias, aim: Aim) -> stats.Ratio:
-    return ratio(paired(blocks, [alias.name, alias.of]), aim.certainty)
-
-
 def ratio(both: Pairs, confidence: float) -> stats.Ratio:
     """The first one's time over the second one's."""
     return _ratio(float(both.difference[0, -1]), float(both.half_widths(confidence, 1)[0, -1]))
@@ -311,8 +309,9 @@ def _ratio(difference: float, half: float) -> stats.Ratio:
     return stats.Ratio(*ends.tolist())
 
 
-def _differs(noise: stats.Ratio) -> bool:
-    return noise.low > 1 + TRUSTED or noise.high < 1 / (1 + TRUSTED)
+def trusted(noise: stats.Ratio) -> bool:
+    """One contestant does not clearly differ from itself."""
+    return noise.low <= 1 + TRUSTED and noise.high >= 1 / (1 + TRUSTED)
 
 
 def _seconds_more(now: _Final, pace: Pace) -> float | None:

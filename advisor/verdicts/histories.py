@@ -91,18 +91,14 @@ def _kept(logs: stats.Floats, places: list[int], tail: float) -> list[int]:
     """The places whose steps hold, with the weakest dropped one by one."""
     while places:
         bounds = [0, *places, len(logs)]
-        excess = [_excess(logs, bounds, i, tail) for i in range(1, len(bounds) - 1)]
+        # By how many standard errors each step exceeds what noise would make.
+        fits = [_fit(logs, bounds, i) for i in range(1, len(bounds) - 1)]
+        excess = [abs(size) / error - stats.student_upper(tail, freedom) for size, error, freedom in fits]
         weakest = int(np.argmin(excess))
         if excess[weakest] > 0:
             return places
         places = [place for i, place in enumerate(places) if i != weakest]
     return []
-
-
-def _excess(logs: stats.Floats, bounds: Sequence[int], index: int, tail: float) -> float:
-    """By how many standard errors a step exceeds what noise would make."""
-    size, error, freedom = _fit(logs, bounds, index)
-    return abs(size) / error - stats.student_upper(tail, freedom)
 
 
 def _noise(logs: stats.Floats, bounds: Sequence[int]) -> tuple[float, int]:
@@ -241,12 +237,9 @@ def _changes(
         waiting = [each for each in waiting if each[1] not in together.values()]
         at = min(max(step.at, first), last)
         told = dict.fromkeys(condition for i in range(first, last + 1) for condition in around[i])
-        yield Change(at, first, last, together, tuple(told), _same_code(entries, first, last))
-
-
-def _same_code(entries: Sequence[Entry], first: int, last: int) -> bool:
-    commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
-    return len(commits) == 1 and not any(commit is None or commit.changed is not False for commit in commits)
+        commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
+        same = len(commits) == 1 and all(commit and commit.changed is False for commit in commits)
+        yield Change(at, first, last, together, tuple(told), same)
 
 
 def physical_bytes(row: object) -> int | None:

@@ -122,12 +122,6 @@ def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(np.min(list(draws.values()), axis=0))
 
 
-def _bound(made: _Candidate) -> float:
-    """How much slower than the fastest the choice is on 95 % of simulated devices, at most: a share."""
-    over = made.draws[made.chosen.strategy] / _fastest(made.draws)
-    return float(np.percentile(over, CLEAR * 100, method="lower")) - 1
-
-
 def _single(made: _Candidate) -> Recommendation:
     takes = f"{made.chosen.strategy} is predicted to take {_span(made.chosen)} a frame"
     if len(made.rows) == 1:
@@ -166,8 +160,10 @@ def _tie(among: _Candidate, equals: Sequence[Predicted], code_change: CodeChange
     candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
     winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
     made = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))
+    likely = [row.likely_seconds for row in equals]
+    percent = max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
     steps = [
-        f"{listing([row.strategy for row in equals])} are predicted within {_apart(equals)} % of one another "
+        f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
         f"({winner.name}: {_span(made.chosen)} a frame; {made.margin * 100:g} % counts as equal).",
         reasons.tie_broken(candidates, winner),
         f"Of {winner.name}: {_share(made)}.",
@@ -176,22 +172,18 @@ def _tie(among: _Candidate, equals: Sequence[Predicted], code_change: CodeChange
     return _recommendation(made, verdict, steps, [row for row in equals if row is not made.chosen])
 
 
-def _apart(equals: Sequence[Predicted]) -> int:
-    """How far the likely times lie apart, in whole percent, at least 1."""
-    likely = [row.likely_seconds for row in equals]
-    return max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
-
-
 def _recommendation(
     made: _Candidate, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
 ) -> Recommendation:
     speedup = _speedup(made)
+    over = made.draws[made.chosen.strategy] / _fastest(made.draws)
+    bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
     if made.chosen.strategy == BASELINE:
         steps = (*steps, f"By the likely times no other candidate gains more than {made.margin * 100:g} %.")
     return Recommendation(
         strategy=made.chosen.strategy,
         verdict="keep" if verdict == "near" and made.chosen.strategy == BASELINE else verdict,
-        bound=min(_bound(made), made.margin) if verdict == "near" else None,
+        bound=min(bound, made.margin) if verdict == "near" else None,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,

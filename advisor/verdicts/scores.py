@@ -189,7 +189,11 @@ def timed_again(profile: Profile) -> Profile:
     """
     made = _of_blocks(profile) if profile.final is not None and profile.blocks else profile.results
     chosen, objective = profile.recommendation, profile.preferences.objective
-    same = all(_same(old, new) for old, new in zip(profile.results, made, strict=True))
+    same = all(
+        math.isclose(old.median_seconds, new.median_seconds, rel_tol=TOLERANCE)
+        for old, new in zip(profile.results, made, strict=True)
+        if isinstance(old, Measured) and isinstance(new, Measured)
+    )
     shown = figures_of([row for row in made if isinstance(row, Measured)], objective)
     if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= shown.keys():
         ratio = shown[chosen.baseline or ""] / shown[chosen.strategy or ""]
@@ -208,12 +212,6 @@ def _of_blocks(profile: Profile) -> tuple[Result, ...]:
         return timed(row, found[row.strategy], objective, hosts, workload.gpus)
 
     return tuple(map(again, profile.results))
-
-
-def _same(old: Result, new: Result) -> bool:
-    if not isinstance(old, Measured) or not isinstance(new, Measured):
-        return True
-    return math.isclose(old.median_seconds, new.median_seconds, rel_tol=TOLERANCE)
 
 
 def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:

@@ -9,7 +9,7 @@ outside the tie is only likely, and so is a change that depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Literal
@@ -221,13 +221,9 @@ def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None
     None where fewer than two devices, or no strategy on all of them, were measured.
     """
     shared = [s for s in devices[0] if all(s in costs for costs in devices)] if len(devices) > 1 else []
-    worst = [_worst(strategy, devices) for strategy in shared]
-    return min(worst, key=lambda found: found.cost.value, default=None)
-
-
-def _worst(strategy: str, devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll:
-    index = max(range(len(devices)), key=lambda i: devices[i][strategy].value)
-    return OneForAll(strategy, devices[index][strategy], index)
+    on_each = [[OneForAll(s, costs[s], index) for index, costs in enumerate(devices)] for s in shared]
+    worst = (max(every, key=lambda one: one.cost.value) for every in on_each)
+    return min(worst, key=lambda one: one.cost.value, default=None)
 
 
 def _cost(strategy: str, rows: Mapping[str, Measured], confidence: float) -> stats.Ratio:
@@ -284,7 +280,11 @@ class Track:
 
 def tracks(sweep: SweepResults) -> tuple[Track, ...]:
     """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    predicted = tuple(_predicted(sweep))
+    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
+    predicted = tuple(
+        Track(device, "predicted", tuple(predicted_stop(at.value, at.profile, name) for at in sweep.points))
+        for name, device in devices.items()
+    )
     if not sweep.profiles:
         return predicted
     device = sweep.profiles[0].device
@@ -292,13 +292,6 @@ def tracks(sweep: SweepResults) -> tuple[Track, ...]:
     if device.kind == "cpu":
         return (*predicted, Track(device, "cpu", stops))
     return (Track(device, "measured", stops), *predicted)
-
-
-def _predicted(sweep: SweepResults) -> Iterator[Track]:
-    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
-    for name, device in devices.items():
-        stops = (predicted_stop(point.value, point.profile, name) for point in sweep.points)
-        yield Track(device, "predicted", tuple(stops))
 
 
 def measured_stop(value: Value, profile: Profile | None) -> Stop:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from advisor import stats
 from advisor.errors import UsageError
-from advisor.profiles.schema import BufferRecord, Measured, Profile, WorkloadRecord
+from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, around, recommended
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
@@ -23,12 +23,12 @@ from advisor.verdicts.final import (
     FACTORS,
     FEWEST_PROCESSES,
     FEWEST_ROUNDS,
-    TRUSTED,
     Pace,
     Step,
     next_step,
     ratio,
     seconds_for,
+    trusted,
 )
 
 BASE, HEAD = "BASE", "HEAD"
@@ -75,9 +75,7 @@ class Entry:
 
     @property
     def names(self) -> dict[str, str]:
-        both = {
-            named(version, strategy): strategy for strategy in self.strategies for version in (BASE, HEAD)
-        }
+        both = {named(version, name): name for name in self.strategies for version in (BASE, HEAD)}
         return both | {self.control: self.strategies[0]}
 
 
@@ -131,8 +129,7 @@ class Judged:
 
     @property
     def trusted(self) -> bool:
-        """HEAD does not clearly differ from itself."""
-        return self.noise is None or (self.noise.low <= 1 + TRUSTED and self.noise.high >= 1 / (1 + TRUSTED))
+        return self.noise is None or trusted(self.noise)
 
 
 def judged(
@@ -189,14 +186,8 @@ def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
 
 def _seconds(blocks: Sequence[Block], strategy: str) -> tuple[float, float]:
     """BASE's and HEAD's times in the rounds of both: their ratio is the mean of the logarithms of theirs."""
-    logs = [
-        {
-            (b.process, b.round): math.log(b.seconds)
-            for b in blocks
-            if b.contestant == named(version, strategy)
-        }
-        for version in (BASE, HEAD)
-    ]
+    names = [named(version, strategy) for version in (BASE, HEAD)]
+    logs = [{(b.process, b.round): math.log(b.seconds) for b in blocks if b.contestant == n} for n in names]
     common = logs[0].keys() & logs[1].keys()
     base, head = (math.exp(math.fsum(each[at] for at in common) / len(common)) for each in logs)
     return base, head
@@ -218,9 +209,8 @@ def _wider(pairs: Pairs, entry: Entry) -> float:
     first, strategy = named(HEAD, entry.strategies[0]), entry.strategies[0]
     if not entry.apart or not {first, entry.control, named(BASE, strategy)} <= set(pairs.names):
         return 1.0
-    across, inside = (
-        pairs.among([first, name]).error[0, 1] for name in (named(BASE, strategy), entry.control)
-    )
+    others = named(BASE, strategy), entry.control
+    across, inside = (pairs.among([first, name]).error[0, 1] for name in others)
     return float(across / inside) if inside and math.isfinite(across) else 1.0
 
 
@@ -302,30 +292,22 @@ def changes(
         return ()
     means = [math.fsum(of) / len(of) for of in frames]
     overlap = any(each.overlap for each in mine)
-    scale = (
-        [told / mean for told, mean in zip(seconds, means, strict=True)]
-        if seconds and not overlap
-        else [1, 1]
-    )
+    scale: list[float] = [1, 1]
+    if seconds and not overlap:
+        scale = [told / mean for told, mean in zip(seconds, means, strict=True)]
     told = [(each, each.parts()) for each in mine]
     parts = tuple(dict.fromkeys(chain.from_iterable(each for _, each in told)))
     found = []
     for part in parts:
         shares = [_share(each, of.get(part, 0.0) / means[0]) for each, of in told]
-        half = _half(_paired(shares, names, entry, 0.0), len(parts)) * means[0]
+        pairs = _paired(shares, names, entry, 0.0)
+        half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * means[0]
         base, head = (_mean(told, name, part, by) for name, by in zip(names, scale, strict=True))
         change = Change(part, base, head, None, None)
-        if math.isfinite(half):
+        if math.isfinite(half) and pairs.rounds >= FEWEST_ROUNDS:
             change = replace(change, low=change.seconds - half, high=change.seconds + half)
         found.append(change)
     return tuple(sorted(found, key=lambda change: -abs(change.seconds)))
-
-
-def _half(pairs: Pairs, parts: int) -> float:
-    """Half the interval of a part's difference; infinite where rounds are too few to have a spread."""
-    return (
-        float(pairs.half_widths(PARTS_CONFIDENCE, parts)[1, 0]) if pairs.rounds >= FEWEST_ROUNDS else math.inf
-    )
 
 
 def _mean(
@@ -339,9 +321,8 @@ def _mean(
 
 
 def _share(each: Steps, share: float) -> Block:
-    return Block(
-        each.process, each.round, each.contestant, each.place, math.exp(max(-50.0, min(share, 50.0)))
-    )
+    within = math.exp(max(-50.0, min(share, 50.0)))
+    return Block(each.process, each.round, each.contestant, each.place, within)
 
 
 @dataclass(frozen=True)
@@ -423,19 +404,12 @@ def require_same_frames(base: WorkloadRecord, head: WorkloadRecord) -> None:
     there = {buffer.name: buffer for buffer in base.buffers}
     for buffer in head.buffers:
         before_it = there.get(buffer.name)
-        if before_it is not None and _count(before_it) != _count(buffer):
+        if before_it is not None and math.prod(before_it.shape) != math.prod(buffer.shape):
             raise UsageError(
                 f"buffer {buffer.name!r} has shape {before_it.shape} in BASE and {buffer.shape} in HEAD, so "
                 "their frames do different work",
                 next_step="Make the size a parameter and set it for both with --set; or add --anyway.",
             )
-
-
-def _count(buffer: BufferRecord) -> int:
-    count = 1
-    for extent in buffer.shape:
-        count *= extent
-    return count
 
 
 def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:

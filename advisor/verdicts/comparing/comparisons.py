@@ -54,7 +54,7 @@ def recommended(
     A recommendation speaks for the strategy it names and those it is tied with; an open one for all that may
     be it. The best strategy changed where the two sets have nothing in common.
     """
-    names = (_named(base), _named(head))
+    names = base.strategy if base else None, head.strategy if head else None
     unsound = _unsound(base, head, figures, whole=whole)
     if unsound:
         return Recommended(*names, "cannot tell", unsound)
@@ -64,9 +64,8 @@ def recommended(
     if not before & now:
         sure = basis == "measured" or "open" not in (base.verdict, head.verdict)
         if sure:
-            return Recommended(
-                *names, "changed", "No strategy is a candidate for the best in both BASE and HEAD."
-            )
+            none = "No strategy is a candidate for the best in both BASE and HEAD."
+            return Recommended(*names, "changed", none)
         return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
     told = basis == "predicted" or "open" not in (base.verdict, head.verdict)
     if told and names[0] is not None and names[0] == names[1]:
@@ -86,10 +85,6 @@ def _unsound(
         if count < 2:
             return f"{side} has figures for only one strategy."
     return "" if whole else "A run was interrupted."
-
-
-def _named(told: Recommendation | None) -> str | None:
-    return told.strategy if told else None
 
 
 def _best(told: Recommendation) -> frozenset[str]:
@@ -152,7 +147,7 @@ def compare(
     other arguments) or a named strategy is in neither; `NothingMeasured` where one has no figures or they
     have no strategy in common; `FileProblem` where one has times that cannot be.
     """
-    base, head = _loaded(base), _loaded(head)
+    base, head = (side if isinstance(side, Profile) else load(side) for side in (base, head))
     strategies = (strategies,) if isinstance(strategies, str) else strategies
     _require_alike(base, head, anyway=anyway)
     mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
@@ -237,10 +232,6 @@ class _Pair:
     chosen: tuple[Recommendation | None, Recommendation | None]
     whole: bool = True
     workload: WorkloadRecord | None = None
-
-
-def _loaded(given: Profile | Path | str) -> Profile:
-    return given if isinstance(given, Profile) else load(given)
 
 
 def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
