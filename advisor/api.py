@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypedDict, get_type_hints
 from typing_extensions import Unpack
 
 from advisor import configuration, pipeline
+from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure import namespaces, revisions
 from advisor.measure.backends.choosing import choose_backend
 from advisor.measure.jobs import Tree
 from advisor.measure.launcher import Launcher
-from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Progress, make_progress
 from advisor.measure.settings import Settings
@@ -125,7 +125,7 @@ def compare_versions(
 
 
 def run_versions(
-    found: Sequence[Said],
+    found: Sequence[OptionSource],
     backend: BackendName,
     progress: Progress,
     base: Path | str,
@@ -321,7 +321,7 @@ def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
-def _command(workload: str | Path | Definition, said: Said) -> str:
+def _command(workload: str | Path | Definition, said: OptionSource) -> str:
     """The command line that comes closest, for the report."""
     words = ["profile", str(workload) if isinstance(workload, (str, Path)) else workload.name]
     for option in OPTIONS.values():

@@ -1,6 +1,7 @@
-"""What was asked for: options of the command line or `advisor.profile`, `advisor.toml`, and pyproject.toml.
+"""The options of a run: of the command line or `advisor.profile`, `advisor.toml`, and pyproject.toml.
 
-`advisor.measure.options` lists them. Each option counts by itself: what is said directly goes before
+`advisor.measure.options` lists them; pydantic reads each value, and a wrong one is refused in one shape of
+message. Each option counts by itself: what is given directly goes before
 advisor.toml, and that before `[tool.advisor]` of pyproject.toml. The files are those of the nearest
 directory, from the working directory upwards, that has either (as ruff looks for its own); a pyproject.toml
 without `[tool.advisor]` does not count.
@@ -9,19 +10,23 @@ without `[tool.advisor]` does not count.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+
+from advisor import units
 from advisor.devices.catalogue import System, under
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.errors import FileProblem, UsageError, nearest
-from advisor.measure.option_values import CALL, Said, read
-from advisor.measure.options import OPTIONS, Options
+from advisor.measure.options import OPTIONS, Option, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
@@ -31,13 +36,142 @@ from advisor.strategies import mixes, registry, scripts
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments
 
+CALL = "advisor.profile:"
+
+
+@dataclass(frozen=True)
+class OptionSource:
+    """What one place says. `where` names it in messages; it is empty for the command line."""
+
+    where: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def called(self, name: str) -> str:
+        """What the option is called there: `--max-seconds`, or `advisor.toml: max-seconds`."""
+        key = OPTIONS[name].key
+        return f"{self.where} {name if self.where == CALL else key}" if self.where else f"--{key}"
+
+    def written(self, name: str, value: object) -> str:
+        """How a value was written there: `--rounds 0`, or `advisor.profile: rounds=0`."""
+        if self.where:
+            return f"{self.called(name)}{'=' if self.where == CALL else ' '}{value!r}"
+        return f"{self.called(name)} {shlex.quote(str(value))}" if value != "" else self.called(name)
+
+    @property
+    def silences_as(self) -> str:
+        """What silences a rule, in the words of a report."""
+        return self.where.rstrip(":") or "--ignore"
+
+
+def read(place: OptionSource, name: str, value: Any) -> Any:
+    """The value as `Options` has it. Raises `UsageError` for one of another type or out of range."""
+    option, kind = OPTIONS[name], _TYPES[name]
+    if option.positional:  # names of files and a script's words need not be UTF-8
+        return value if isinstance(value, str) else tuple(value)
+    if get_origin(kind) is tuple and isinstance(value, str):
+        value = (value,)
+    given = value
+    percent = isinstance(value, str) and value.strip().endswith("%")
+    if option.range and place.where and not percent and not _is_number(value):
+        given = object()  # other text is a number on the command line alone, and true is none anywhere
+    limited: Any = Annotated[kind, Field(**option.limits)]
+    try:
+        return TypeAdapter[Any](limited).validate_python(given)
+    except ValidationError as problem:
+        error, choices = problem.errors()[0], _choices(kind)
+    wrong = value if place.where else error["input"]
+    raise UsageError(
+        f"{place.written(name, wrong)} {_complaint(error)}{nearest(str(wrong), choices)}",
+        next_step=_right(option, choices),
+    )
+
+
+def _right(option: Option, choices: Sequence[str]) -> str:
+    """What to do instead."""
+    if choices and not option.give:
+        return f"Choose from {', '.join(choices)}."
+    unit = "seconds " if option.metavar == "SECONDS" else ""
+    default = f"; the default is {option.default}" if option.default is not None else ""
+    return option.give or (f"Give {unit}{option.range}{default}." if option.range else option.help)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _share(value: object) -> object:
+    """5% is 0.05."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        with suppress(ValueError):
+            return float(value.strip()[:-1]) / 100
+    return value
+
+
+def _size(value: object) -> int:
+    with suppress(ValueError):
+        if isinstance(value, (int, str)) and not isinstance(value, bool):
+            return units.parse_size(str(value))
+    raise ValueError("is not a size above 0")
+
+
+def _flat(table: object) -> dict[Any, object]:
+    """`[rule.zero-copy-reread] passes = 2` as `zero-copy-reread.passes`, which in quotes is the same."""
+    if not isinstance(table, Mapping) or not all(isinstance(name, str) for name in table):
+        raise ValueError("is not a table of thresholds")
+    flat: dict[Any, object] = {}
+    for name, value in table.items():
+        inner = value if isinstance(value, Mapping) else {}
+        flat |= {f"{name}.{key}": number for key, number in inner.items()} or {name: value}
+    return flat
+
+
+def _not_empty(value: object) -> object:
+    """An empty variable of a shell is no directory, though a path of it is the working one."""
+    if not str(value).strip():
+        raise ValueError("is empty")
+    if "\0" in str(value):
+        raise ValueError("has a null character, which no path can have")
+    return value
+
+
+_TYPES = get_type_hints(Options) | {
+    "memory_budget": Annotated[int, BeforeValidator(_size)],
+    "indifference": Annotated[float, BeforeValidator(_share)],
+    "placement": dict[str, str],
+    "rules": Annotated[dict[str, Any], BeforeValidator(_flat)],
+    "out": Annotated[Path, BeforeValidator(_not_empty)],
+}
+_COMPLAINTS = {
+    **dict.fromkeys(("greater", "less", "finite"), "is out of range"),
+    **dict.fromkeys(("literal", "string"), "is not known"),
+    "int": "is not a whole number",
+    "float": "is not a number",
+    "bool": "is not true or false",
+    "tuple": "is not a list of names",
+    "path": "is not a path",
+}
+"""Messages for pydantic's errors, by the first word of their type."""
+
+
+def _complaint(error: Any) -> str:
+    kind = "tuple" if error["type"] == "string_type" and error["loc"] else error["type"]
+    return str(error["ctx"]["error"]) if kind == "value_error" else _COMPLAINTS[kind.partition("_")[0]]
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """The names that a `Literal` in a type allows."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(choice for inner in get_args(kind) for choice in _choices(inner))
+
+
 FILE = "advisor.toml"
 FORMATS = ("html", "md", "json")
 KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 """The keys of the files, and the options that they are."""
 
 
-def command_line(**given: Any) -> Said:
+def command_line(**given: Any) -> OptionSource:
     """What the options say, in the words of a shell. Raises `UsageError` for a wrong value."""
     said = {name: value for name, value in given.items() if value not in (None, False, [])}
     if "rules" in said:
@@ -47,7 +181,7 @@ def command_line(**given: Any) -> Said:
     return _read("", said)
 
 
-def arguments(**given: object) -> Said:
+def arguments(**given: object) -> OptionSource:
     """What the arguments of `advisor.profile` say. Raises `UsageError` for a wrong value."""
     return _read(CALL, {name: value for name, value in given.items() if value is not None})
 
@@ -77,7 +211,9 @@ def _placements(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def places(said: Said, directory: Path | None = None, *, script: bool = False) -> tuple[Said, ...]:
+def places(
+    said: OptionSource, directory: Path | None = None, *, script: bool = False
+) -> tuple[OptionSource, ...]:
     """The files, looked for from `directory` up, and what is said directly: a later one goes before.
 
     A script takes from the files what means something for it. Raises `UsageError` for what is wrong, or said
@@ -98,7 +234,7 @@ def places(said: Said, directory: Path | None = None, *, script: bool = False) -
     return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in found), said)
 
 
-def merged(found: Sequence[Said]) -> Options:
+def merged(found: Sequence[OptionSource]) -> Options:
     """One value for each option, by the last place that says one; thresholds and silences add up."""
     values = {name: value for said in found for name, value in said.values.items()}
     values["ignore"] = tuple(rule for said in found for rule in said.values.get("ignore", ()))
@@ -106,7 +242,7 @@ def merged(found: Sequence[Said]) -> Options:
     return Options(**values)
 
 
-def preferences(found: Sequence[Said], recorded: Preferences | None = None) -> Preferences:
+def preferences(found: Sequence[OptionSource], recorded: Preferences | None = None) -> Preferences:
     """By what to conclude, on top of what a profile has recorded."""
     asked, before = merged(found), recorded or Preferences()
     silenced = {rule: said.silences_as for said in reversed(found) for rule in said.values.get("ignore", ())}
@@ -119,7 +255,7 @@ def preferences(found: Sequence[Said], recorded: Preferences | None = None) -> P
     )
 
 
-def files(directory: Path) -> Iterator[Said]:
+def files(directory: Path) -> Iterator[OptionSource]:
     """What the nearest directory with a configuration says, pyproject.toml before advisor.toml."""
     for folder in (directory.resolve(), *directory.resolve().parents):
         pyproject, own = folder / "pyproject.toml", folder / FILE
@@ -142,7 +278,7 @@ def _toml(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _said(table: object, where: str, folder: Path) -> Said:
+def _said(table: object, where: str, folder: Path) -> OptionSource:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
     if unknown := [f"{key!r}{nearest(key, KEYS)}" for key in table if key not in KEYS]:
@@ -155,7 +291,7 @@ def _said(table: object, where: str, folder: Path) -> Said:
         values["out"] = Path(_from(folder, values["out"]))
     if "targets" in values:
         values["targets"] = tuple(_from(folder, t) if t.endswith(".toml") else t for t in values["targets"])
-    return Said(where, values)
+    return OptionSource(where, values)
 
 
 def _from(folder: Path, path: Path | str) -> str:
@@ -163,9 +299,9 @@ def _from(folder: Path, path: Path | str) -> str:
     return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
 
-def _read(where: str, given: Mapping[str, Any]) -> Said:
+def _read(where: str, given: Mapping[str, Any]) -> OptionSource:
     """The values of one place, each checked."""
-    place = Said(where)
+    place = OptionSource(where)
     values = {name: read(place, name, value) for name, value in given.items()}
     if "rules" in values:
         values["rules"] = thresholds(values["rules"], place.called("rules"))
@@ -173,11 +309,11 @@ def _read(where: str, given: Mapping[str, Any]) -> Said:
         mixes.require_placements(values["placement"], place.called("placement"))
     for rule_id in values.get("ignore", ()):
         require(rule_id, place.called("ignore"))
-    return Said(where, values)
+    return OptionSource(where, values)
 
 
 def make_settings(
-    found: Sequence[Said], *, backend: BackendName, command: str = "", script: bool = False
+    found: Sequence[OptionSource], *, backend: BackendName, command: str = "", script: bool = False
 ) -> Settings:
     """What a run goes by. Without a GPU the default catalogue devices are predicted when no target is named.
 
@@ -235,14 +371,14 @@ def _different(asked: Options) -> tuple[int, ...]:
     return gpus
 
 
-def _search(found: Sequence[Said], asked: Options) -> SearchMode:
+def _search(found: Sequence[OptionSource], asked: Options) -> SearchMode:
     """By itself it adds no mix to strategies that were named."""
     said = any("search" in said.values for said in found)
     return asked.search if said or not (asked.strategies or asked.arguments) else "off"
 
 
 @contextmanager
-def _told_of(found: Sequence[Said], name: str) -> Iterator[None]:
+def _told_of(found: Sequence[OptionSource], name: str) -> Iterator[None]:
     """A name that nothing is called by is told with the file that says it."""
     where = next((said.where for said in reversed(found) if name in said.values), "")
     try:

@@ -18,7 +18,7 @@ from builders import cuda_device
 from advisor.measure.frames import FrameLoop
 from advisor.measure.jobs import Job
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.stand import stand
+from advisor.measure.placed_workload import place
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag, PageLocks, host_array
@@ -606,7 +606,7 @@ def bench(
         stages=tuple(stage.record() for stage in bound.stages),
     )
     loaded = Loaded(bound=bound, record=record)
-    with stand(
+    with place(
         job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock=clock
     ) as run:
         yield Bench(

@@ -14,9 +14,8 @@ from rendering import shown
 from running import REPOSITORY, Command, missing
 
 from advisor import configuration, pipeline, units
-from advisor.configuration import command_line, files, load_targets, places, preferences
+from advisor.configuration import OptionSource, command_line, files, load_targets, places, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
-from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
@@ -340,7 +339,7 @@ def test_profiles_without_preferences_have_the_defaults() -> None:
 
 
 def test_one_place_says_nothing_by_default() -> None:
-    assert command_line(rules=None, no_gpu=False, ignore=[]) == Said("")
+    assert command_line(rules=None, no_gpu=False, ignore=[]) == OptionSource("")
 
 
 SECONDS = "Give seconds above 0 and below 100000000"
@@ -449,7 +448,7 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if not option.script])
 def test_what_means_nothing_for_a_script_is_refused_where_it_is_said(name: str) -> None:
     with pytest.raises(UsageError, match=f"--{OPTIONS[name].key} applies only to workloads"):
-        places(Said("", {name: "x"}), script=True)
+        places(OptionSource("", {name: "x"}), script=True)
 
 
 DOCUMENT = REPOSITORY / "docs" / "configuration.md"

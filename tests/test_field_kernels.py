@@ -16,8 +16,8 @@ from field import EXAMPLES, example_part
 from advisor import kernel
 from advisor.measure.backends import open_backend
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
-from advisor.measure.stand import stand
 from advisor.workloads.kernels.calls import Kernel
 from advisor.workloads.loading import load
 
@@ -54,7 +54,7 @@ def test_a_kernel_does_what_its_twin_does(
     without_twins = replace(loaded, bound=replace(loaded.bound, frame=frame))
     asked = job(task="reference", file=str(path), reference=str(tmp_path / "results"), assignments=parameters)
     backend = open_backend("cpu", 0)
-    run = reference(asked, backend, lambda again=False: stand(asked, without_twins, backend, Ranges()))
+    run = reference(asked, backend, lambda again=False: place(asked, without_twins, backend, Ranges()))
     assert not run.unlike
     assert set(emulator.launches) == kernels
 

@@ -16,9 +16,9 @@ from advisor.measure.backends.managed_calls import ManagedCallFailed
 from advisor.measure.jobs import Description, Outcome, Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
 from advisor.measure.results import failure
-from advisor.measure.stand import stand
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.loading import load
@@ -81,9 +81,9 @@ def did(
     ranges = cast(Ranges, FakeRanges())
     if task == "reference":
         return reference(
-            asked, cast(Backend, backend), lambda again=False: stand(asked, loaded, backend, ranges)
+            asked, cast(Backend, backend), lambda again=False: place(asked, loaded, backend, ranges)
         )
-    with stand(asked, loaded, backend, ranges, before=footprint.read(backend)) as run:
+    with place(asked, loaded, backend, ranges, before=footprint.read(backend)) as run:
         return tasks.measure(asked, loaded, backend, run)
 
 
@@ -147,7 +147,7 @@ def test_what_the_timed_frames_lock_is_told_per_frame(file: Path) -> None:
 def test_no_frame_is_run_for_a_check_that_is_not_there(strategy: str, file: Path) -> None:
     ran: list[int] = []
     backend, asked = RecordingBackend(), job(file=str(file), strategy=strategy)
-    with stand(asked, load(file, None, {}), backend, cast(Ranges, FakeRanges())) as run:
+    with place(asked, load(file, None, {}), backend, cast(Ranges, FakeRanges())) as run:
         loop = cast(Any, SimpleNamespace(frame=ran.append, frame_alone=ran.append))
         serial = loop if strategy == "pageable" else run.serial
         tasks._check_last(replace(run, loop=loop, serial=serial), 10, file)

@@ -13,11 +13,11 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from advisor import configuration
+from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import UsageError
 from advisor.fleet.packaging import Package, gather
 from advisor.fleet.planning import Device, Task
-from advisor.measure.option_values import Said
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.fleets import FleetRecord
 from advisor.sweep import Sweep, parse_sweep
@@ -91,7 +91,7 @@ class Request:
 
 
 def make_request(
-    sources: Sequence[Said],
+    sources: Sequence[OptionSource],
     selection: Selection,
     limits: Limits,
     send: Sequence[Path],

@@ -44,6 +44,7 @@ from advisor.measure.jobs import (
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.process import die_with_parent, start_here, tell_where_on_request
 from advisor.measure.sampling import (
     Clock,
@@ -54,7 +55,6 @@ from advisor.measure.sampling import (
     timed_block,
     unpreempted_clock,
 )
-from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.tasks import compared
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
@@ -72,9 +72,9 @@ WARM_SHARE = 0.4
 
 @dataclass
 class Kept:
-    """A contestant ready to run: its stand, and the next frame's index."""
+    """A contestant ready to run, and the next frame's index."""
 
-    stand: Stand
+    workload: PlacedWorkload
     index: int
 
 
@@ -120,8 +120,8 @@ class Final:
         name = request.order[place]
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
-        with self._standing(name, request.round) as kept, quiet():
-            loop, most = kept.stand.loop, self._most() * WARM_SHARE
+        with self._ready(name, request.round) as kept, quiet():
+            loop, most = kept.workload.loop, self._most() * WARM_SHARE
             warming = timed_block(
                 loop.frame, self.clock, kept.index, request.warm_frames, most=most, period=loop.period
             )
@@ -211,7 +211,7 @@ class Final:
         return tuple(meters), idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
-    def _standing(self, name: str, number: int) -> Iterator[Kept]:
+    def _ready(self, name: str, number: int) -> Iterator[Kept]:
         """The contestant ready for its next frame."""
         if name in self.kept:
             yield self.kept[name]
@@ -257,17 +257,17 @@ class Final:
         made = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
         reused = self._shared(job, loaded, number)
-        standing = stack.enter_context(
-            stand(job, loaded, self.backend, ranges, padding=padding, clock=clock, reused=reused)
+        workload = stack.enter_context(
+            place(job, loaded, self.backend, ranges, padding=padding, clock=clock, reused=reused)
         )
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
-            begun, _ = compared(job, standing, comparing, math.inf)
+            begun, _ = compared(job, workload, comparing, math.inf)
             self.compared.add(name)
         else:
-            begun = first_frames(standing.loop, most=LEAST_FRAMES)
+            begun = first_frames(workload.loop, most=LEAST_FRAMES)
         self.setup_seconds.append(made + begun.setup_seconds)
-        return Kept(standing, begun.count)
+        return Kept(workload, begun.count)
 
 
 def _code(job: Job) -> tuple[str, str | None]:

@@ -25,9 +25,9 @@ from advisor.measure.first_frames import first_frames
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
+from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.region_violations import RegionViolation
 from advisor.measure.sampling import Clock
-from advisor.measure.stand import Stand
 from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
 from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
 from advisor.strategies.backend import Array, Backend
@@ -40,7 +40,7 @@ _LOADS = 2
 class Begin(Protocol):
     """The workload loaded afresh, on its buffers; `again`: by a further call of its function."""
 
-    def __call__(self, again: bool = False) -> AbstractContextManager[Stand]: ...
+    def __call__(self, again: bool = False) -> AbstractContextManager[PlacedWorkload]: ...
 
 
 def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf_counter) -> ReferenceRun:

@@ -27,8 +27,8 @@ from advisor.measure.host_pages import host_pages
 from advisor.measure.iterations import counted, told
 from advisor.measure.jobs import Captured, Description, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
+from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
-from advisor.measure.stand import Stand
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
@@ -65,7 +65,7 @@ def described(backend: Backend, record: WorkloadRecord) -> Description:
     return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
 
 
-def measure(job: Job, loaded: Loaded, backend: Backend, run: Stand) -> Sample:
+def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, the user's check again."""
     loop, path = run.loop, Path(job.file)
     begun, verified = compared(job, run)
@@ -143,7 +143,7 @@ class _LookedAt:
     index: int
 
 
-def _looked_at(job: Job, backend: Backend, run: Stand, index: int, *, hurried: bool) -> _LookedAt:
+def _looked_at(job: Job, backend: Backend, run: PlacedWorkload, index: int, *, hurried: bool) -> _LookedAt:
     """A few frames step by step: their parts, their timeline and the memory they take."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
     timed, index = breakdown(loop.timed_frame, perf_counter, index, seconds, slow_seconds(job), loop.period)
@@ -178,7 +178,7 @@ def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
     return PageLocking(calls=locks.calls / frames, seconds=locks.seconds / frames)
 
 
-def capture(job: Job, backend: Backend, run: Stand) -> Captured:
+def capture(job: Job, backend: Backend, run: PlacedWorkload) -> Captured:
     """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
     first_frames(run.loop, most=_BEFORE + job.frames, seconds=math.inf)
     backend.synchronize()
@@ -206,7 +206,7 @@ def comparing_seconds(job: Job) -> float:
 
 
 def compared(
-    job: Job, run: Stand, most: int = MOST_FRAMES, seconds: float | None = None
+    job: Job, run: PlacedWorkload, most: int = MOST_FRAMES, seconds: float | None = None
 ) -> tuple[Begun, bool]:
     """Runs the first frames and compares each with the reference run's; False where results could not be
     compared.
@@ -227,7 +227,7 @@ def compared(
     return begun, repeated is not None and not repeated.unlike
 
 
-def _check_last(run: Stand, index: int, path: Path) -> None:
+def _check_last(run: PlacedWorkload, index: int, path: Path) -> None:
     """The user's check after the last frames too: a solver may go wrong late."""
     if not run.inspector.has_check:
         return
@@ -237,7 +237,7 @@ def _check_last(run: Stand, index: int, path: Path) -> None:
         raise wrong
 
 
-def _late_nan(job: Job, run: Stand, index: int) -> dict[str, str]:
+def _late_nan(job: Job, run: PlacedWorkload, index: int) -> dict[str, str]:
     """Results that have NaN after that frame and had none in the reference run, and how many, in words."""
     repeated = KeptResults(Path(job.reference)).repeated()
     results = run.inspector.results(index) if repeated else {}
@@ -262,7 +262,7 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
 
 
 def _transfer_bytes(
-    run: Stand, loaded: Loaded, iterations: Sequence[float]
+    run: PlacedWorkload, loaded: Loaded, iterations: Sequence[float]
 ) -> dict[Literal["to-device", "to-host"], int]:
     """The average of a steady frame; what is discarded does not move."""
     buffers = {buffer.name: buffer for buffer in loaded.record.buffers}

@@ -39,9 +39,9 @@ from advisor.measure.jobs import (
 from advisor.measure.namespaces import Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.patched import Intact
+from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.process import back_to_start, die_with_parent, start_here, tell_where_on_request
 from advisor.measure.reference import reference
-from advisor.measure.stand import Stand, afresh, stand
 from advisor.measure.written import Origin, origin
 from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
@@ -249,7 +249,7 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     _require(loaded, backend)
     ranges = Ranges()
     before = footprint.read(backend)
-    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges, before=before) as run:
+    with ranges.strategy(job.strategy), place(job, loaded, backend, ranges, before=before) as run:
         if job.task == "capture":
             return tasks.capture(job, backend, run)
         return tasks.measure(job, loaded, backend, run)
@@ -275,13 +275,13 @@ def _run_trace(job: Job, backend: Backend) -> TraceRun:
 
 
 @contextmanager
-def _traceable(job: Job, backend: Backend) -> Iterator[Stand]:
+def _traceable(job: Job, backend: Backend) -> Iterator[PlacedWorkload]:
     """A new load of the workload on its buffers, without kernels that have no twin."""
     loaded, ranges = afresh(job)(), Ranges()
     backend.open_gpus(loaded.record.gpus, job.gpus)
     loaded = replace(loaded, bound=loaded.bound.without_kernels())
     _require(loaded, backend)
-    with ranges.strategy(job.strategy), stand(job, loaded, backend, ranges) as run:
+    with ranges.strategy(job.strategy), place(job, loaded, backend, ranges) as run:
         yield run
 
 
@@ -301,9 +301,9 @@ def _run_reference(job: Job, backend: Backend) -> Outcome:
     (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     _require(waiting[0], backend)
 
-    def begin(again: bool = False) -> AbstractContextManager[Stand]:
+    def begin(again: bool = False) -> AbstractContextManager[PlacedWorkload]:
         loaded = waiting.pop() if waiting else (make if again else afresh(job))()
-        return stand(job, loaded, backend, ranges)
+        return place(job, loaded, backend, ranges)
 
     with ranges.strategy(job.strategy):
         return reference(job, backend, begin)

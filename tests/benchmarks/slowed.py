@@ -14,9 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from advisor.measure.backends import open_backend
-from advisor.measure.final_worker import Final
+from advisor.measure.final_worker import Final, Kept
 from advisor.measure.jobs import FinalJob, FinalRound, Job
-from advisor.measure.stand import Stand
 from advisor.profiles.blocks import Block
 from advisor.strategies.backend import BackendName
 from advisor.verdicts import estimate
@@ -88,11 +87,12 @@ class Slowing(Final):
     """As a process of the final, with the one contestant's frames slowed."""
 
     @contextmanager
-    def _standing(self, name: str, warm: int) -> Iterator[tuple[Stand, int]]:
-        with super()._standing(name, warm) as (standing, index):
+    def _ready(self, name: str, number: int) -> Iterator[Kept]:
+        with super()._ready(name, number) as kept:
             if name == SLOWED:
-                standing.loop.frame = _slowed(standing.loop.frame)  # type: ignore[method-assign]
-            yield standing, index
+                loop = kept.workload.loop
+                loop.frame = _slowed(loop.frame)  # type: ignore[method-assign]
+            yield kept
 
 
 def _slowed(frame: Callable[[int], None]) -> Callable[[int], None]:

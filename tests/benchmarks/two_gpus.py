@@ -14,7 +14,7 @@ from advisor.errors import NothingMeasured
 from advisor.measure.backends import gpu_count, open_backend
 from advisor.measure.jobs import Job
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.stand import Stand, stand
+from advisor.measure.placed_workload import PlacedWorkload, place
 from advisor.strategies.backend import Backend
 from advisor.workloads.loading import load
 from tests.benchmarks.timing import alternate, paired_ratio, show
@@ -42,7 +42,7 @@ def run() -> None:
 
 
 @contextmanager
-def standing(backend: Backend, name: str, strategy: str, n: int) -> Iterator[Stand]:
+def standing(backend: Backend, name: str, strategy: str, n: int) -> Iterator[PlacedWorkload]:
     """The example on its buffers, its first frames run."""
     file = WORKLOADS / f"{name}.py"
     loaded = load(file, None, {"n": str(n)})
@@ -50,7 +50,7 @@ def standing(backend: Backend, name: str, strategy: str, n: int) -> Iterator[Sta
         task="measure", file=str(file), workload=None, assignments={}, backend="cuda", gpu=0,
         strategy=strategy, seconds=1.0, seed=0, directory="", reference="",
     )  # fmt: skip
-    with stand(job, loaded, backend, Ranges()) as made:
+    with place(job, loaded, backend, Ranges()) as made:
         made.loop.run_setup()
         made.loop.first_frame()
         for index in range(1, 6):
@@ -133,7 +133,7 @@ def pipeline_by_hand(backend: Backend) -> None:
         by_hand(made, "pipeline, peer", _pipeline(made, backend))
 
 
-def by_hand(made: Stand, what: str, hand: Callable[[], None]) -> None:
+def by_hand(made: PlacedWorkload, what: str, hand: Callable[[], None]) -> None:
     hand()
     times = alternate(lambda: made.loop.frame(1), hand, 150)
     ratio, low, high = paired_ratio(times)
@@ -141,7 +141,7 @@ def by_hand(made: Stand, what: str, hand: Callable[[], None]) -> None:
     show(f"frame loop, {what}, 2^24: to one by hand", figure, f"<= {MOST_ADDED}", met=ratio <= MOST_ADDED)
 
 
-def _split(made: Stand, backend: Backend) -> Callable[[], None]:
+def _split(made: PlacedWorkload, backend: Backend) -> Callable[[], None]:
     """Both halves uploaded and added at once, each on its GPU's stream."""
     produce, first, second, consume = (stage.stage.function for stage in made.bound.frame)
     runtime, streams = backend.xp.cuda.runtime, [gpu.stream for gpu in backend.gpus]
@@ -178,7 +178,7 @@ def _split(made: Stand, backend: Backend) -> Callable[[], None]:
     return frame
 
 
-def _pipeline(made: Stand, backend: Backend) -> Callable[[], None]:
+def _pipeline(made: PlacedWorkload, backend: Backend) -> Callable[[], None]:
     """Upload, kernel, copy to the other GPU behind an event, kernel, download."""
     produce, scale, root, consume = (stage.stage.function for stage in made.bound.frame)
     runtime, (first, second) = backend.xp.cuda.runtime, (gpu.stream for gpu in backend.gpus)

@@ -31,9 +31,9 @@ from advisor.measure.iterations import counted, told
 from advisor.measure.jobs import Job, RefusedStage, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.region_violations import Stray
 from advisor.measure.sampling import breakdown
-from advisor.measure.stand import Stand
 from advisor.measure.tasks import slow_seconds, to_a_whole_frame
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Wait
@@ -60,7 +60,7 @@ class CheckedPass:
     trace: Trace | None = None
 
 
-def check(run: Stand, seed: int) -> CheckedPass:
+def check(run: PlacedWorkload, seed: int) -> CheckedPass:
     """Runs set-up, a first frame and traced ones. An exception of a stage in NumPy ends the checks there.
 
     Raises `RegionViolation`.
@@ -76,7 +76,7 @@ def check(run: Stand, seed: int) -> CheckedPass:
     return replace(result, trace=_trace_of(recorder, run.bound, valid)) if complete else result
 
 
-def trace(job: Job, run: Stand, checked: CheckedPass) -> TraceRun:
+def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     """Times the stages in NumPy; counts what they read and write where the checks could not.
 
     Raises `RegionViolation`.
@@ -105,7 +105,7 @@ def trace(job: Job, run: Stand, checked: CheckedPass) -> TraceRun:
     return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
 
 
-def located(stray: Stray, run: Stand, seed: int, frames: int) -> Stray:
+def located(stray: Stray, run: PlacedWorkload, seed: int, frames: int) -> Stray:
     """The stray access with its line, where so many frames from the start show it."""
     recorder = TrafficRecorder(regions_of(run.bound))
     loop = _loop_on(_traced_buffers(recorder, run), run, seed)
@@ -130,7 +130,7 @@ def regions_of(bound: BoundWorkload) -> dict[tuple[str, str], Region]:
     }
 
 
-def _traced_buffers(recorder: TrafficRecorder, run: Stand) -> dict[str, Placed]:
+def _traced_buffers(recorder: TrafficRecorder, run: PlacedWorkload) -> dict[str, Placed]:
     """The buffers as traced arrays; those of a GPU stay as they are."""
 
     def view(name: str, array: Any) -> Any:
@@ -143,12 +143,12 @@ def _traced_buffers(recorder: TrafficRecorder, run: Stand) -> dict[str, Placed]:
     return {name: views(name, each) for name, each in run.placed.items()}
 
 
-def _loop_on(placed: dict[str, Placed], run: Stand, seed: int) -> FrameLoop:
+def _loop_on(placed: dict[str, Placed], run: PlacedWorkload, seed: int) -> FrameLoop:
     return FrameLoop(run.bound, run.plan, placed, run.arena.backend, seed=seed, ranges=Ranges())
 
 
 def _traced_frames(
-    run: Stand,
+    run: PlacedWorkload,
     loop: FrameLoop,
     recorder: TrafficRecorder,
     index: int,
@@ -187,7 +187,7 @@ def _trace_of(recorder: TrafficRecorder, bound: BoundWorkload, valid: dict[str, 
 class _Checks:
     """Device stages as CuPy would run them: what it refuses, and what waits."""
 
-    def __init__(self, run: Stand, seed: int) -> None:
+    def __init__(self, run: PlacedWorkload, seed: int) -> None:
         self._run, self._seed = run, seed
         self._watch = Watch(coverage(), {name: placed.device for name, placed in run.placed.items()})
         self._xp = MockModule(self._watch)

@@ -39,7 +39,7 @@ _LEAST_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Stand:
+class PlacedWorkload:
     """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
 
     bound: BoundWorkload
@@ -55,7 +55,7 @@ class Stand:
 
 
 @contextmanager
-def stand(
+def place(
     job: Job,
     loaded: Loaded,
     backend: Backend,
@@ -65,7 +65,7 @@ def stand(
     before: footprint.Reading = footprint.UNREAD,
     clock: Clock = time.perf_counter,
     reused: ReusedAllocations | None = None,
-) -> Iterator[Stand]:
+) -> Iterator[PlacedWorkload]:
     """Places the buffers and plans the frames; frees everything at the end, whatever happens.
 
     padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. before: what
@@ -96,7 +96,7 @@ def stand(
         if job.task == "reference" and job.left_seconds is not None:
             for count in serial.iterations.values():
                 count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
-        yield Stand(
+        yield PlacedWorkload(
             bound=bound,
             loop=loop,
             serial=serial,
