@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from advisor.api import Comparison, Profile, VersionComparison, compare, compare_versions, load, profile
     from advisor.errors import AdvisorError
-    from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, workload
-    from advisor.workloads.kernels.calls import kernel
-    from advisor.workloads.loops import repeat
+    from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, repeat, workload
+    from advisor.workloads.kernels import kernel
     from advisor.workloads.scripts import result
 
 _HOME = {
@@ -28,8 +27,8 @@ _HOME = {
         "advisor.api",
     ),
     "AdvisorError": "advisor.errors",
-    "kernel": "advisor.workloads.kernels.calls",
-    "repeat": "advisor.workloads.loops",
+    "kernel": "advisor.workloads.kernels",
+    "repeat": "advisor.workloads.definition",
     "result": "advisor.workloads.scripts",
 }
 __all__ = [

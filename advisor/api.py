@@ -19,7 +19,7 @@ from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure import namespaces, revisions
-from advisor.measure.backends.choosing import choose_backend
+from advisor.measure.backends import choose_backend
 from advisor.measure.jobs import Tree
 from advisor.measure.launcher import Launcher
 from advisor.measure.options import OPTIONS

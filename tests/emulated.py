@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.workloads.kernels.calls import BLOCK, Kernel
-from advisor.workloads.kernels.signatures import as_scalar, require_count, require_pointee
+from advisor.workloads.kernels import BLOCK, Kernel, as_scalar, require_count, require_pointee
 
 _PRELUDE = """
 #include <algorithm>

@@ -20,7 +20,7 @@ from shared_server import launching
 from advisor import configuration
 from advisor.cli import app
 from advisor.cli.console import Around
-from advisor.measure.backends.choosing import Machine
+from advisor.measure.backends import Machine
 from advisor.measure.jobs import (
     DESCRIPTION,
     BlockDone,

@@ -35,7 +35,7 @@ from running import (
 
 import advisor as package
 from advisor.cli.console import Around
-from advisor.measure.backends.choosing import Machine
+from advisor.measure.backends import Machine
 from advisor.measure.options import OPTIONS
 from advisor.profiles import outputs
 from advisor.profiles.outputs import MANIFEST

@@ -24,7 +24,7 @@ from advisor.measure import backends
 from advisor.measure.backends import cuda
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.backends.cuda import CudaBackend
-from advisor.measure.backends.managed_calls import ManagedCallFailed, ManagedCalls
+from advisor.measure.backends.cuda_calls import ManagedCallFailed, ManagedCalls
 from advisor.strategies.backend import Hint
 from advisor.strategies.parts import Span
 

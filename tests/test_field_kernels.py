@@ -18,7 +18,7 @@ from advisor.measure.backends import open_backend
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
-from advisor.workloads.kernels.calls import Kernel
+from advisor.workloads.kernels import Kernel
 from advisor.workloads.loading import load
 
 CASES = [

@@ -22,8 +22,7 @@ from advisor.report import methods
 from advisor.workloads.arguments import FORMS
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
-from advisor.workloads.frameworks.bridging import require_libraries
-from advisor.workloads.frameworks.libraries import is_numba_misfit
+from advisor.workloads.frameworks.bridges import is_numba_misfit, require_libraries
 
 N = 16
 

@@ -13,7 +13,7 @@ import pytest
 from fakes import RecordingBackend
 
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.measure.host_pages import MOST_PAGES, host_pages
+from advisor.measure.footprint import MOST_PAGES, host_pages
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.numa import page_nodes
 

@@ -17,8 +17,7 @@ import advisor
 from advisor import pipeline
 from advisor.errors import FileProblem, WorkloadError
 from advisor.measure.progress import Silent
-from advisor.workloads.kernels import signatures, sources
-from advisor.workloads.kernels.calls import Kernel, KernelNeedsGpu
+from advisor.workloads.kernels import Kernel, KernelNeedsGpu, Signature, Source, find_source, read_signatures
 
 SCALE = """
 extern "C" __global__ void scale(const float* a, float* b, int n, float factor)
@@ -187,7 +186,7 @@ def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
 
 
 def test_a_path_is_seen_from_the_file_that_asks() -> None:
-    found = sources.find("workload_files/scale.cu", __file__)
+    found = find_source("workload_files/scale.cu", __file__)
     assert found.file == FILES / "scale.cu"
     assert found.include_directory == FILES
 
@@ -261,13 +260,13 @@ def test_nvrtc_s_own_words_are_understood(monkeypatch: pytest.MonkeyPatch) -> No
 # Signatures
 
 
-def read(source: str) -> signatures.Signature:
-    (found,) = signatures.read(source).values()
+def read(source: str) -> Signature:
+    (found,) = read_signatures(source).values()
     return found
 
 
 def test_a_signature_is_read_through_comments_and_attributes() -> None:
-    (found,) = signatures.read((FILES / "scale.cu").read_text(encoding="utf-8")).values()
+    (found,) = read_signatures((FILES / "scale.cu").read_text(encoding="utf-8")).values()
     assert (found.name, found.mangled) == ("scale", False)
     assert [(p.name, p.pointer, str(p.dtype)) for p in found.parameters] == [
         ("a", True, "float32"),
@@ -300,11 +299,11 @@ def test_types_are_c_s_on_64_bit_linux(declared: str, dtype: str) -> None:
 
 
 def test_linkage_and_several_kernels() -> None:
-    found = signatures.read(
+    found = read_signatures(
         'extern "C" {\n__global__ void a() {}\n__global__ void __launch_bounds__(64, 2) b(void) {}\n}\n'
         "template <int N> __global__ void c(int* p) {}"
     )
     assert [(name, len(s.parameters)) for name, s in found.items()] == [("a", 0), ("b", 0), ("c", 1)]
     assert [s.mangled for s in found.values()] == [False, False, True]
     assert read("__global__ void k(int n) { f(n); }").mangled
-    assert Kernel(sources.Source("#define K __global__\n", None), "anything", ()).name == "anything"
+    assert Kernel(Source("#define K __global__\n", None), "anything", ()).name == "anything"

@@ -20,7 +20,7 @@ MODULES = {
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 OUTSIDE = {
-    "cupy": ("advisor.measure.backends", "advisor.workloads.kernels.calls"),
+    "cupy": ("advisor.measure.backends", "advisor.workloads.kernels"),
     "nvtx": ("advisor.measure.nvtx_ranges", "advisor.measure.script_ranges"),
     "torch": ("advisor.workloads.frameworks",),
     "numba": ("advisor.workloads.frameworks",),

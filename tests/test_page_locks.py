@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.measure.backends.page_locks import watching
+from advisor.measure.backends.cuda_calls import watching
 from advisor.strategies.backend import PageLocks
 
 

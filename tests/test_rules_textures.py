@@ -20,7 +20,7 @@ from judging import bet, row, says
 
 import advisor
 from advisor.profiles.schema import Device, MemoryClass, Profile
-from advisor.workloads.textures import samples_textures
+from advisor.workloads.stage_code import samples_textures
 
 SOURCE = 'extern "C" __global__ void f(cudaTextureObject_t t, float* y) { y[0] = tex2D<float>(t, 0, 0); }'
 KERNEL = advisor.kernel(SOURCE, "f")

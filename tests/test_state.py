@@ -20,7 +20,7 @@ from advisor.measure.progress import Silent
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
-from advisor.workloads.reads import line_reading
+from advisor.workloads.stage_code import line_reading
 
 STATE = FILES / "state.py"
 NAMES = ("background", "alarm", "kalman", "moving_average", "training", "simulation", "on_the_host")

@@ -12,7 +12,7 @@ from fakes import FakeRanges, RecordingBackend, job
 
 from advisor.errors import NothingMeasured
 from advisor.measure import footprint, tasks, worker
-from advisor.measure.backends.managed_calls import ManagedCallFailed
+from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.jobs import Description, Outcome, Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
 from advisor.measure.nvtx_ranges import Ranges

@@ -19,7 +19,7 @@ from advisor.texts import bounded, for_log, printable
 if TYPE_CHECKING:
     from advisor.calibration.calibrations import Launch
     from advisor.doctor.facts import Facts
-    from advisor.measure.backends.choosing import Machine
+    from advisor.measure.backends import Machine
     from advisor.measure.launcher import Launcher
     from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
@@ -131,7 +131,7 @@ AROUND = ContextVar("AROUND", default=REAL)
 
 
 def machine() -> Machine:
-    from advisor.measure.backends.choosing import Machine
+    from advisor.measure.backends import Machine
 
     return AROUND.get().machine or Machine()
 
@@ -241,6 +241,6 @@ def require_figures(result: Profile) -> None:
 def choose_backend(
     gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
 ) -> BackendName:
-    from advisor.measure.backends.choosing import choose_backend
+    from advisor.measure.backends import choose_backend
 
     return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, machine())

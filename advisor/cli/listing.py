@@ -59,8 +59,7 @@ def new(
 def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
     """The workload of one call of FILE::FUNCTION, and the arrays that it was given."""
     from advisor.configuration import file_and_name
-    from advisor.measure.observed import observe
-    from advisor.measure.written_workload import workload_text
+    from advisor.measure.observed import observe, workload_text
     from advisor.workloads import starters
 
     source, function = file_and_name(start)

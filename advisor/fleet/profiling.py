@@ -11,7 +11,7 @@ from advisor import configuration, pipeline
 from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleet.planning import Answer, Task
 from advisor.fleet.remote import ANSWER
-from advisor.measure.backends.choosing import choose_backend
+from advisor.measure.backends import choose_backend
 from advisor.measure.process import die_with_parent
 from advisor.measure.progress import Silent
 from advisor.profiles.redaction import here

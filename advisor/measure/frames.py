@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.iterations import LoopCount, as_loops, in_turn
-from advisor.measure.lengths import most_rows, valid_rows
 from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.regions import most_rows, valid_rows
 from advisor.measure.sampling import Clock
 from advisor.measure.written import Lines, Marks, call_of, crossing, ordering, recording, written
 from advisor.profiles.schema import Loop, Side
@@ -23,7 +23,7 @@ from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
 from advisor.workloads.binding import BoundStage, BoundWorkload
-from advisor.workloads.frameworks.bridging import StageBridges
+from advisor.workloads.frameworks.bridges import StageBridges
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,18 @@ the user's (by PYTHONPATH, an editable install, the working directory) is found 
 
 from __future__ import annotations
 
+import builtins
 import csv
 import importlib.machinery
+import inspect
+import json
+import os
+import pathlib
 import sys
 import sysconfig
+import threading
+import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -20,6 +28,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from advisor.measure.jobs import Tree
 from advisor.measure.process import beginning_in
@@ -169,3 +179,38 @@ def same_folder(user: Path, checkout: Path) -> Path:
     here = Path.cwd().resolve()
     there = checkout / here.relative_to(user.resolve()) if here.is_relative_to(user.resolve()) else here
     return there if there.is_dir() else here
+
+
+_NEEDED: tuple[ModuleType | type, ...] = (
+    builtins,
+    os,
+    time,
+    json,
+    inspect,
+    threading,
+    traceback,
+    np,
+    pathlib.Path,
+)
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Intact:
+    """The modules as they were when this was made."""
+
+    before: tuple[dict[str, object], ...] = field(
+        default_factory=lambda: tuple(dict(vars(m)) for m in _NEEDED)
+    )
+
+    def restore(self) -> str:
+        """Puts back what was replaced or removed; its names, as in a message, or nothing."""
+        names = []
+        for module, before in zip(_NEEDED, self.before, strict=True):
+            now = vars(module)
+            changed = [name for name, value in before.items() if now.get(name) is not value]
+            for name in changed:
+                setattr(module, name, before[name])
+            names += [f"{module.__name__}.{name}" for name in changed]
+        more = (f"{len(names) - _MOST_NAMED} more",) if len(names) > _MOST_NAMED else ()
+        return ", ".join((*names[:_MOST_NAMED], *more))

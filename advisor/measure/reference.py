@@ -26,12 +26,12 @@ from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.region_violations import RegionViolation
+from advisor.measure.regions import RegionViolation
 from advisor.measure.sampling import Clock
 from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
 from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
 from advisor.strategies.backend import Array, Backend
-from advisor.workloads.reads import line_reading
+from advisor.workloads.stage_code import line_reading
 
 _LOADS = 2
 """New imports in which results must repeat: the fewer, the more often what goes by chance does so too."""

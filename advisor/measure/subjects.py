@@ -28,7 +28,7 @@ from advisor.measure.jobs import (
     TraceRun,
 )
 from advisor.measure.launcher import Ended
-from advisor.measure.region_violations import RegionViolation
+from advisor.measure.regions import RegionViolation
 from advisor.measure.results import NEXT_STEPS, combine, of_runs
 from advisor.measure.settings import AnyStrategy, Settings
 from advisor.profiles.row_figures import ScriptMeasured, ScriptRun

@@ -22,8 +22,8 @@ from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
+from advisor.measure.footprint import host_pages
 from advisor.measure.frames import FrameLoop
-from advisor.measure.host_pages import host_pages
 from advisor.measure.iterations import counted, told
 from advisor.measure.jobs import Captured, Description, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans

@@ -18,8 +18,7 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
-from advisor.measure.lengths import most_rows, valid_rows
-from advisor.measure.region_violations import RegionViolation, Stray
+from advisor.measure.regions import RegionViolation, Stray, most_rows, valid_rows
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed

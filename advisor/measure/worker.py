@@ -23,7 +23,7 @@ import numpy as np
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured
 from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
-from advisor.measure.backends.managed_calls import ManagedCallFailed
+from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.cupy_mock import coverage, tracing
 from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.jobs import (
@@ -36,9 +36,8 @@ from advisor.measure.jobs import (
     TraceRun,
     write_outcome,
 )
-from advisor.measure.namespaces import Namespace, compiled
+from advisor.measure.namespaces import Intact, Namespace, compiled
 from advisor.measure.nvtx_ranges import Ranges
-from advisor.measure.patched import Intact
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.process import back_to_start, die_with_parent, start_here, tell_where_on_request
 from advisor.measure.reference import reference
@@ -46,10 +45,8 @@ from advisor.measure.written import Origin, origin
 from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
-from advisor.workloads.frameworks.bridging import require_libraries
-from advisor.workloads.frameworks.libraries import is_numba_misfit
-from advisor.workloads.loading import Loaded, after_error, check_sweep, user_traceback
-from advisor.workloads.sizes import require_host_memory
+from advisor.workloads.frameworks.bridges import is_numba_misfit, require_libraries
+from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, stream or allocator only inside a CuPy `with` block."

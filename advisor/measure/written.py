@@ -19,7 +19,7 @@ from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Step
 from advisor.workloads.binding import BoundStage
 from advisor.workloads.definition import Buffer, StageFunction
-from advisor.workloads.reads import place_of
+from advisor.workloads.stage_code import place_of
 
 _FILE = "<frame>"
 _CALLS = "calls"

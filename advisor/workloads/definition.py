@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
+from advisor.profiles.row_figures import MOST_ITERATIONS
 from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.texts import in_a_line, is_name
@@ -387,3 +388,43 @@ RESERVED = ("xp", "rng", "frame", "stream", "gpu", "gpus")
 that a device stage runs on, and how many there are."""
 _LENGTH = 'Write {"count": Buffer(1, np.int32), "data": Buffer((4096, 4), np.float32, valid="count")}.'
 _WRAP = "Wrap each function: frame=[host(produce), device(compute), host(consume)]."
+
+
+_WRITE = 'Write repeat([device(step), host(check)], until="done", at_most=100), with a buffer "done".'
+
+
+def repeat(stages: Sequence[Stage], *, until: str, at_most: int) -> Repeat:
+    """A loop over stages, as an element of `frame`, that the host ends.
+
+    until: the buffer whose first element, once it is not 0 (True) on the host after an iteration, ends it.
+    Where a device stage wrote it, each iteration copies it to the host and waits. at_most: iterations after
+    which the loop ends in any case, which is no error. Raises `WorkloadError` on parts that make no loop.
+    """
+    if not isinstance(stages, (list, tuple)) or not stages:
+        raise WorkloadError(f"repeat was given {stages!r}; it must be a list of stages", next_step=_WRITE)
+    for index, stage in enumerate(stages):
+        if isinstance(stage, Repeat):
+            raise WorkloadError(
+                f"element {index} of a repeat is another repeat, and loops cannot be nested",
+                next_step="Write the inner loop as a Python loop inside one stage.",
+            )
+        if not isinstance(stage, Stage):
+            raise WorkloadError(
+                f"element {index} of a repeat is {stage!r}, which is not a stage", next_step=_WRITE
+            )
+        if stage.every > 1:
+            raise WorkloadError(
+                f"stage {stage.name!r} has every={stage.every} and is in a repeat, whose stages run in every "
+                "iteration of every frame",
+                next_step="Omit every=, or list the stage in the frame outside of the repeat.",
+            )
+    if not isinstance(until, str):
+        raise WorkloadError(f"repeat: until is {until!r}; it must be a buffer's name", next_step=_WRITE)
+    counts = isinstance(at_most, (int, np.integer)) and not isinstance(at_most, bool)
+    if not counts or not 1 <= at_most <= MOST_ITERATIONS:
+        raise WorkloadError(
+            f"repeat until {until!r}: at_most is {at_most!r}; it must be an integer from 1 to "
+            f"{MOST_ITERATIONS}",
+            next_step="It is the number of iterations after which your program gives up.",
+        )
+    return Repeat(tuple(stages), until, int(at_most))

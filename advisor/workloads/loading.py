@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import dis
 import hashlib
 import importlib.machinery
 import importlib.util
+import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
+from typing import Any
 
+import psutil
+
+from advisor import units
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.secrets import is_secret, masked_and_bounded, of_process
 from advisor.profiles.text_files import read_bytes
 from advisor.texts import bounded
-from advisor.workloads.binding import BoundWorkload, bind
-from advisor.workloads.cautions import cautions, unused_parameters
+from advisor.workloads.binding import BoundStage, BoundWorkload, bind
 from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
-from advisor.workloads.frameworks.libraries import is_numba_misfit, numba_that_fits
+from advisor.workloads.frameworks.bridges import is_numba_misfit, numba_that_fits
 from advisor.workloads.outline import LARGEST_SOURCE
 from advisor.workloads.parameters import Value, require_readable, resolve
-from advisor.workloads.sizes import require_host_memory
 
 _LONGEST = 2000
 """Characters of a parameter that is a text, in the record."""
@@ -309,3 +314,91 @@ def double(n: int = 1 << 20) -> Workload:
     buffers = {"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)}
     return Workload(buffers, frame=[host(produce), device(compute), host(consume)])
 """
+
+
+_IDLE = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "COPY_FREE_VARS", "LOAD_SMALL_INT"}
+"""Bytecode of a function whose body is `pass`, `...` or a docstring."""
+
+
+def cautions(bound: BoundWorkload) -> Iterator[str]:
+    """One or two sentences for each: a buffer without a use, a stage that does nothing, and the like."""
+    yield from _of_buffers(bound)
+    for stage in bound.stages:
+        yield from _of_stage(stage)
+
+
+def unused_parameters(function: Any, names: list[str]) -> list[str]:
+    """The parameters that the function's code never names; none where that is unknown."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if not isinstance(code, CodeType) or not set(names) <= set(code.co_varnames) or "locals" in code.co_names:
+        return []
+    used = {each.argval for each in dis.get_instructions(code)}
+    used |= {name for pair in used if isinstance(pair, tuple) for name in pair}  # two loads in one, from 3.13
+    return [name for name in names if name not in used and name not in code.co_cellvars]
+
+
+def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
+    checked = {*(bound.check.access if bound.check else ()), *(loop.until for loop in bound.loops)}
+    checked |= {buffer.valid for buffer in bound.workload.buffers.values() if buffer.valid}
+    for name, buffer in bound.workload.buffers.items():
+        modes = [stage.access[name] for stage in bound.stages if name in stage.access]
+        size = units.size(buffer.nbytes)
+        if not modes:
+            yield (
+                f"No stage uses buffer {name!r}, but its {size} are in every footprint. "
+                "Remove it from buffers=, or name it as a parameter of a stage."
+            )
+        elif set(modes) == {"out"} and name not in checked and not buffer.scratch:
+            yield (
+                f"Buffer {name!r} ({size}) is written but never read, so no frame includes its transfer. "
+                "Add the stage that reads it in your program, or declare it with scratch=True."
+            )
+
+
+def _of_stage(stage: BoundStage) -> Iterator[str]:
+    function = stage.stage.function
+    if _does_nothing(function):
+        yield (
+            f"Stage {stage.name!r} does nothing: its time is 0, but its buffers are still moved. "
+            "Make it do what your program does, or remove it."
+        )
+        return
+    read = [name for name, mode in stage.access.items() if mode != "out"]
+    for name in unused_parameters(function, read):
+        yield (
+            f"Stage {stage.name!r} takes buffer {name!r} but never uses it, so it may be moved "
+            "unnecessarily. Remove the parameter."
+        )
+
+
+def _does_nothing(function: Any) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return isinstance(code, CodeType) and {each.opname for each in dis.get_instructions(code)} <= _IDLE
+
+
+def host_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of the machine, or of the container that this runs in."""
+    total = int(psutil.virtual_memory().total)
+    with suppress(OSError, ValueError):  # "max" where there is no limit
+        total = min(total, int((group / "memory.max").read_text()))
+    return total
+
+
+def require_host_memory(
+    bound: BoundWorkload, copies: int = 1, total: Callable[[], int] = host_memory
+) -> None:
+    """Raises `ImpossibleBuffer` where the host cannot hold the buffers that it shares with the GPU.
+
+    copies: of each, 2 where the CPU stands for the GPU too, which then holds scratch memory as well.
+    """
+    buffers = {n: b for n, b in bound.workload.buffers.items() if copies > 1 or not b.scratch}
+    needed, there = sum(b.nbytes * copies for b in buffers.values()), total()
+    if needed <= there:
+        return
+    name, largest = max(buffers.items(), key=lambda item: item[1].nbytes)
+    twice = " in two copies" if copies > 1 else ""
+    raise ImpossibleBuffer(
+        f"the buffers need {units.size(needed)}{twice}, and this machine has {units.size(there)}; the "
+        f"largest is buffer {name!r} of shape {largest.dimensions} and dtype {largest.element}",
+        next_step="Make it smaller with --set NAME=VALUE.",
+    )

@@ -12,7 +12,7 @@ from advisor import stats
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.workloads.binding import BoundStage, bind
 from advisor.workloads.definition import Buffer, In, Out, Workload, device
-from advisor.workloads.frameworks.bridging import StageBridges
+from advisor.workloads.frameworks.bridges import StageBridges
 from tests.benchmarks.timing import alternate, paired_ratio, show
 
 FRAMES, ROUNDS, STRATEGIES = 333, 3, 14

@@ -18,9 +18,7 @@ import numpy as np
 from advisor.devices.gpus import by_number
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
-from advisor.measure.backends.attributes import ATTRIBUTES
-from advisor.measure.backends.managed_calls import ManagedCalls
-from advisor.measure.backends.page_locks import watching
+from advisor.measure.backends.cuda_calls import ATTRIBUTES, ManagedCalls, watching
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span

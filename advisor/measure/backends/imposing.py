@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from advisor.measure.backends.cuda import import_cupy
-from advisor.measure.backends.managed_calls import ManagedCalls
+from advisor.measure.backends.cuda_calls import ManagedCalls
 from advisor.measure.script_ranges import RangeWatch
 from advisor.profiles.row_figures import ScriptCopies, ScriptMemory
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.measure.cupy_mock.coverage import COMPARISON, Coverage
-from advisor.measure.region_violations import extent
+from advisor.measure.regions import extent
 
 Array = npt.NDArray[Any]
 _OWN = (str(Path(__file__).parent), str(Path(np.__file__).parent))

@@ -32,7 +32,7 @@ from advisor.measure.jobs import Job, RefusedStage, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.region_violations import Stray
+from advisor.measure.regions import Stray
 from advisor.measure.sampling import breakdown
 from advisor.measure.tasks import slow_seconds, to_a_whole_frame
 from advisor.profiles.schema import Trace
@@ -41,7 +41,7 @@ from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Placed
 from advisor.workloads.binding import BoundStage, BoundWorkload, no_kernel
-from advisor.workloads.reads import located as stage_and_line
+from advisor.workloads.stage_code import located as stage_and_line
 
 _SLOW = 2.0
 """Seconds of a frame after which there is no second one before those that are traced."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from advisor.measure import routines
-from advisor.measure.region_violations import Regions, RegionViolation, Stray, Watched, extent
+from advisor.measure.regions import Regions, RegionViolation, Stray, Watched, extent
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Again, StageWork, Traffic
 from advisor.strategies.parts import Region

@@ -1,13 +1,17 @@
-"""Where a stage is in its source, and where it reads a buffer."""
+"""What a stage's code tells: where it stands, where it reads a buffer, whether it samples textures."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
+from typing import Any
+
+from advisor.workloads.kernels import Kernel
 
 _NO_READS = ("shape", "dtype", "size", "ndim", "nbytes", "itemsize", "strides", "fill")
 
@@ -62,3 +66,50 @@ def _base(node: ast.AST) -> ast.AST:
 
 def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+_FETCH = re.compile(r"\btex(1Dfetch|[123]D|2Dgather|Cubemap)\w*\s*[<(]")
+"""A call of CUDA's texture functions in a kernel's source."""
+_OBJECTS = {"TextureObject", "TextureReference"}
+"""Of `cupy.cuda.texture`."""
+
+
+def samples_textures(function: Callable[..., object]) -> bool:
+    """Whether the function, or what it refers to by name, makes a texture or has a kernel that reads one."""
+    return any(map(_tells, _reached(inspect.unwrap(function), set())))
+
+
+def _tells(found: Any) -> bool:
+    if isinstance(found, CodeType):
+        return bool(_OBJECTS & set(found.co_names)) or any(map(_tells, found.co_consts))
+    source = found.source if isinstance(found, Kernel) else found
+    if type(found).__module__.partition(".")[0] == "cupy":
+        source = getattr(found, "code", None)  # of a RawKernel or a RawModule
+    return isinstance(source, str) and _FETCH.search(source) is not None
+
+
+def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
+    """The code of the function, and the kernels, sources and functions that its names stand for."""
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen.add(id(function))
+    yield function.__code__
+    for value in _named(function):
+        yield value
+        yield from _reached(value, seen)
+
+
+def _named(function: FunctionType) -> Iterator[Any]:
+    known, names = function.__globals__, _names(function.__code__)
+    yield from (known[name] for name in names if name in known)
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+
+
+def _names(code: CodeType) -> set[str]:
+    """Names of globals, those of inner functions included."""
+    inner = (_names(const) for const in code.co_consts if isinstance(const, CodeType))
+    return set(code.co_names).union(*inner)

@@ -1,0 +1,159 @@
+"""The attributes of a GPU that everything keys on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+from advisor.errors import NothingMeasured
+from advisor.profiles.schema import Side
+from advisor.strategies.backend import INSTALL, Hint, PageLocks
+
+ATTRIBUTES = {
+    "integrated": "Integrated",
+    "can_map_host_memory": "CanMapHostMemory",
+    "managed_memory": "ManagedMemory",
+    "concurrent_managed_access": "ConcurrentManagedAccess",
+    "pageable_memory_access": "PageableMemoryAccess",
+    "pageable_memory_access_uses_host_page_tables": "PageableMemoryAccessUsesHostPageTables",
+    "direct_managed_mem_access_from_host": "DirectManagedMemAccessFromHost",
+    "host_register_supported": "HostRegisterSupported",
+    "host_native_atomic_supported": "HostNativeAtomicSupported",
+    "multiprocessor_count": "MultiProcessorCount",
+    "l2_cache_size": "L2CacheSize",
+    "async_engine_count": "AsyncEngineCount",
+    "memory_pools_supported": "MemoryPoolsSupported",
+}
+"""Our names, which are CUDA's in snake case, and CuPy's."""
+
+
+class ManagedCallFailed(RuntimeError):
+    """A call on managed memory was refused by the runtime."""
+
+
+class ManagedCalls:
+    """Prefetch, advise and attach for one GPU. Raises `NothingMeasured` without cuda-bindings."""
+
+    def __init__(self, gpu: int) -> None:
+        try:
+            from cuda.bindings import runtime
+        except ImportError as problem:
+            raise NothingMeasured(
+                f"prefetch and advice on managed memory need cuda-bindings: {problem}",
+                next_step=INSTALL,
+            ) from None
+        self._runtime: Any = runtime
+        self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)
+        self._advise = getattr(runtime, "cudaMemAdvise_v2", runtime.cudaMemAdvise)
+        self._discard: Any = getattr(runtime, "cudaMemDiscardAndPrefetchBatchAsync", None)
+        self._places = {"host": self._location("host", gpu), "device": self._location("device", gpu)}
+
+    def prefetch(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
+        """cudaMemPrefetchAsync to the host or to the GPU."""
+        self._require(self._prefetch(pointer, nbytes, self._places[side], 0, stream))
+
+    @property
+    def discards(self) -> bool:
+        """The bindings know the call."""
+        return self._discard is not None
+
+    def discard(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
+        """cudaMemDiscardAndPrefetchBatchAsync of one range."""
+        self._require(self._discard([pointer], [nbytes], 1, [self._places[side]], [0], 1, 0, stream))
+
+    def attach(self, pointer: int, side: Side, stream: int) -> None:
+        """cudaStreamAttachMemAsync of the whole allocation (length 0)."""
+        runtime = self._runtime
+        flag = runtime.cudaMemAttachHost if side == "host" else runtime.cudaMemAttachSingle
+        self._require(runtime.cudaStreamAttachMemAsync(stream, pointer, 0, flag))
+
+    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
+        """cudaMemAdvise; read-mostly ignores the place."""
+        advice = self._runtime.cudaMemoryAdvise
+        call, place = {
+            "read-mostly": (advice.cudaMemAdviseSetReadMostly, "device"),
+            "prefer-device": (advice.cudaMemAdviseSetPreferredLocation, "device"),
+            "accessed-by-device": (advice.cudaMemAdviseSetAccessedBy, "device"),
+            "accessed-by-host": (advice.cudaMemAdviseSetAccessedBy, "host"),
+        }[hint]
+        self._require(self._advise(pointer, nbytes, call, self._places[place]))
+
+    def _location(self, side: Side, gpu: int) -> Any:
+        kinds = self._runtime.cudaMemLocationType
+        place = self._runtime.cudaMemLocation()
+        place.type = kinds.cudaMemLocationTypeHost if side == "host" else kinds.cudaMemLocationTypeDevice
+        place.id = 0 if side == "host" else gpu
+        return place
+
+    def _require(self, outcome: tuple[Any, ...]) -> None:
+        error = outcome[0]
+        if error != self._runtime.cudaError_t.cudaSuccess:
+            raise ManagedCallFailed(f"{error.name} ({int(error)})")
+
+
+_CALLS = ("hostAlloc", "hostRegister", "hostUnregister", "freeHost")
+"""Functions of `cupy.cuda.runtime` that lock or unlock pages."""
+
+
+def counted(call: Callable[..., Any], found: PageLocks) -> Callable[..., Any]:
+    """The call, counted and timed."""
+
+    def timed(*arguments: Any, **keywords: Any) -> Any:
+        begin = perf_counter()
+        try:
+            return call(*arguments, **keywords)
+        finally:
+            found.add(perf_counter() - begin)
+
+    return timed
+
+
+@contextmanager
+def watching(cupy: Any) -> Iterator[PageLocks]:
+    """Counts while it is open, and leaves CuPy's modules as they were."""
+    found, cuda, runtime = PageLocks(), cupy.cuda, cupy.cuda.runtime
+    kept = [(runtime, name, getattr(runtime, name)) for name in _CALLS if hasattr(runtime, name)]
+    kept += [(cuda, name, getattr(cuda, name)) for name in ("alloc_pinned_memory", "PinnedMemory")]
+    for module, name, call in kept[:-2]:
+        setattr(module, name, counted(call, found))
+    cuda.alloc_pinned_memory = _from_pool(cupy, cuda.alloc_pinned_memory, found)
+    cuda.PinnedMemory = _counted_class(cuda.PinnedMemory, found)
+    try:
+        yield found
+    finally:
+        for module, name, call in kept:
+            setattr(module, name, call)
+
+
+def _from_pool(cupy: Any, allocate: Callable[[int], Any], found: PageLocks) -> Callable[[int], Any]:
+    """Counts an allocation that had to lock pages: one without a pool, or for which the pool had to grow.
+
+    Only CuPy's own pool is looked into: of another one nobody knows whether it grew.
+    """
+    pool = cupy.get_default_pinned_memory_pool()
+
+    def looked_at(nbytes: int) -> Any:
+        free, begin = pool.n_free_blocks(), perf_counter()
+        pointer = allocate(nbytes)
+        seconds = perf_counter() - begin
+        of_pool = getattr(pointer.mem, "pool", None)  # a weak reference
+        grown = of_pool is not None and of_pool() is pool and pool.n_free_blocks() >= free
+        if of_pool is None or grown:
+            found.add(seconds)
+        return pointer
+
+    return looked_at
+
+
+def _counted_class(memory: Any, found: PageLocks) -> Any:
+    """`cupy.cuda.PinnedMemory`, which locks pages when it is made."""
+
+    class PinnedMemory(memory):  # type: ignore[misc]
+        """CuPy's function, counted."""
+
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            counted(super().__init__, found)(*arguments, **keywords)
+
+    return PinnedMemory

@@ -1,0 +1,346 @@
+"""What makes a buffer's array into another library's, and what must be around a call that uses it.
+
+Without a library: as an address, and as an object that any library's from_dlpack takes.
+"""
+
+from __future__ import annotations
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.devices.host import installed
+from advisor.errors import WorkloadError
+from advisor.profiles.schema import ArrayForm, Side
+from advisor.strategies.backend import Backend
+from advisor.workloads.binding import BoundStage, BoundWorkload
+from advisor.workloads.definition import StageFunction
+
+
+class Unsharable(Exception):
+    """A library cannot use memory of that dtype or layout in place; the text says why."""
+
+
+class Bridge(ABC):
+    """One library on one side of one backend. Wraps an array without a copy."""
+
+    library: str
+    """What messages call it."""
+
+    def __init__(self, backend: Backend, side: Side) -> None:
+        """Loads the library. Raises `WorkloadError` where it is missing."""
+        self.backend = backend
+        self.on_gpu = side == "device" and backend.xp is not np
+
+    @abstractmethod
+    def wrap(self, array: Any) -> Any:
+        """The same memory as the library's own array. Raises what the library raises."""
+
+    @abstractmethod
+    def address(self, wrapped: Any) -> int:
+        """Where its first element lies."""
+
+    def probe(self, dtype: np.dtype[Any]) -> None:
+        """Raises `Unsharable` where the library has no such dtype; asks the library itself."""
+        try:
+            self.wrap_host(np.empty(1, dtype))
+        except Exception as problem:
+            raise Unsharable(str(problem).partition("\n")[0]) from None
+
+    def wrap_host(self, array: Any) -> Any:
+        """Like `wrap`, for an array in pageable memory."""
+        return self.wrap(array)
+
+    def stream(self) -> Any:
+        """What the stage gets as its parameter `stream`."""
+        return self.backend.stream
+
+    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
+        """The function with what the library needs around each call of it."""
+        del takes_stream
+        return function
+
+    def share(self, array: Any) -> Any:
+        """Wraps, and checks that the address is the array's own. Raises `Unsharable`."""
+        try:
+            wrapped = self.wrap(array)
+            found = self.address(wrapped)
+        except Exception as problem:
+            raise Unsharable(str(problem).partition("\n")[0]) from None
+        if found != address_of(array):
+            raise Unsharable(f"{self.library} copied it")
+        return wrapped
+
+
+def address_of(array: Any) -> int:
+    """The first element of a NumPy or CuPy array."""
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+class DefaultStreamBridge(Bridge):
+    """A library that may use the default stream, unless the stage takes `stream` and launches on that."""
+
+    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
+        """The default stream starts after the program's, which goes on after it; the host does not wait.
+
+        By itself the default stream takes no notice of a non-blocking one.
+        """
+        if not self.on_gpu or takes_stream:
+            return function
+        backend, default = self.backend, self.backend.default_stream()
+
+        def call(**arguments: Any) -> object:
+            backend.order(default, backend.timestamp())
+            try:
+                return function(**arguments)
+            finally:
+                backend.order(backend.stream, backend.timestamp(default))
+
+        return call
+
+
+class PointerBridge(DefaultStreamBridge):
+    """The address of the first element, as int: for ctypes, TensorRT's bindings and the like."""
+
+    library = "address"
+
+    def wrap(self, array: Any) -> int:
+        """Wraps host or device memory, by the stage's side."""
+        return address_of(array)
+
+    def address(self, wrapped: Any) -> int:
+        """It is one."""
+        return int(wrapped)
+
+
+class Exchange:
+    """An array that can be had through DLPack alone. Whoever imports it shares the memory."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._array.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Kind and number of the device that the memory is on."""
+        kind, number = self._array.__dlpack_device__()
+        return int(kind), int(number)
+
+
+class ExchangeBridge(DefaultStreamBridge):
+    """`Exchange` objects, for from_dlpack of PyTorch, JAX, CuPy, NumPy and others."""
+
+    library = "DLPack"
+
+    def wrap(self, array: Any) -> Exchange:
+        """Exports once, to see whether it can be exported."""
+        exchange = Exchange(array)
+        exchange.__dlpack__()
+        return exchange
+
+    def address(self, wrapped: Exchange) -> int:
+        """The address that NumPy or CuPy imports."""
+        importer = self.backend.xp if self.on_gpu else np
+        return address_of(importer.from_dlpack(wrapped))
+
+
+class TorchBridge(Bridge):
+    """Tensors; on the GPU the program's stream is PyTorch's current one while a stage runs."""
+
+    library = "PyTorch"
+
+    def __init__(self, backend: Backend, side: Side) -> None:
+        super().__init__(backend, side)
+        try:
+            import torch
+        except ImportError as problem:
+            raise WorkloadError(
+                f"a stage takes PyTorch tensors, but PyTorch cannot be imported: {problem}",
+                next_step="Install it: pip install 'gpu-memory-advisor[torch]'; for a GPU see pytorch.org.",
+            ) from None
+        self._torch: Any = torch
+        self._device = self._stream = None
+        if self.on_gpu:
+            _require_cuda(torch)
+            self._device = torch.device("cuda", torch.cuda.current_device())
+            self._stream = self._torch.cuda.ExternalStream(backend.stream.ptr, device=self._device)
+
+    def wrap(self, array: Any) -> Any:
+        """from_numpy; on the GPU as_tensor, which asks CUDA where the memory is.
+
+        CUDA knows nothing of pageable memory that a coherent GPU reaches, so that as_tensor refuses it;
+        DLPack takes CuPy's word for it.
+        """
+        if not self.on_gpu:
+            return self.wrap_host(array)
+        try:
+            return self._torch.as_tensor(array, device=self._device)
+        except RuntimeError:
+            return self._torch.from_dlpack(array)
+
+    def wrap_host(self, array: Any) -> Any:
+        """A CPU tensor."""
+        return self._torch.from_numpy(array)
+
+    def address(self, wrapped: Any) -> int:
+        """data_ptr."""
+        return int(wrapped.data_ptr())
+
+    def stream(self) -> Any:
+        """A torch.cuda.ExternalStream on the GPU."""
+        return self._stream or self.backend.stream
+
+    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
+        """On the GPU `with torch.cuda.stream(...)`; PyTorch's current stream is another one by itself."""
+        del takes_stream
+        if self._stream is None:
+            return function
+        within, stream = self._torch.cuda.stream, self._stream
+
+        def call(**arguments: Any) -> object:
+            with within(stream):
+                return function(**arguments)
+
+        return call
+
+
+def _require_cuda(torch: Any) -> None:
+    """Raises `WorkloadError` where this PyTorch cannot use the GPU that CuPy uses."""
+    try:
+        torch.cuda.init()
+    except Exception as problem:
+        raise WorkloadError(
+            f"a device stage takes PyTorch tensors, but this PyTorch cannot use the GPU: {problem}",
+            next_step="Install a build of PyTorch for your CUDA (pytorch.org), or profile with --no-gpu.",
+        ) from None
+
+
+_PACKAGES = ("numba", "numba-cuda", "numpy")
+_FOLDERS = {"numba", "numba_cuda"}
+_INSTALL = "pip install 'numba-cuda[cu13]' (or cu12, matching your driver)"
+
+
+class NumbaBridge(DefaultStreamBridge):
+    """Device arrays; kernels that name no stream run on the default one, in order with the program's."""
+
+    library = "Numba"
+
+    def __init__(self, backend: Backend, side: Side) -> None:
+        super().__init__(backend, side)
+        self._cuda: Any = None
+        if self.on_gpu:
+            try:
+                from numba import cuda
+            except Exception as problem:  # AttributeError too, where it does not fit the NumPy that is there
+                absent = isinstance(problem, ModuleNotFoundError)
+                told = str(problem) if absent else f"{type(problem).__name__}: {problem}"
+                raise WorkloadError(
+                    f"a stage takes Numba arrays, but Numba cannot be imported: {told.strip()}",
+                    next_step=f"Install it: {_INSTALL}." if absent else numba_that_fits(),
+                ) from None
+            self._cuda = cuda
+
+    def wrap(self, array: Any) -> Any:
+        """numba.cuda.as_cuda_array; the streams are put in order around the stage, not here."""
+        return self._cuda.as_cuda_array(array, sync=False) if self.on_gpu else array
+
+    def wrap_host(self, array: Any) -> Any:
+        """The array itself. Raises TypeError for a dtype that Numba has no type for."""
+        if array.dtype.kind not in "biufcV":
+            raise TypeError(f"Numba does not support arrays of {array.dtype}")
+        return array
+
+    def address(self, wrapped: Any) -> int:
+        """From __cuda_array_interface__, or NumPy's."""
+        name = "__cuda_array_interface__" if self.on_gpu else "__array_interface__"
+        return int(getattr(wrapped, name)["data"][0])
+
+    def stream(self) -> Any:
+        """A stream that `kernel[blocks, threads, stream]` takes."""
+        return self._cuda.external_stream(self.backend.stream.ptr) if self.on_gpu else self.backend.stream
+
+
+def is_numba_misfit(error: BaseException) -> bool:
+    """Whether Numba itself stumbled over what else is installed, in whoever's code it was asked for."""
+    if isinstance(error, ModuleNotFoundError) or not isinstance(error, (ImportError, AttributeError)):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and bool(_FOLDERS & set(Path(frames[-1].filename).parts)) and "umpy" in str(error)
+
+
+def numba_that_fits() -> str:
+    """The next step: what is installed, and the command for versions that go together."""
+    found = (f"{name} {version}" for name, version in installed(*_PACKAGES).items())
+    return (
+        f"Installed are {', '.join(found)}; numba-cuda needs NumPy before 2.5: "
+        "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, matching your driver)."
+    )
+
+
+_BRIDGES: dict[ArrayForm, type[Bridge]] = {
+    "torch": TorchBridge,
+    "numba": NumbaBridge,
+    "pointer": PointerBridge,
+    "dlpack": ExchangeBridge,
+}
+
+
+class StageBridges:
+    """The bridges of one stage on one backend; none where it takes plain arrays."""
+
+    def __init__(self, stage: BoundStage, backend: Backend) -> None:
+        """Loads what the stage asks for. Raises `WorkloadError` where a library is missing."""
+        self._stage = stage
+        self.forms: Mapping[str, ArrayForm] = stage.forms_on(cpu=backend.xp is np)
+        wanted = dict.fromkeys(self.forms.values())
+        self._bridges = {form: _BRIDGES[form](backend, stage.side) for form in wanted}
+
+    def probe(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        """Raises `WorkloadError` for a buffer whose dtype a library does not have."""
+        for buffer, form in self.forms.items():
+            try:
+                self._bridges[form].probe(dtypes[buffer])
+            except Unsharable as problem:
+                raise self._refused(buffer, str(dtypes[buffer]), form, problem) from None
+
+    def shared(self, buffer: str, array: Any) -> Any:
+        """The array in the form that the stage asks for. Raises `WorkloadError` where it would be a copy."""
+        form = self.forms.get(buffer)
+        if form is None:
+            return array
+        try:
+            return self._bridges[form].share(array)
+        except Unsharable as problem:
+            raise self._refused(buffer, str(array.dtype), form, problem) from None
+
+    def stream(self, plain: Any) -> Any:
+        """The stream as the stage's library has it; `plain` where no library has its own."""
+        return next((bridge.stream() for bridge in self._bridges.values()), plain)
+
+    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
+        """The function in all that its libraries need around it; itself where they need nothing."""
+        for bridge in self._bridges.values():
+            function = bridge.around(function, takes_stream=takes_stream)
+        return function
+
+    def _refused(self, buffer: str, dtype: str, form: ArrayForm, problem: Unsharable) -> WorkloadError:
+        return WorkloadError(
+            f"stage {self._stage.name!r} asks for buffer {buffer!r} ({dtype}) as "
+            f"{self._bridges[form].library}, which cannot share its memory: {problem}",
+            next_step="Use a dtype the library supports, or take the buffer as a NumPy or CuPy array.",
+        )
+
+
+def require_libraries(bound: BoundWorkload, backend: Backend) -> None:
+    """Loads every library that a stage asks for and asks it for its dtypes, before anything is placed.
+
+    So that the time to import it is no strategy's set-up. Raises `WorkloadError`.
+    """
+    dtypes = {name: buffer.element for name, buffer in bound.workload.buffers.items()}
+    for stage in bound.stages:
+        StageBridges(stage, backend).probe(dtypes)

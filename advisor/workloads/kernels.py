@@ -1,0 +1,431 @@
+"""`advisor.kernel`: a CUDA kernel that stages call with their buffers; compiled at its first call.
+
+Its parameters are read from its source and arguments checked against them. CUDA takes whatever bytes it is
+given: an argument too many, or an int64 where the kernel has an int, gives wrong results without a word. What
+cannot be read for sure (templates, typedefs, structs) is not checked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.errors import FileProblem, WorkloadError, nearest
+
+_ERROR = re.compile(r"^(.*?)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?:? *(.*)$", re.MULTILINE)
+"""As NVRTC writes it: default_program(3): error: identifier "x" is undefined."""
+_AROUND = 2
+
+
+@dataclass(frozen=True)
+class Source:
+    """CUDA source. `file` and `first_line` are where its first line stands; file is None for unknown."""
+
+    text: str
+    file: Path | None
+    first_line: int = 1
+
+    @property
+    def include_directory(self) -> Path | None:
+        """Where its own headers lie."""
+        return None if self.file is None else self.file.resolve().parent
+
+    def place(self, line: int) -> str:
+        """`scale.cu, line 3` of the source's third line."""
+        if self.file is None:
+            return f"line {line} of its source"
+        return f"{self.file.name}, line {self.first_line + line - 1}"
+
+    def excerpt(self, line: int) -> str:
+        """The line between its neighbours, numbered as in the file, marked."""
+        lines = self.text.splitlines()
+        shown = range(max(line - 1 - _AROUND, 0), min(line + _AROUND, len(lines)))
+        return "\n".join(
+            f"{'>' if i == line - 1 else ' '} {self.first_line + i:4d} | {lines[i]}" for i in shown
+        )
+
+
+def find_source(source: str, caller: str) -> Source:
+    """The source that `advisor.kernel` was given: CUDA text, or the path of a file beside the caller's.
+
+    caller: the file that asks. Raises `FileProblem` for a file that cannot be read.
+    """
+    if "\n" not in source and "__global__" not in source:
+        return _file(source, Path(caller))
+    asking = Path(caller)
+    try:
+        before, found, _ = asking.read_text(encoding="utf-8").partition(source)
+    except (OSError, UnicodeDecodeError):
+        found = ""
+    return Source(source, asking, before.count("\n") + 1) if found else Source(source, None)
+
+
+def _file(name: str, caller: Path) -> Source:
+    path = caller.parent / name
+    try:
+        return Source(path.read_text(encoding="utf-8"), path)
+    except FileNotFoundError:
+        beside = (p.name for p in path.parent.glob("*.cu*"))
+        raise FileProblem(
+            f"advisor.kernel: {path} does not exist{nearest(path.name, beside)}",
+            next_step="Give CUDA source, or the path of a .cu file relative to the file that uses it.",
+        ) from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise FileProblem(
+            f"advisor.kernel: {path} cannot be read: {problem}", next_step="Give a CUDA source file."
+        ) from None
+
+
+def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:
+    """The compiler's first error in the user's terms: file, line, what is wrong; the whole log below."""
+    first = _ERROR.search(log)
+    if not first:
+        return WorkloadError(
+            f"kernel {name!r} does not compile", next_step="The compiler's log is below.", detail=log
+        )
+    file, line, said = first[1], int(first[2]), first[3]
+    if Path(file).suffix in (".h", ".hpp", ".cuh", ".inl"):
+        where, excerpt = f"{Path(file).name}, line {line}", ""
+    else:
+        where, excerpt = source.place(line), source.excerpt(line)
+    return WorkloadError(
+        f"kernel {name!r} does not compile: {where}: {said}",
+        next_step="Fix the source. Line numbers in the compiler's log start at its first line.",
+        detail=f"{excerpt}\n\n{log.strip()}".strip(),
+    )
+
+
+_SCALARS = {
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "int": "int32",
+    "signed int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long": "int64",
+    "unsigned long": "uint64",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "size_t": "uint64",
+    "half": "float16",
+    "__half": "float16",
+    "float": "float32",
+    "double": "float64",
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""CUDA C++'s types on 64-bit Linux, where long has 64 bits, and NumPy's."""
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b")
+_KERNEL = re.compile(r"\b__global__\b")
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*(\(?)")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. `dtype` is None where the type is not one of C's own."""
+
+    text: str
+    name: str
+    pointer: bool
+    dtype: np.dtype[Any] | None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A kernel's name and parameters; `mangled` where it has C++ linkage."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    mangled: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(p.text for p in self.parameters)})"
+
+    def refused(self, index: int, what: str, next_step: str) -> WorkloadError:
+        """The error of an argument that does not fit its parameter."""
+        text = self.parameters[index].text
+        return WorkloadError(
+            f"argument {index + 1} of kernel {self.name!r} {what}; the signature has {text!r}",
+            next_step=next_step,
+        )
+
+
+def read_signatures(source: str) -> dict[str, Signature]:
+    """All `__global__` functions of a source, by name."""
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
+    found = {}
+    for start in _KERNEL.finditer(plain):
+        named = _named(plain, start.end())
+        if named is None:
+            continue
+        name, end = named
+        inside = plain[end : _closing(plain, end)]
+        parameters = tuple(_parameter(text) for text in _split(inside))
+        if [p.text for p in parameters] == ["void"]:
+            parameters = ()
+        found[name] = Signature(name, parameters, not _has_c_linkage(plain, start.start()))
+    return found
+
+
+def pick_signature(found: dict[str, Signature], name: str, where: str) -> Signature | None:
+    """The kernel of that name (`scale<float>` is `scale`); None where no kernel could be read at all.
+
+    Raises `WorkloadError` with the nearest name.
+    """
+    plain = name.partition("<")[0].rpartition("::")[2].strip()
+    if not found or plain in found:
+        return found.get(plain)
+    raise WorkloadError(
+        f"{where} has no kernel {name!r}{nearest(plain, found)}",
+        next_step=f"Its __global__ functions: {', '.join(found)}.",
+    )
+
+
+def require_count(signature: Signature, arguments: Sequence[Any]) -> None:
+    """Raises `WorkloadError` for an argument too few or too many."""
+    if len(arguments) != len(signature.parameters):
+        raise WorkloadError(
+            f"kernel {signature.name!r} was given {len(arguments)} arguments; its signature has "
+            f"{len(signature.parameters)}",
+            next_step=f"Call it as {signature}.",
+        )
+
+
+def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
+    """A number as the parameter's own type. Raises `WorkloadError` where it does not fit."""
+    parameter = signature.parameters[index]
+    if parameter.dtype is None:
+        if isinstance(value, np.generic):
+            return value
+        raise signature.refused(
+            index, f"is {value!r}, whose size is not known", "Give a NumPy scalar: np.int32(n)."
+        )
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise signature.refused(index, f"is a {type(value).__name__}, not a number", LOOK)
+    kind = parameter.dtype.kind
+    whole = isinstance(value, (bool, int, np.bool_, np.integer))
+    if isinstance(value, (complex, np.complexfloating)) or (kind in "biu" and not whole):
+        raise signature.refused(index, f"is {value!r}", "Round it: int(x).")
+    if kind in "iu":
+        limits = np.iinfo(parameter.dtype)
+        if not limits.min <= int(value) <= limits.max:
+            raise signature.refused(
+                index,
+                f"is {int(value)}, and the type holds {limits.min} to {limits.max}",
+                "Use a wider type in the kernel.",
+            )
+    number: np.generic = parameter.dtype.type(value)
+    return number
+
+
+def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> None:
+    """Raises `WorkloadError` for an array of another type than the kernel's pointer points to."""
+    wanted = signature.parameters[index].dtype
+    if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
+        return
+    raise signature.refused(
+        index,
+        f"is an array of {dtype}",
+        f"The kernel reads {wanted}: pass such a buffer, or change the kernel.",
+    )
+
+
+def _named(text: str, position: int) -> tuple[str, int] | None:
+    """The function's name and where its parameters begin; attributes with parentheses come before it."""
+    while True:
+        found = _NAME.search(text, position)
+        if not found or ";" in text[position : found.start()]:
+            return None
+        position = found.end()
+        if found[2]:
+            if not found[1].startswith("__"):
+                return found[1], position
+            position = _closing(text, position) + 1
+
+
+def _closing(text: str, position: int) -> int:
+    """Where the parenthesis that is open at `position` is closed."""
+    depth = 1
+    for index in range(position, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if not depth:
+            return index
+    return len(text)
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "<([{") - (letter in ">)]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def _parameter(text: str) -> Parameter:
+    plain = " ".join(_QUALIFIERS.sub(" ", text).split())
+    pointer = "*" in plain or "[" in plain
+    kind, _, name = re.sub(r"[*&\[\]\d]*\]|[*&]", " ", plain).strip().rpartition(" ")
+    dtype = _SCALARS.get(" ".join(kind.split()).removesuffix(" int") or kind, _SCALARS.get(kind.strip()))
+    return Parameter(text, name, pointer, None if dtype is None else np.dtype(dtype))
+
+
+def _has_c_linkage(plain: str, start: int) -> bool:
+    """extern "C" before the very function, or a block of it that begins before."""
+    if re.search(r'extern\s+"C"[^;{}]*$', plain[:start]):
+        return True
+    blocks = [block.end() for block in re.finditer(r'extern\s+"C"\s*\{', plain[:start])]
+    return any(plain.count("{", end, start) >= plain.count("}", end, start) for end in blocks)
+
+
+LOOK = "Check the order of the arguments against the kernel's parameters."
+"""What to do about an argument of a wrong type."""
+
+
+BLOCK = 256
+"""Threads of a block where the caller names none: a whole number of warps that every GPU takes."""
+MOST_THREADS = 1024
+"""Of one block, on every GPU (CUDA C++ Programming Guide, technical specifications)."""
+Extent = int | Sequence[int]
+
+
+class KernelNeedsGpu(RuntimeError):
+    """A kernel was called where there is no GPU."""
+
+
+class Kernel:
+    """A `__global__` function. Calling it launches it on the stream of the stage.
+
+    kernel(a, b, n): one thread for each element of the first array, in blocks of 256; `size=` gives another
+    number of threads, `grid=` and `block=` the shape itself (an int, or up to three), `shared=` dynamic
+    shared memory in bytes. Numbers become what the signature says, arrays must point to what it says.
+    Raises `WorkloadError` where count, type or launch shape do not fit, or the source does not compile.
+    """
+
+    def __init__(self, source: Source, name: str, options: tuple[str, ...]) -> None:
+        self.name = name
+        self._source = source
+        self._options = options
+        where = "the source" if source.file is None else source.file.name
+        self._signature = pick_signature(read_signatures(source.text), name, where)
+        self._compiled: dict[int, Any] = {}
+
+    @property
+    def source(self) -> str:
+        """Its CUDA C++."""
+        return self._source.text
+
+    def __call__(
+        self,
+        *arguments: Any,
+        size: int | None = None,
+        grid: Extent | None = None,
+        block: Extent = BLOCK,
+        shared: int = 0,
+    ) -> None:
+        """Launches the kernel; returns before it has run."""
+        if any(map(_on_host, arguments)):
+            raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU")
+        device = self._device()
+        if self._signature:
+            require_count(self._signature, arguments)
+        given = tuple(self._argument(index, argument) for index, argument in enumerate(arguments))
+        threads = self._extent("block", block)
+        if math.prod(threads) > MOST_THREADS:
+            raise self._wrong_shape(
+                f"block={block!r} has {math.prod(threads)} threads", "At most 1024 are allowed."
+            )
+        blocks = self._extent("grid", grid) if grid is not None else self._blocks(arguments, size, threads)
+        if device not in self._compiled:  # CuPy keeps it on disk for the next process
+            self._compiled[device] = self._compile()
+        self._compiled[device](blocks, threads, given, shared_mem=shared)
+
+    def _blocks(
+        self, arguments: Sequence[Any], size: int | None, threads: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        if size is None:
+            size = next((math.prod(map(int, a.shape)) for a in arguments if hasattr(a, "shape")), None)
+        if size is None:
+            raise self._wrong_shape("none of its arguments is an array", "Give size= or grid=.")
+        if size <= 0:
+            raise self._wrong_shape(f"size={size}", "Give a positive number of threads.")
+        return (-(-size // math.prod(threads)),)
+
+    def _extent(self, what: str, given: Extent) -> tuple[int, ...]:
+        parts = (given,) if isinstance(given, (int, np.integer)) else tuple(given)
+        if not 1 <= len(parts) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in parts):
+            raise self._wrong_shape(f"{what}={given!r}", "Give one to three positive integers.")
+        return tuple(int(n) for n in parts)
+
+    def _wrong_shape(self, what: str, next_step: str) -> WorkloadError:
+        return WorkloadError(f"kernel {self.name!r} cannot be launched: {what}", next_step=next_step)
+
+    def _argument(self, index: int, value: Any) -> Any:
+        """What CuPy's launch takes: an array, a NumPy scalar, or an address as one."""
+        signature = self._signature
+        foreign = getattr(value, "__cuda_array_interface__", None)
+        if signature is None:
+            return value if foreign is None else np.uint64(foreign["data"][0])
+        if not signature.parameters[index].pointer:
+            if foreign is not None:
+                raise signature.refused(index, "is an array", LOOK)
+            return as_scalar(signature, index, value)
+        if foreign is not None:
+            require_pointee(signature, index, np.dtype(foreign["typestr"]))
+            return np.uint64(foreign["data"][0])
+        if type(value) is not int:
+            raise signature.refused(index, f"is {value!r}, which is not an array on the GPU", LOOK)
+        return np.uint64(value)
+
+    def _device(self) -> int:
+        """The present GPU."""
+        try:
+            import cupy
+
+            return int(cupy.cuda.runtime.getDevice())
+        except (ImportError, RuntimeError) as problem:
+            raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU: {problem}") from None
+
+    def _compile(self) -> Any:
+        """By CuPy with NVRTC, for the current device."""
+        import cupy
+
+        directory = self._source.include_directory
+        options = (*self._options, *([f"-I{directory}"] if directory else ()))
+        mangled = "<" in self.name or (self._signature is not None and self._signature.mangled)
+        # A name that is a C++ expression, such as scale<float>, is given to the compiler.
+        names = (self.name,) if mangled else None
+        module = cupy.RawModule(code=self._source.text, options=options, name_expressions=names)
+        try:
+            module.compile()
+        except cupy.cuda.compiler.CompileException as problem:
+            raise does_not_compile(self._source, self.name, str(problem)) from None
+        return module.get_function(self.name)
+
+
+def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
+    """A kernel of a CUDA source: text, or the path of a .cu file beside the file that calls this.
+
+    options: of NVRTC, as "-DTILE=32". Compiled at the first call, for the GPU that is present. Raises
+    `FileProblem` for a file that cannot be read, `WorkloadError` for a name that the source does not have.
+    """
+    caller = sys._getframe(1).f_code.co_filename
+    return Kernel(find_source(source, caller), name, tuple(options))
+
+
+def _on_host(argument: Any) -> bool:
+    """A NumPy array, or a tensor of the CPU."""
+    return isinstance(argument, np.ndarray) or getattr(getattr(argument, "device", None), "type", "") == "cpu"

@@ -1,1 +1,0 @@
-"""Raw CUDA kernels from a .cu file or a string: `advisor.kernel("scale.cu", "scale")`."""
