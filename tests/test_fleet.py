@@ -13,10 +13,10 @@ from builders import measured, profile, vector_add_workload
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleet import fleet, packaging
+from advisor.fleet.fleet import Call, Function, Reply, SchedulerLost
 from advisor.fleet.packaging import Package, gather, unpack
 from advisor.fleet.planning import Answer, Gpu, Machine, Task, devices, fits, parse_where, unfit
 from advisor.fleet.request import Limits, Request, Selection
-from advisor.fleet.scheduling import Call, Function, Reply, SchedulerLost
 from advisor.fleet.storage import slug, write_placements
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row

@@ -24,10 +24,10 @@ pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
 from advisor.fleet import dask_cluster, fleet
 from advisor.fleet.dask_cluster import DaskCluster, connected, local
+from advisor.fleet.fleet import SchedulerLost
 from advisor.fleet.packaging import gather
 from advisor.fleet.planning import Answer, Task
 from advisor.fleet.request import Limits, Request, Selection
-from advisor.fleet.scheduling import SchedulerLost
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Profile

@@ -11,16 +11,15 @@ import typer
 
 from advisor.cli import options
 from advisor.cli.console import make_room, say, say_written, summarize, text
-from advisor.errors import INTERRUPTED, UsageError
+from advisor.errors import INTERRUPTED, NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from advisor.fleet.fleet import Outcome
+    from advisor.fleet.fleet import Cluster, Outcome
     from advisor.fleet.request import Request
-    from advisor.fleet.scheduling import Cluster
     from advisor.measure.options import Options
     from advisor.profiles.schema import Profile
 
@@ -86,7 +85,6 @@ def fleet(
     `fleet`.
     """
     from advisor import configuration
-    from advisor.fleet import fleet as fleets
     from advisor.fleet.planning import parse_where
     from advisor.fleet.request import Limits, Selection, make_request
 
@@ -101,10 +99,32 @@ def fleet(
     limit = task_seconds or 3 * asked.max_seconds + 120
     selection = Selection(each, parse_where(where or ()), asked.no_gpu, one_per_host)
     request = make_request(found, selection, Limits(limit), send or (), sys.argv[1:])
-    reach = fleets.connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
+    reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
     if not asked.quiet:
         say(f"to the workers: {request.package.contents}")
     _run(request, reach, out, asked, formats, emit, resume=resume)
+
+
+def _connect(
+    scheduler: str | None, file: Path | None, local: int | None, tls: Sequence[Path | None]
+) -> AbstractContextManager[Cluster]:
+    """The cluster to enter. Raises `UsageError` unless one was given, `NothingMeasured` without Dask."""
+    options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
+    given = [option for option, value in options.items() if value]
+    if len(given) != 1:
+        raise UsageError(
+            f"{' and '.join(given)} contradict each other" if given else "no cluster was given",
+            next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER.",
+        )
+    try:
+        from advisor.fleet import dask_cluster  # Dask is an extra, and takes a second to import
+    except ImportError as missing:
+        raise NothingMeasured(
+            f"`advisor fleet` needs dask.distributed, which is not installed ({missing})",
+            next_step="Install the extra: pip install 'gpu-memory-advisor[fleet]'",
+        ) from None
+    security = dask_cluster.make_security(*tls)
+    return dask_cluster.local(local, security) if local else dask_cluster.connected(scheduler, file, security)
 
 
 def _run(
@@ -153,7 +173,7 @@ def _run(
 
 def _end(outcome: Outcome, out: Path) -> None:
     """130 after Ctrl-C; the error of a scheduler that was lost; that of the first device where all failed."""
-    from advisor.errors import AdvisorError, NothingMeasured
+    from advisor.errors import AdvisorError
 
     if isinstance(outcome.stopped, KeyboardInterrupt):
         say(f"interrupted: results so far are in {out}; continue with --resume", written=True)

@@ -27,7 +27,7 @@ from distributed import Client, Future, LocalCluster, Security
 from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleet.scheduling import Call, Function, Reply, SchedulerLost
+from advisor.fleet.fleet import Call, Function, Reply, SchedulerLost
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import LARGEST, read_bytes
@@ -67,7 +67,7 @@ def make_security(ca_file: Path | None, cert: Path | None, key: Path | None) -> 
 
 
 class DaskCluster:
-    """See `advisor.fleet.scheduling.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
+    """See `advisor.fleet.fleet.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
     its machine froze, or its network was cut. Dask itself waits for five minutes.
     """
 

@@ -1,24 +1,266 @@
 """A whole run: the request becomes tasks, their results rows, the rows a page.
 
 workload -> package -> a task per device and value -> profile.json, row.json -> fleet.html, placements.toml
+
+Each device gets its tasks one at a time at a place, once more elsewhere after a worker was lost. Workers may
+come and go meanwhile. Dask fixes a task's workers when it is submitted and knows nothing of a GPU that several
+workers share, so its own placement and retries do not serve: each call goes to one worker.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, Protocol
 
-from advisor.errors import AdvisorError, NothingMeasured, UsageError
-from advisor.fleet.planning import differing
+from pydantic import ValidationError
+
+from advisor.errors import AdvisorError, NothingMeasured
+from advisor.fleet.planning import (
+    NOT_INSTALLED,
+    Answer,
+    Device,
+    Item,
+    Machine,
+    Unfit,
+    devices,
+    differing,
+    fits,
+    unfit,
+    wrong,
+)
 from advisor.fleet.request import Request
-from advisor.fleet.scheduling import Cluster, Dispatcher, SchedulerLost
 from advisor.fleet.storage import Results, Write
 from advisor.measure.progress import Progress
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.redaction import hidden
+
+Function = Literal["inspect", "profile"]
+"""A function of `advisor.fleet.remote`."""
+_TURN_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call on one worker; `number` tells calls apart."""
+
+    number: int
+    worker: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The text that a call returned, or why there is none."""
+
+    call: Call
+    text: str | None = None
+    reason: str = ""
+    not_installed: bool = False
+    """advisor cannot be imported there."""
+
+
+class SchedulerLost(NothingMeasured):
+    """The connection to the scheduler is gone, for longer than it takes to come back."""
+
+
+class Cluster(Protocol):
+    """`dask_cluster.DaskCluster`, or a test's. Raises `SchedulerLost` from each of these."""
+
+    def workers(self) -> Collection[str]:
+        """Addresses of the workers that are there now."""
+
+    def start(self, worker: str, function: Function, text: str = "") -> Call:
+        """Starts a call on that worker alone."""
+
+    def replies(self, seconds: float) -> Sequence[Reply]:
+        """The calls that ended since the last time; waits so long at most for the first."""
+
+    def cancel(self, call: Call) -> None:
+        """Nobody waits for that call any more: the worker ends it."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    began: float
+    item: Item | None = None
+    """None for an inspection."""
+    place: str = ""
+
+
+class Dispatcher:
+    """Schedules one run of a fleet."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        request: Request,
+        results: Results,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster, self._request, self._results, self._clock = cluster, request, results, clock
+        self._calls: dict[Call, _Running] = {}
+        self._devices: dict[str, tuple[Device, ...]] = {}
+        """By worker; empty for one that is being inspected, or cannot take part."""
+        self._keys: set[str] = set()
+        self._waiting: list[Item] = []
+        self.machines: dict[str, Machine] = {}
+        self._seats: dict[str, int] = {}
+        self._began = clock()
+
+    def run(self) -> None:
+        """Returns when every device's tasks have ended. Ctrl-C and a lost scheduler cancel the calls."""
+        try:
+            while self._turn():
+                for reply in self._cluster.replies(_TURN_SECONDS):
+                    running = self._calls.pop(reply.call, None)
+                    if running is not None and running.item is None:
+                        self._inspected(reply)
+                    elif running is not None:
+                        self._answered(reply.call.worker, running, _answer(reply))
+        finally:
+            for call in self._calls:
+                self._cluster.cancel(call)
+
+    @property
+    def left(self) -> Iterator[Item]:
+        yield from (running.item for running in self._calls.values() if running.item)
+        yield from self._waiting
+
+    def _turn(self) -> bool:
+        """Starts what can be started; whether anything is left to wait for."""
+        there = set(self._cluster.workers())
+        for worker in self._devices.keys() - there:
+            del self._devices[worker]
+            self.machines.pop(worker, None)
+            self._seats.pop(worker, None)
+            for call in [call for call in self._calls if call.worker == worker]:
+                self._lose(call, "the worker was lost")
+        for worker in sorted(there - self._devices.keys()):
+            self._devices[worker] = ()
+            self._calls[self._cluster.start(worker, "inspect")] = _Running(self._clock())
+        self._cancel_late()
+        self._assign()
+        starting = not self._devices and self._clock() - self._began < self._request.limits.no_worker
+        return bool(self._calls or self._waiting or starting)
+
+    def _inspected(self, reply: Reply) -> None:
+        """Adds the devices of a worker's machine, and the tasks of those that are new."""
+        worker, selection = reply.call.worker, self._request.selection
+        machine = _machine(reply)
+        if isinstance(machine, Unfit):
+            self._results.unfit(worker, "", machine)
+            return
+        if why := unfit(machine, no_gpu=selection.no_gpu):
+            self._results.unfit(worker, machine.host, why)
+            return
+        # The lowest number among the host's: a worker that is started again has that of the lost one.
+        taken = {seat for other, seat in self._seats.items() if self.machines[other].host == machine.host}
+        self._seats[worker] = next(number for number in itertools.count(1) if number not in taken)
+        self.machines[worker] = machine
+        self._devices[worker] = tuple(
+            replace(device, place=f"host {device.host}") if selection.one_per_host else device
+            for device in devices(machine, self._seats[worker], no_gpu=selection.no_gpu)
+            if fits(device, selection.where)
+        )
+        for device in self._devices[worker]:
+            key = self._request.key(device)
+            if key not in self._keys:
+                self._keys.add(key)
+                self._waiting += [Item(device, value) for value in self._results.values_left(device)]
+
+    def _assign(self) -> None:
+        taken = {running.place for running in self._calls.values()}
+        busy = {call.worker for call in self._calls}
+        waiting, self._waiting = self._waiting, []
+        for item in waiting:
+            free = ((w, d) for w, d in self._homes(item) if w not in busy and d.place not in taken)
+            home = next(free, None)
+            if home is None:
+                self._wait_on(item)
+                continue
+            worker, device = home
+            taken.add(device.place)
+            busy.add(worker)
+            task = self._request.task(device, item.value)
+            call = self._cluster.start(worker, "profile", task.model_dump_json())
+            self._calls[call] = _Running(self._clock(), item, device.place)
+            self._results.begun(item)
+
+    def _homes(self, item: Item) -> Iterator[tuple[str, Device]]:
+        """Workers with this device, or one like it, that have not lost the item before."""
+        key = self._request.key(item.device)
+        for worker, there in self._devices.items():
+            for device in there:
+                if worker not in item.tried and self._request.key(device) == key:
+                    yield worker, device
+
+    def _wait_on(self, item: Item) -> None:
+        """Keeps it, unless there has been no such device for too long: it has failed then."""
+        now = self._clock()
+        inspecting = any(running.item is None for running in self._calls.values())
+        if inspecting or next(self._homes(item), None) is not None:
+            self._waiting.append(replace(item, since=now))
+        elif now - (item.since or now) < self._request.limits.another:
+            self._waiting.append(replace(item, since=item.since or now))
+        else:
+            answer = Answer(
+                status="lost",
+                reason=f"{item.reason or 'the worker was lost'}; no other worker has this device",
+                next_step="Start its worker again, then run the same command with --resume.",
+            )
+            self._results.ended(item, answer, 0.0)
+
+    def _cancel_late(self) -> None:
+        now, limits = self._clock(), self._request.limits
+        for call, running in list(self._calls.items()):
+            if running.item and now - running.began > limits.task + limits.slack:
+                self._lose(call, f"no answer within {limits.task:g} s")
+            elif running.item is None and now - running.began > limits.inspection:
+                self._lose(call, "")
+                what = f"it did not report its devices within {limits.inspection:g} s"
+                why = Unfit(what, "Check whether it is busy with other tasks.")
+                self._results.unfit(call.worker, "", why)
+
+    def _lose(self, call: Call, reason: str) -> None:
+        running = self._calls.pop(call)
+        self._cluster.cancel(call)
+        if running.item:
+            self._answered(call.worker, running, Answer(status="lost", reason=reason))
+
+    def _answered(self, worker: str, running: _Running, answer: Answer) -> None:
+        """Profiled and failed are final; what was lost is tried once more elsewhere."""
+        item, now = running.item, self._clock()
+        if item is None:
+            return
+        tried = (*item.tried, worker)
+        if answer.status == "lost" and len(tried) < self._request.limits.tries:
+            self._waiting.append(replace(item, tried=tried, reason=answer.reason, since=now))
+        else:
+            self._results.ended(item, answer, now - running.began)
+
+
+def _answer(reply: Reply) -> Answer:
+    if reply.text is None:
+        return Answer(status="lost", reason=reply.reason)
+    try:
+        return Answer.model_validate_json(reply.text)
+    except ValidationError as problem:
+        return Answer(status="failed", reason=f"the worker's answer cannot be read: {wrong(problem)}")
+
+
+def _machine(reply: Reply) -> Machine | Unfit:
+    if reply.not_installed:
+        return NOT_INSTALLED
+    if reply.text is None:
+        return Unfit(f"it cannot report its devices: {reply.reason}", "Check the worker's log.")
+    try:
+        return Machine.model_validate_json(reply.text)
+    except ValidationError as problem:
+        what = f"its report of its devices cannot be read: {wrong(problem)}"
+        return Unfit(what, "Install the same version of advisor there.")
 
 
 @dataclass(frozen=True)
@@ -83,25 +325,3 @@ def _no_device(request: Request, dispatcher: Dispatcher) -> NothingMeasured:
         "the scheduler has no workers",
         next_step="Start some: dask worker ADDRESS, with the scheduler's address.",
     )
-
-
-def connect(
-    scheduler: str | None, file: Path | None, local: int | None, tls: Sequence[Path | None]
-) -> AbstractContextManager[Cluster]:
-    """The cluster to enter. Raises `UsageError` unless one was given, `NothingMeasured` without Dask."""
-    options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
-    given = [option for option, value in options.items() if value]
-    if len(given) != 1:
-        raise UsageError(
-            f"{' and '.join(given)} contradict each other" if given else "no cluster was given",
-            next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER.",
-        )
-    try:
-        from advisor.fleet import dask_cluster  # Dask is an extra, and takes a second to import
-    except ImportError as missing:
-        raise NothingMeasured(
-            f"`advisor fleet` needs dask.distributed, which is not installed ({missing})",
-            next_step="Install the extra: pip install 'gpu-memory-advisor[fleet]'",
-        ) from None
-    security = dask_cluster.make_security(*tls)
-    return dask_cluster.local(local, security) if local else dask_cluster.connected(scheduler, file, security)

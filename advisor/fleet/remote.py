@@ -1,27 +1,36 @@
 """The functions that run on a worker: both start a process of our own, so that neither CUDA nor a workload
-that dies takes the worker along. Called by `advisor.fleet.dask_cluster` with text, they return text."""
+that dies takes the worker along. Called by `advisor.fleet.dask_cluster` with text, they return text. `main`
+is the process that makes one profile, as `advisor profile` would, and leaves an `Answer`."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleet.packaging import unpack
 from advisor.fleet.planning import Answer, Task, wrong
+from advisor.measure.process import die_with_parent
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
 from advisor.profiles.redaction import here
+from advisor.profiles.schema import Profile
 from advisor.profiles.scratch import scratch
-from advisor.profiles.text_files import read_unpacked
+from advisor.profiles.text_files import read_unpacked, write_atomically
 
 ANSWER = "answer.json"
 _POLL_SECONDS = 0.25
 _INSPECTION_SECONDS = 30
+
+_LONGEST = 16_000
+"""Characters of a detail."""
 
 
 def inspect() -> str:
@@ -64,7 +73,7 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
 
 def _run(task: Task, message: Path, wanted: Callable[[], bool]) -> str:
     log, answer = message.parent / "log", message.parent / ANSWER
-    process = start(message, log, "advisor.fleet.profiling")
+    process = start(message, log, "advisor.fleet.remote")
     deadline = time.monotonic() + task.seconds
     stopped = ""
     try:
@@ -90,3 +99,47 @@ def _still_wanted() -> bool:
     worker: Any = get_worker()
     task = worker.state.tasks.get(worker.get_current_task())
     return task is not None and task.state in ("executing", "long-running")
+
+
+def main(arguments: list[str]) -> None:
+    die_with_parent(int(arguments[1]))
+    message = Path(arguments[0])
+    task = Task.model_validate_json(message.read_text(encoding="utf-8"))
+    if task.gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = task.gpu
+    os.chdir(message.parent / "files")
+    write_atomically(message.parent / ANSWER, _answer(task).model_dump_json())
+
+
+def _answer(task: Task) -> Answer:
+    hide = here(include_host=task.include_host).hide  # of this machine, which the command's does not know
+    try:
+        return Answer(status="profiled", profile=_profile(task).to_json())
+    except AdvisorError as error:
+        texts = {"reason": error.message, "next_step": error.next_step, "detail": error.detail}
+        hidden = {key: hide(text)[:_LONGEST] for key, text in texts.items()}
+        return Answer(status="failed", exit_code=error.exit_code, **hidden)
+    except Exception as bug:
+        reason = hide(f"internal error: {type(bug).__name__}: {bug}")[:_LONGEST]
+        detail = hide(traceback.format_exc())[-_LONGEST:]
+        return Answer(status="failed", reason=reason, detail=detail, exit_code=70)
+
+
+def _profile(task: Task) -> Profile:
+    from advisor import configuration, pipeline  # not for the Dask worker, which runs none of it
+    from advisor.measure.backends import choose_backend
+    from advisor.measure.progress import Silent
+
+    name = f"{task.file}::{task.workload}" if task.workload else task.file
+    source = configuration.arguments(**{**task.options, "workload": name})
+    backend = choose_backend(None, task.no_gpu, _require_gpu)
+    settings = configuration.make_settings([source], backend=backend, command=task.command)
+    settings = replace(settings, include_host=task.include_host, no_environment=task.no_environment)
+    with scratch() as folder:
+        return pipeline.profile(settings, Silent(), keep_in=folder)
+
+
+def _require_gpu(problem: str) -> None:
+    """A worker that was given a GPU measures on it, or says why it cannot."""
+    what, _, step = problem.partition("\n  next: ")
+    raise NothingMeasured(what, next_step=step)

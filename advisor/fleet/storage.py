@@ -22,7 +22,6 @@ from advisor.fleet.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
 from advisor.profiles.fleets import FleetRecord, Foreseen, Row, RowStatus
-from advisor.profiles.reading import load
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import link
@@ -154,7 +153,9 @@ class Results:
         if answer.status != "profiled":
             texts = {key: printable(getattr(answer, key))[:1900] for key in ("reason", "next_step")}
             row = row.model_copy(update={"status": "failed", "folder": "", **texts})
-            self.errors.append(_error(answer))
+            error = AdvisorError(answer.reason, next_step=answer.next_step, detail=printable(answer.detail))
+            error.exit_code = answer.exit_code
+            self.errors.append(error)
             if answer.detail:
                 outputs.write(folder, FAILURE, printable(answer.detail) + "\n")
         self.rows[row.task] = row
@@ -239,13 +240,6 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9=.,+]+", "-", text.lower()).strip("-.")[:100] or "device"
 
 
-def _error(answer: Answer) -> AdvisorError:
-    """The error of a failed task, with its exit code, for a fleet without any result."""
-    error = AdvisorError(answer.reason, next_step=answer.next_step, detail=printable(answer.detail))
-    error.exit_code = answer.exit_code
-    return error
-
-
 _MOST = 24
 """Devices whose times fit side by side."""
 
@@ -266,26 +260,20 @@ def _side_by_side(record: FleetRecord, directory: Path, formats: Sequence[str]) 
             folder = f"values/{value}".replace("..", "") if value else ""
             if folder:
                 folder = outputs.free_folder(directory, folder, pages.names("devices", formats))
-            members = tuple(_member(row, directory, folder) for row in rows)
-            pages.write(pages.page_of(DeviceComparison(members)), directory / folder, formats)
+            up, members = "../" * len(Path(folder).parts), []
+            for row in rows:
+                profile = reading.load(directory / row.folder / "profile.json")
+                device = profile.device.model_copy(update={"name": row.device})
+                href = link(f"{up}{row.folder}/report.html")
+                members.append(Member(profile.model_copy(update={"device": device}), href))
+            pages.write(pages.page_of(DeviceComparison(tuple(members))), directory / folder, formats)
             yield folder
 
 
-def _member(row: Row, directory: Path, folder: str) -> Member:
-    profile = load(directory / row.folder / "profile.json")
-    profile = profile.model_copy(update={"device": profile.device.model_copy(update={"name": row.device})})
-    up = "../" * len(Path(folder).parts)
-    return Member(profile, link(f"{up}{row.folder}/report.html"))
-
-
 def write_placements(path: Path, workload: str, rows: Sequence[Row]) -> Path:
-    """Writes the table, and returns its path. Raises `FileProblem`."""
-    return outputs.write(path.parent, path.name, "\n".join(_lines(workload, rows)) + "\n")
-
-
-def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
-    yield f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."
-    yield f"workload = {toml_string(workload)}"
+    """Writes the strategy of each device as TOML, and returns the path. Raises `FileProblem`."""
+    lines = [f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."]
+    lines.append(f"workload = {toml_string(workload)}")
     measured = [(r, r.device, r.strategy, r.verdict, "measured") for r in rows if r.strategy is not None]
     predicted = [(row, p.device, p.strategy, p.verdict, "predicted") for row in rows for p in row.predicted]
     seen = {(row.device, row.value) for row, *_ in measured}
@@ -293,12 +281,10 @@ def _lines(workload: str, rows: Sequence[Row]) -> Iterator[str]:
         if basis == "predicted" and (name, row.value) in seen:
             continue
         seen.add((name, row.value))
-        yield ""
-        yield "[[device]]"
-        yield f"name = {toml_string(name.partition(' #')[0])}"
+        lines += ["", "[[device]]", f"name = {toml_string(name.partition(' #')[0])}"]
         if row.value:
             parameter, _, value = row.value.partition("=")
-            yield f"parameters = {{ {toml_string(parameter)} = {toml_string(value)} }}"
-        yield f"strategy = {toml_string(strategy)}"
-        yield f"verdict = {toml_string(verdict or '')}"
-        yield f"basis = {toml_string(basis)}"
+            lines.append(f"parameters = {{ {toml_string(parameter)} = {toml_string(value)} }}")
+        texts = {"strategy": strategy, "verdict": verdict or "", "basis": basis}
+        lines += [f"{key} = {toml_string(text)}" for key, text in texts.items()]
+    return outputs.write(path.parent, path.name, "\n".join(lines) + "\n")
