@@ -3,8 +3,8 @@
 workload -> package -> a task per device and value -> profile.json, row.json -> fleet.html, placements.toml
 
 Each device gets its tasks one at a time at a place, once more elsewhere after a worker was lost. Workers may
-come and go meanwhile. Dask fixes a task's workers when it is submitted and knows nothing of a GPU that several
-workers share, so its own placement and retries do not serve: each call goes to one worker.
+come and go meanwhile. Dask fixes a task's workers when it is submitted and knows nothing of a GPU that
+several workers share, so its own placement and retries do not serve: each call goes to one worker.
 """
 
 from __future__ import annotations
