@@ -16,7 +16,7 @@ from running import REPOSITORY
 from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
 from advisor.calibration.bench import Limits, choose, largest_cache, measure_sizes
 from advisor.calibration.calibrations import GROUPS, Group, by_name
-from advisor.calibration.kernels import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, TILE, Kernels
+from advisor.calibration.device_rates import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, TILE, Kernels
 from advisor.devices.entries import Figures
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.routines import passes

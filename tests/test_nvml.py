@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from machines import GPU_ADDRESS, MHZ, FakeNvml, h200, nvml_error, nvml_process
 
-from advisor.devices.gpus import gpu_state, gpu_states
+from advisor.devices.gpus import gpu_state, gpu_states, reason
 from advisor.devices.host import Machine
-from advisor.devices.nvml import reason
 from advisor.profiles.system_state import GpuState
 
 CUDA_ADDRESS = "0000:3B:00.0"

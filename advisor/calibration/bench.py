@@ -172,20 +172,22 @@ class Bench:
         """Host clock, from before the work to after a synchronize."""
         return self.repeat(lambda: self.host_seconds(work, prepare))
 
-    def device_times(self, work: Work, prepare: Work | None = None) -> list[float]:
+    def device_times(self, work: Work) -> list[float]:
         """Device clock, between two marks around the work: without the launch."""
-        return self.repeat(lambda: self.device_seconds(work, prepare))
+        return self.repeat(lambda: self.device_seconds(work))
 
     def host_seconds(self, work: Work, prepare: Work | None = None) -> float:
         """One repeat, with nothing under way when the work begins."""
-        self._prepare(prepare)
+        if prepare is not None:
+            prepare()
+        self.backend.synchronize()
         before = self.clock()
         work()
         self.backend.synchronize()
         return self.clock() - before
 
-    def device_seconds(self, work: Work, prepare: Work | None = None) -> float:
-        self._prepare(prepare)
+    def device_seconds(self, work: Work) -> float:
+        self.backend.synchronize()
         start = self.backend.timestamp()
         work()
         end = self.backend.timestamp()
@@ -224,11 +226,6 @@ class Bench:
             absent=self.absent,
             curves=self.curves,
         )
-
-    def _prepare(self, prepare: Work | None) -> None:
-        if prepare is not None:
-            prepare()
-        self.backend.synchronize()
 
 
 def measure_sizes(device: Device, device_free: int | None, *, root: Path = ROOT) -> Sizes:

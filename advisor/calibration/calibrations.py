@@ -66,8 +66,7 @@ GROUPS = (
 
 
 def by_name(name: str) -> Group:
-    """Raises KeyError."""
-    return {group.name: group for group in GROUPS}[name]
+    return next(group for group in GROUPS if group.name == name)
 
 
 def main(arguments: list[str]) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 from advisor import units
 from advisor.calibration import host_memory
 from advisor.calibration.bench import Bench, Work, fit_repeats, positive, spread
-from advisor.calibration.device_rates import COUNTS
-from advisor.calibration.kernels import Kernels
+from advisor.calibration.device_rates import COUNTS, Kernels
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import Array, host_array
 from advisor.strategies.placements.arena import Arena

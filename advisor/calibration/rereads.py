@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor import units
 from advisor.calibration.bench import Bench, Spread, spread
-from advisor.calibration.kernels import Kernels
+from advisor.calibration.device_rates import Kernels
 from advisor.measure.routines import TRANSPOSE, passes
 from advisor.strategies.backend import host_array
 from advisor.strategies.placements.arena import Arena
@@ -53,8 +53,9 @@ def _measure(bench: Bench, arena: Arena, *, linked: bool) -> None:
     rate = size / spread(bench.device_times(lambda: kernels.read_once(data, out))).value
     if linked:
         with bench.attempt([TWO]):
-            result = _square(bench, arena.device(4 * side * side), side)
-            first, again = 8 * side * side, kernels.multiply_tiles(*operands, result) - 8 * side * side
+            first = 8 * side * side
+            result = bench.backend.device_array(arena.device(first // 2), first // 2, (side, side), _FLOAT)
+            again = kernels.multiply_tiles(*operands, result) - first
             times = bench.device_times(lambda: kernels.multiply_tiles(*operands, result))
             what = f"a product of {side} x {side} matrices in tiles"
             bench.keep(TWO, _shares(times, rate, first, again), what)
@@ -106,10 +107,6 @@ def _mapped(bench: Bench, arena: Arena, shape: tuple[int, ...]) -> Any:
     host = arena.pinned(nbytes, "mapped")
     host_array(host, nbytes, shape, _FLOAT).fill(0)
     return bench.backend.device_array(bench.backend.host_device_pointer(host), nbytes, shape, _FLOAT)
-
-
-def _square(bench: Bench, pointer: int, side: int) -> Any:
-    return bench.backend.device_array(pointer, 4 * side * side, (side, side), _FLOAT)
 
 
 def _side(nbytes: int) -> int:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from advisor.devices.gpus import Queries, Unreachable, handle_of, opened
 from advisor.devices.host import THIS_MACHINE, Machine, Tree
-from advisor.devices.nvml import Queries, Unreachable, handle_of, opened
 from advisor.devices.tegra import is_tegra
 
 INPUTS = ("VDD_IN", "POM_5V_IN", "VIN")

@@ -1,9 +1,14 @@
 """The state of a GPU through NVML: clocks, power, heat, PCIe link, and who else is on it; how GPUs are
-joined, to the host through which port, and to one another by NVLink or PCIe."""
+joined, to the host through which port, and to one another by NVLink or PCIe.
+
+nvidia-ml-py may be missing, old, or fail at any call: then a figure is absent. Nothing here raises but
+`Unreachable`, and that only inside this package.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -15,8 +20,121 @@ import psutil
 from pydantic import ValidationError
 
 from advisor.devices.host import ROOT, THIS_MACHINE, Machine, in_container, sysfs_address
-from advisor.devices.nvml import Queries, Unreachable, address_of, all_handles, as_text, handle_of, opened
 from advisor.profiles.system_state import GpuState, Moment
+
+# Names of nvidia-ml-py's exceptions, and what they mean to a reader.
+_MEANINGS = {
+    "NVMLError_LibraryNotFound": "the NVIDIA driver's library libnvidia-ml is not installed",
+    "NVMLError_DriverNotLoaded": "the NVIDIA driver is not loaded",
+    "NVMLError_LibRmVersionMismatch": "the driver's library and its kernel module differ in version; "
+    "restart the machine",
+    "NVMLError_NotSupported": "NVML does not support it on this GPU",
+    "NVMLError_FunctionNotFound": "the driver is too old to report it",
+    "NVMLError_NoPermission": "NVML denies it to this user",
+    "NVMLError_GpuIsLost": "the GPU has fallen off the bus",
+}
+
+
+class Unreachable(Exception):
+    """NVML, or the GPU in it, cannot be reached; the text says why."""
+
+
+class Queries:
+    """Queries NVML, one figure of one GPU at a time; what it does not answer is noted in `absent`."""
+
+    def __init__(self, module: Any, gpu: Any = None) -> None:
+        self._module = module
+        self._gpu = gpu
+        self.absent: dict[str, str] = {}
+
+    def query(self, figure: str, calls: str | tuple[str, ...], *arguments: Any, of_gpu: bool = True) -> Any:
+        """The answer of the first call that gives one, else None; later calls are for older drivers."""
+        given = (self._gpu, *arguments) if of_gpu else arguments
+        for name in (calls,) if isinstance(calls, str) else calls:
+            # Whatever goes wrong in a call (an NVMLError, a function that this nvidia-ml-py lacks, a text
+            # that cannot be decoded) costs one figure, never the run.
+            try:
+                answer = getattr(self._module, name)(*given)
+            except Exception as problem:
+                self.absent[figure] = reason(problem)
+            else:
+                self.absent.pop(figure, None)
+                return answer
+        return None
+
+
+@contextlib.contextmanager
+def opened(module: Any = None) -> Iterator[Any]:
+    """NVML, initialised; closed again at the end. `module` stands in for pynvml.
+
+    Raises `Unreachable`.
+    """
+    try:
+        nvml = module or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception as problem:  # an outdated package of that name can fail in any way
+        raise Unreachable(reason(problem)) from None
+    try:
+        yield nvml
+    finally:
+        with contextlib.suppress(Exception):
+            nvml.nvmlShutdown()
+
+
+def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
+    """The GPU at that PCI address, which is sure: CUDA_VISIBLE_DEVICES renumbers CUDA's GPUs, and CUDA orders
+    them by speed, NVML by address. Raises `Unreachable` rather than describe another GPU."""
+    handles, seen = all_handles(nvml), os.environ
+    if pci_bus_id is None:
+        in_order = seen.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in seen
+        if len(handles) == 1:
+            return handles[0]
+        if in_order and index < len(handles):
+            return handles[index]
+        raise Unreachable(
+            f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address identifies the one "
+            "in use"
+            if handles
+            else "NVML lists no GPU"
+        )
+    queries = Queries(nvml)
+    handle = queries.query("gpu", "nvmlDeviceGetHandleByPciBusId", pci_bus_id, of_gpu=False)
+    if handle is not None:
+        return handle
+    # The only GPU may have no PCI address in NVML: integrated GPUs have one in CUDA alone.
+    if len(handles) == 1 and address_of(nvml, handles[0]) is None:
+        return handles[0]
+    raise Unreachable(f"NVML has no GPU at {pci_bus_id}: {queries.absent['gpu']}")
+
+
+def all_handles(nvml: Any) -> list[Any]:
+    queries = Queries(nvml)
+    count = queries.query("count", "nvmlDeviceGetCount", of_gpu=False) or 0
+    handles = [queries.query("gpu", "nvmlDeviceGetHandleByIndex", i, of_gpu=False) for i in range(count)]
+    return [handle for handle in handles if handle is not None]
+
+
+def address_of(nvml: Any, handle: Any) -> str | None:
+    """The GPU's PCI address as sysfs writes it; None for one that has none."""
+    answer = Queries(nvml, handle).query("pci", "nvmlDeviceGetPciInfo")
+    text = as_text(getattr(answer, "busId", None))
+    return sysfs_address(text) if text else None
+
+
+def as_text(answer: str | bytes | None) -> str | None:
+    """A text, which old versions of nvidia-ml-py give as bytes."""
+    return answer.decode("ascii", "replace") if isinstance(answer, bytes) else answer
+
+
+def reason(problem: Exception) -> str:
+    """Why a call failed, in words."""
+    if isinstance(problem, ImportError):
+        return "nvidia-ml-py is not installed; pip install nvidia-ml-py"
+    if isinstance(problem, AttributeError):
+        return "this nvidia-ml-py is too old for this query"
+    kind = type(problem).__name__
+    return _MEANINGS.get(kind, f"NVML failed: {str(problem) or kind}")
+
 
 # nvml.h, nvmlClocksEventReasons. Idle (1), application clocks (2) and display clocks (256) are not faults.
 _IDLE = 0x1
@@ -220,12 +338,12 @@ def gpu_links(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tupl
     return tuple(listed.get(address) or GpuLinks(address) for address in wanted)
 
 
-def by_number(places: Sequence[str], machine: Machine = THIS_MACHINE) -> dict[str, str | int | float]:
+def by_number(places: Sequence[str]) -> dict[str, str | int | float]:
     """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
     facts: dict[str, str | int | float] = {}
-    known = gpu_links(machine, places) or tuple(GpuLinks(place) for place in places)
+    known = gpu_links(only=places) or tuple(GpuLinks(place) for place in places)
     for number, (gpu, place) in enumerate(zip(known, places, strict=True)):
-        port = gpu.root_port or root_port(place, machine.root)
+        port = gpu.root_port or root_port(place)
         values = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": port}
         facts |= {f"gpu{number}_{name}": value for name, value in values.items() if value is not None}
     return facts
@@ -253,18 +371,14 @@ def _all(module: Any, root: Path) -> Iterator[GpuLinks]:
             for other, peer in handles.items()
             if other != address and queries.query("p2p", "nvmlDeviceGetP2PStatus", peer, _READ) == _REACHES
         )
+        states = (queries.query("nvlink", "nvmlDeviceGetNvLinkState", n) for n in range(_MOST_NVLINKS))
+        links = [state for state in states if state is not None]
         yield GpuLinks(
             address=address,
             uuid=as_text(queries.query("uuid", "nvmlDeviceGetUUID")),
             name=as_text(queries.query("name", "nvmlDeviceGetName")),
             reaches=tuple(reached),
-            nvlinks=_nvlinks(queries),
+            # None where no link answers: the GPU has none, or NVML does not tell.
+            nvlinks=sum(state == 1 for state in links) if links else None,
             root_port=root_port(address, root),
         )
-
-
-def _nvlinks(queries: Queries) -> int | None:
-    """None where no link answers: the GPU has none, or NVML does not tell."""
-    states = [queries.query("nvlink", "nvmlDeviceGetNvLinkState", link) for link in range(_MOST_NVLINKS)]
-    known = [state for state in states if state is not None]
-    return sum(state == 1 for state in known) if known else None

@@ -106,13 +106,7 @@ class Facts:
     """The GPUs as NVML lists them, and how they are joined."""
 
 
-def gather(
-    gpu: int = 0,
-    nsys: Path | None = None,
-    *,
-    machine: Machine = THIS_MACHINE,
-    tried: Callable[[int], Probe] = probe,
-) -> Facts:
+def gather(gpu: int = 0, nsys: Path | None = None, *, machine: Machine = THIS_MACHINE) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
     from advisor.measure.backends import driver_version, gpu_count
 
@@ -126,7 +120,7 @@ def gather(
     only_root = dict(line.partition(": ")[::2] for line in lines).get("RmProfilingAdminOnly")
     gpus = gpu_count()
     has_cupy = any(name.startswith("cupy") for name in packages)
-    trial = tried(gpu) if gpus and has_cupy else None
+    trial = probe(gpu) if gpus and has_cupy else None
     place = str(trial.environment.get("pci_bus_id", "")) if trial else ""
     return Facts(
         driver=driver_version(),
