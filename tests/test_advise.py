@@ -21,8 +21,8 @@ from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Measured, Profile
-from advisor.rules import duplicate_allocation
 from advisor.rules.advise import advise
+from advisor.rules.registry import by_id
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts import reasons
 from advisor.verdicts.choice import LEAST_SAVING, Candidate, break_tie, code_change
@@ -111,7 +111,7 @@ def test_a_tie_says_which_difference_of_memory_counts_as_none():
     winner = break_tie(equals, {"pageable": 1.0, "zero-copy": 1.0})
     assert winner.name == "pageable"
     assert "70.0 KiB" in reasons.tie_broken(equals, winner)
-    least = {t.name: t.default for t in duplicate_allocation.RULE.text.thresholds}["bytes"]
+    least = {t.name: t.default for t in by_id("duplicate-allocation").text.thresholds}["bytes"]
     assert least == LEAST_SAVING, "what counts as equal must not be worth advice"
 
 

@@ -10,7 +10,6 @@ from advisor import units
 from advisor.errors import UsageError, WorkloadError
 from advisor.model.predict import with_estimates
 from advisor.profiles.conclusions import Advice, Recommendation
-from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import (
     Device,
     Failed,
@@ -90,6 +89,7 @@ def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, 
 
 def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
     kernels = [(s.gpu, result.stage_seconds.get(s.name, 0.0)) for s in workload.frame_stages("device")]
+    pages = result.host_pages
     return Row(
         strategy=result.strategy,
         seconds=result.median_seconds,
@@ -110,12 +110,8 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         latency_seconds=result.latency_seconds,
         verified=result.verified,
         page_locking=result.page_locking,
-        huge_share=_huge_share(result.host_pages),
+        huge_share=pages.huge_bytes / pages.bytes if pages and pages.huge_bytes is not None else None,
     )
-
-
-def _huge_share(pages: HostPages | None) -> float | None:
-    return pages.huge_bytes / pages.bytes if pages and pages.huge_bytes is not None else None
 
 
 def _predicted_row(result: Predicted) -> Row:
@@ -239,7 +235,8 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
     if rule.text.one_dram not in (None, case.one_dram):
         return not_applicable(rule.text.elsewhere)
-    missing = next((one for one in rule.requires if not _has(case, one)), None)
+    there = {one: bool(case.of(one)) if isinstance(one, Kind) else one in case.rows for one in rule.requires}
+    missing = next((one for one, found in there.items() if not found), None)
     if missing is None:
         return rule.judge(case, limits)
     if isinstance(missing, Kind) and missing.example in case.rows:
@@ -247,29 +244,20 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     return case.without(missing.example if isinstance(missing, Kind) else missing)
 
 
-def _has(case: Case, required: str | Kind) -> bool:
-    return bool(case.of(required)) if isinstance(required, Kind) else required in case.rows
-
-
 def _finished(advice: Advice, case: Case) -> Advice:
     """With its code for other libraries, where it has code; no advice where that is over the budget."""
     proposed = case.rows.get(advice.strategy or "")
     if advice.outcome == "advice" and proposed is not None and not proposed.fits:
-        return _over_budget(advice, proposed)
+        detail = (
+            f"{proposed.strategy} would gain more, but it needs {units.size(proposed.physical_bytes)}, which "
+            "exceeds the memory budget."
+        )
+        dropped = dict.fromkeys(("strategy", "gain", "snippet", "certainty"))
+        return advice.model_copy(update={**dropped, "outcome": "pass", "detail": detail})
     if advice.snippet is None or advice.strategy is None:
         return advice
     written = variants(advice.strategy, case.workload, case.device, case.mixes)
     return advice.model_copy(update={"variants": written})
-
-
-def _over_budget(advice: Advice, proposed: Row) -> Advice:
-    """What a rule would have proposed, had there been the memory."""
-    detail = (
-        f"{proposed.strategy} would gain more, but it needs {units.size(proposed.physical_bytes)}, which "
-        "exceeds the memory budget."
-    )
-    dropped = dict.fromkeys(("strategy", "gain", "snippet", "certainty"))
-    return advice.model_copy(update={**dropped, "outcome": "pass", "detail": detail})
 
 
 def silences(profile: Profile) -> dict[str, str]:

@@ -218,9 +218,11 @@ class Case:
 
         worth: says what it is worth, in place of the two frames compared.
         """
+        mix = self.mixes.get(better.strategy)
+        placed = f"{mix.name} places {mix.summary}." if isinstance(mix, Mix) else ""
         return Finding(
             "advice",
-            text(cause, compared(better, subject) if worth is None else worth, self.placed(better)),
+            text(cause, compared(better, subject) if worth is None else worth, placed),
             title=title,
             strategy=better.strategy,
             evidence=(*shown, subject.frame(), better.frame()),
@@ -228,11 +230,6 @@ class Case:
             snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
             inferred=inferred,
         )
-
-    def placed(self, row: Row) -> str:
-        """How a mix places each buffer, as a sentence; empty for other strategies."""
-        made = self.mixes.get(row.strategy)
-        return f"{made.name} places {made.summary}." if isinstance(made, Mix) else ""
 
     def without(self, strategy: str) -> Finding:
         """Not applicable, since a strategy that the rule is about has no figures."""
@@ -248,10 +245,10 @@ class Rule:
 
     id: str
     judge: Callable[[Case, Limits], Finding]
-    traced: Traced | None = None
-    """The part of an nsys trace that bears on it."""
     requires: tuple[str | Kind, ...] = ()
     """Strategies and kinds of strategies that must have figures."""
+    traced: Traced | None = None
+    """The part of an nsys trace that bears on it."""
 
     @cached_property
     def text(self) -> RuleText:

@@ -1,15 +1,15 @@
 """coherence-reversed: what was right on Orin, managed memory, is what Thor's GPU does not cache."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Kind, Limits, Rule, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, passed
 
-_CACHED = Kind("zero-copy-registered", lambda row: row.in_place and row.gpu_caches)
-_UNCACHED = Kind("managed", lambda row: row.in_place and not row.gpu_caches)
+CACHED = Kind("zero-copy-registered", lambda row: row.in_place and row.gpu_caches)
+UNCACHED = Kind("managed", lambda row: row.in_place and not row.gpu_caches)
 
 
 def judge(case: Case, _: Limits) -> Finding:
-    cached, uncached, chosen = case.of(_CACHED), case.of(_UNCACHED), case.chosen
-    subject = case.rows.get(_UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
+    cached, uncached, chosen = case.of(CACHED), case.of(UNCACHED), case.chosen
+    subject = case.rows.get(UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
         still = f"the recommended {chosen.strategy} is still better here"
         said = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
@@ -27,6 +27,3 @@ def judge(case: Case, _: Limits) -> Finding:
         f"{units.seconds(better.device_seconds)} with {kind} memory."
     )
     return case.swap(subject, better, cause, [subject.kernels(), better.kernels()])
-
-
-RULE = Rule("coherence-reversed", judge, requires=(_CACHED, _UNCACHED))

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
-from advisor.rules.rows import in_order, moves_by_buffer, shared
+from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
+from advisor.rules.rows import in_order, moves, shared
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    steps = moves_by_buffer(BASELINE, case.workload, case.device)
-    between = {b.name: _between(b, case, steps.get(b.name, ())) for b in shared(case.workload)}
+    every = moves(BASELINE, case.workload, case.device)
+    steps = {b.name: [step for step in every if step.name == b.name] for b in shared(case.workload)}
+    between = {b.name: _between(b, case, steps[b.name]) for b in shared(case.workload)}
     found = [buffer for buffer in shared(case.workload) if between[buffer.name]]
     if not found:
         return passed("No buffer goes to the host and comes back in a frame.")
@@ -64,6 +65,3 @@ def _between(buffer: BufferRecord, case: Case, steps: Sequence[Step]) -> list[st
     touched = [stage for stage in in_order(case.workload) if stage.name in buffer.access]
     kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]
     return [s.name for s in touched[kernels[0] : kernels[-1]] if s.side == "host"] if kernels else []
-
-
-RULE = Rule("device-resident", judge)

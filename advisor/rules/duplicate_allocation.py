@@ -1,11 +1,10 @@
 """duplicate-allocation: explicit copies on a shared DRAM hold every buffer twice."""
 
-from collections.abc import Sequence
-
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed
+from advisor.rules.base import Case, Finding, Limits, Row, passed
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.reasons import listing
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -17,11 +16,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         said = f"No strategy needs at least {units.size(least)} less than {BASELINE}, which needs {twice}."
         return passed(said, _held(baseline))
     shown = [_held(row) for row in (baseline, *once)]
+    names = listing([row.strategy for row in once])
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
         said = (
-            f"{_names(once)} would hold the buffers once ({units.size(fastest.physical_bytes)} instead of "
+            f"{names} would hold the buffers once ({units.size(fastest.physical_bytes)} instead of "
             f"{twice}), but may be slower: {fastest.takes} a frame, {units.times(fastest.over(baseline))} "
             f"that of {BASELINE}."
         )
@@ -29,7 +29,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
-        f"{twice}. {_names(once)} {'hold' if len(once) > 1 else 'holds'} it once."
+        f"{twice}. {names} {'hold' if len(once) > 1 else 'holds'} it once."
     )
     saved = baseline.physical_bytes - better.physical_bytes
     worth = (
@@ -39,13 +39,5 @@ def judge(case: Case, limits: Limits) -> Finding:
     return case.swap(baseline, better, cause, shown, worth=worth)
 
 
-def _names(rows: Sequence[Row]) -> str:
-    names = [row.strategy for row in rows]
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
 def _held(row: Row) -> Evidence:
     return row.figure(f"{row.strategy}: memory", row.physical_bytes, "bytes")
-
-
-RULE = Rule("duplicate-allocation", judge, requires=(BASELINE,))

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -44,6 +44,3 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _copying(row: Row) -> Evidence:
     return row.figure(f"{row.strategy}: the CPU's own copies", row.host_copy_seconds or 0.0)
-
-
-RULE = Rule("hidden-host-copy", judge)

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 
@@ -50,6 +50,3 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
         *(row.figure(f"{row.strategy}: {name}", seconds) for name, seconds in _longest(row)),
         row.figure(f"{row.strategy}: kernels, copies and waits", beside),
     )
-
-
-RULE = Rule("host-bound-frame", judge)

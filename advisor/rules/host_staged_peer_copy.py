@@ -6,7 +6,6 @@ from advisor.rules.base import (
     Case,
     Finding,
     Limits,
-    Rule,
     advice,
     crossing_bytes,
     not_applicable,
@@ -38,6 +37,3 @@ def judge(case: Case, limits: Limits) -> Finding:
         "A virtual machine, ACS or an IOMMU can prevent peer access over PCIe."
     )
     return advice(detail, moved, row.copies(), row.frame(), inferred=True)
-
-
-RULE = Rule("host-staged-peer-copy", judge)

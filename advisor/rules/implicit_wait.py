@@ -3,8 +3,7 @@
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.traces import Wait
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
-from advisor.strategies.registry import BASELINE
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -43,6 +42,3 @@ def _times(count: float) -> str:
 
 def _lines(waits: tuple[Wait, ...]) -> str:
     return ", ".join(f"{wait.call} in {wait.stage} ({wait.line})" for wait in waits)
-
-
-RULE = Rule("implicit-wait", judge, requires=(BASELINE,))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import GpuState
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 
 _AWAKE = (0, 1, 2)
 """CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
@@ -77,6 +77,3 @@ def _link(readings: Sequence[GpuState]) -> _Link | None:
     best_width = max((r.link_width_max or 0 for r in readings), default=0)
     known = generation and width and best_generation and best_width
     return _Link(generation, width, best_generation, best_width) if known else None
-
-
-RULE = Rule("link-below-best", judge)

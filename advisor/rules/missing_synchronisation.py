@@ -2,7 +2,7 @@
 
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import WRONG_RESULTS
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 from advisor.rules.rows import placements
 
 
@@ -43,6 +43,3 @@ def _waits(case: Case, strategy: str) -> bool:
 
 def _count(label: str, value: int) -> Evidence:
     return Evidence(label=label, value=value, unit="count")
-
-
-RULE = Rule("missing-synchronisation", judge)

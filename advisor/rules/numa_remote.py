@@ -4,7 +4,7 @@ from advisor import units
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import HostState
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -45,6 +45,3 @@ def _detail(host: HostState, method: Method, row: Row, share: float, nodes: int)
         f"numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
         "local and --numa remote."
     )
-
-
-RULE = Rule("numa-remote", judge)

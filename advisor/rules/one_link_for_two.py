@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, host_bytes, not_applicable, passed, told
+from advisor.rules.base import Case, Finding, Limits, advice, host_bytes, not_applicable, passed, told
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -34,6 +34,3 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
     saved = row.transfer_seconds * (1 - max(moved[gpu] for gpu in gpus) / sum(moved.values()))
     return advice(detail, row.copies(), row.frame(), saved=saved, inferred=True)
-
-
-RULE = Rule("one-link-for-two", judge)

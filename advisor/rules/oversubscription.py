@@ -7,7 +7,6 @@ from advisor.rules.base import (
     Finding,
     Kind,
     Limits,
-    Rule,
     advice,
     compared,
     not_applicable,
@@ -71,6 +70,3 @@ def _follows(case: Case, share: float) -> str:
     if not concurrent:
         return "Without concurrentManagedAccess not even managed memory can be larger than the GPU's."
     return "Managed memory evicts pages to make room and migrates them back later."
-
-
-RULE = Rule("oversubscription", judge)

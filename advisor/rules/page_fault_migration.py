@@ -1,7 +1,7 @@
 """page-fault-migration: managed memory whose pages a card fetches by faults, a few at a time."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, not_applicable, passed, text
 from advisor.rules.rows import shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
@@ -78,14 +78,9 @@ def _prefetched(case: Case, better: Row) -> str:
     )
 
 
-RULE = Rule(
-    "page-fault-migration",
-    judge,
-    requires=(_SUBJECT,),
-    traced=Traced(
-        (_SUBJECT,),
-        migrations,
-        cause=lambda traced: traced.migrated_bytes("to-device"),
-        unseen="no managed memory migrate to the GPU",
-    ),
+TRACED = Traced(
+    (_SUBJECT,),
+    migrations,
+    cause=lambda traced: traced.migrated_bytes("to-device"),
+    unseen="no managed memory migrate to the GPU",
 )

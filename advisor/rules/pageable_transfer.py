@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed, text, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, passed, text, unbeaten
 from advisor.rules.traced import Traced, copies, pageable_bytes
 from advisor.strategies.registry import BASELINE
 
@@ -54,9 +54,4 @@ def _cause(case: Case, better: Row) -> str:
     return f"{staged}; {better.strategy} makes none."
 
 
-RULE = Rule(
-    "pageable-transfer",
-    judge,
-    requires=(BASELINE,),
-    traced=Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory"),
-)
+TRACED = Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory")

@@ -7,7 +7,6 @@ from advisor.rules.base import (
     Case,
     Finding,
     Limits,
-    Rule,
     crossing_bytes,
     not_applicable,
     passed,
@@ -40,6 +39,3 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
     moved = Evidence(label="copied between GPUs in a frame", value=between, unit="bytes")
     return case.swap(baseline, peer, cause, (moved, baseline.copies(), peer.copies()))
-
-
-RULE = Rule("peer-access-off", judge, requires=(BASELINE, PEER))

@@ -1,7 +1,7 @@
 """pin-per-frame: memory is page-locked or registered again in every frame."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -25,6 +25,3 @@ def judge(case: Case, limits: Limits) -> Finding:
         *shown,
         saved=seen.seconds,
     )
-
-
-RULE = Rule("pin-per-frame", judge)

@@ -2,12 +2,12 @@
 
 from advisor import units
 from advisor.devices.memory_class import moves_whole
-from advisor.rules.base import Case, Finding, Kind, Limits, Rule, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, passed
 from advisor.rules.rows import changes_of_side, shared
 from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
-_MANAGED = Kind("managed", lambda row: row.places(lambda placed: placed.managed))
+MANAGED = Kind("managed", lambda row: row.places(lambda placed: placed.managed))
 
 _BY_PAGES = "At each change the touched pages migrate, by faults or prefetch."
 _WHOLE = (
@@ -17,7 +17,7 @@ _WHOLE = (
 
 
 def judge(case: Case, limits: Limits) -> Finding:
-    managed = min(case.of(_MANAGED), key=lambda row: row.seconds)
+    managed = min(case.of(MANAGED), key=lambda row: row.seconds)
     whole = moves_whole(case.device.attributes)
     # Over a coherent link no page has to move at all, and what moves whole does so ten times slower than
     # copies: the two changes of any shared buffer count.
@@ -36,7 +36,7 @@ def judge(case: Case, limits: Limits) -> Finding:
     ]
     named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {changes[b.name]} times" for b in often)
     cause = f"Buffers change sides in each frame: {named}."
-    others = [row for row in case.rows.values() if not _MANAGED.has(row)]
+    others = [row for row in case.rows.values() if not MANAGED.has(row)]
     better = case.proposal(others, managed)
     if better is not None:
         cause += f" {_WHOLE if whole else _BY_PAGES}"
@@ -49,6 +49,4 @@ def judge(case: Case, limits: Limits) -> Finding:
     )
 
 
-RULE = Rule(
-    "ping-pong-migration", judge, requires=(_MANAGED,), traced=Traced((_MANAGED.example,), migrations)
-)
+TRACED = Traced((MANAGED.example,), migrations)

@@ -1,17 +1,17 @@
 """pinned-over-budget: so much memory is page-locked that the rest of the machine goes short."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Kind, Limits, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, advice, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
-_LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy page-locks memory.")
+LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy page-locks memory.")
 
 
 def judge(case: Case, limits: Limits) -> Finding:
     memory = _memory(case)
     if memory is None:
         return not_applicable("The host memory size of this device is not known.")
-    subject = case.chosen or case.fastest() or case.of(_LOCKING)[0]
+    subject = case.chosen or case.fastest() or case.of(LOCKING)[0]
     shown = [
         subject.figure(f"{subject.strategy}: page-locked", subject.pinned_bytes, "bytes"),
         subject.figure("memory available to this program", memory, "bytes"),
@@ -54,6 +54,3 @@ def _memory(case: Case) -> int | None:
     limit = machine.host.memory_limit if machine.host else None
     known = [size for size in (machine.memory_bytes, limit) if isinstance(size, int) and size > 0]
     return min(known, default=None)
-
-
-RULE = Rule("pinned-over-budget", judge, requires=(_LOCKING,))

@@ -2,7 +2,7 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Rule, compared, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, compared, not_applicable, passed, text
 from advisor.strategies.registry import BASELINE
 
 _ATTACHED = "managed-prefetch"
@@ -37,6 +37,3 @@ def judge(case: Case, _: Limits) -> Finding:
         "uses are not affected."
     )
     return case.swap(plain, attached, cause, [flag], worth=worth)
-
-
-RULE = Rule("prefetch-unsupported", judge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -271,14 +271,6 @@ def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ..
     return tuple(step for step in steps if step.action in ("to-device", "to-host", "to-peer"))
 
 
-def moves_by_buffer(name: str, workload: WorkloadRecord, device: Device) -> dict[str, list[Step]]:
-    """The same by the buffer that they move."""
-    by_buffer: dict[str, list[Step]] = {}
-    for step in moves(name, workload, device):
-        by_buffer.setdefault(step.name, []).append(step)
-    return by_buffer
-
-
 def in_order(workload: WorkloadRecord) -> list[StageRecord]:
     """The stages of a frame in order, those of a loop twice: an iteration follows an iteration."""
     found: list[StageRecord] = []
@@ -290,9 +282,4 @@ def in_order(workload: WorkloadRecord) -> list[StageRecord]:
 def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
     """How often the side that touches the buffer changes from frame to frame, in one frame."""
     touched: list[Side] = [s.side for s in in_order(workload) if s.name in buffer.access]
-    return sum(before != after for before, after in _around(touched))
-
-
-def _around(sides: list[Side]) -> Iterator[tuple[Side, Side]]:
-    """Neighbours, the last and the first among them: a frame follows a frame."""
-    yield from pairwise([*sides, *sides[:1]])
+    return sum(before != after for before, after in pairwise([*touched, *touched[:1]]))

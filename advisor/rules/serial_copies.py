@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, passed, text
 from advisor.rules.traced import Traced, idle
 from advisor.strategies.registry import BASELINE
 
@@ -27,23 +27,19 @@ def judge(case: Case, limits: Limits) -> Finding:
         said = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
         return passed(said, chosen.frame(), overlapped.frame())
     if not overlapped.beats(serial):
-        return _no_gain(serial, overlapped)
+        copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
+        longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
+        said = (
+            f"Overlapping frames are not clearly faster than {serial.strategy}: the {which} alone take "
+            f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
+        )
+        return passed(said, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
     late = overlapped.latency_seconds
     shown = [serial.copies(), serial.kernels(), serial.stages()]
     shown += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
     found = case.swap(serial, overlapped, _cause(serial), shown, worth=_worth(serial, overlapped))
     # Frames are done more often, and each takes longer: that is time saved for throughput alone.
     return found if chosen is overlapped else replace(found, gain=None)
-
-
-def _no_gain(serial: Row, overlapped: Row) -> Finding:
-    copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
-    longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
-    said = (
-        f"Overlapping frames are not clearly faster than {serial.strategy}: the {which} alone take "
-        f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
-    )
-    return passed(said, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
 
 
 def _cause(serial: Row) -> str:
@@ -71,4 +67,4 @@ def _worth(serial: Row, overlapped: Row) -> str:
     )
 
 
-RULE = Rule("serial-copies", judge, traced=Traced((_SUBJECT, BASELINE), idle))
+TRACED = Traced((_SUBJECT, BASELINE), idle)

@@ -1,7 +1,7 @@
 """small-transfers: copies so small that calling for them costs more than moving the bytes."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Rule, advice, passed
+from advisor.rules.base import Case, Finding, Limits, advice, passed
 from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
@@ -51,6 +51,3 @@ def judge(case: Case, limits: Limits) -> Finding:
         title="Batch the small copies: one array per direction",
         inferred=True,
     )
-
-
-RULE = Rule("small-transfers", judge, requires=(BASELINE,))

@@ -1,7 +1,7 @@
 """staged-transfer: cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, passed, unbeaten
+from advisor.rules.base import Case, Finding, Limits, Row, passed, unbeaten
 from advisor.rules.traced import Traced, copies
 from advisor.strategies.registry import BASELINE
 
@@ -44,14 +44,9 @@ def _cause(case: Case, staged: Row, better: Row, share: float) -> str:
     )
 
 
-RULE = Rule(
-    "staged-transfer",
-    judge,
-    requires=(_SUBJECT,),
-    traced=Traced(
-        (_SUBJECT,),
-        copies,
-        cause=lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
-        unseen="no upload from page-locked memory",
-    ),
+TRACED = Traced(
+    (_SUBJECT,),
+    copies,
+    cause=lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
+    unseen="no upload from page-locked memory",
 )

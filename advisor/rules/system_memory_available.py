@@ -1,8 +1,7 @@
 """system-memory-available: kernels reach pageable memory by themselves, so that malloc would do."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, compared, passed, text
-from advisor.strategies.registry import BASELINE
+from advisor.rules.base import Case, Finding, Limits, Row, compared, passed, text
 
 _SUBJECT = "system"
 
@@ -32,6 +31,3 @@ def judge(case: Case, _: Limits) -> Finding:
 def _kept(why: str, system: Row, other: Row) -> Finding:
     said = f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}."
     return passed(said, system.kernels(), system.frame(), other.frame())
-
-
-RULE = Rule("system-memory-available", judge, requires=(_SUBJECT, BASELINE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.rules.base import COPYING, Case, Finding, Limits, Rule, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 
 _SUBJECT = "zero-copy"
 
@@ -38,6 +38,3 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(f"{cause} But no strategy that copies is clearly faster.", *shown)
     why = "The texture cache is small, and its misses are fetched again from host memory."
     return case.swap(zero_copy, better, f"{cause} {why}", shown, inferred=True)
-
-
-RULE = Rule("texture-in-mapped-memory", judge, requires=(_SUBJECT, COPYING))

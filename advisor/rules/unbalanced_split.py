@@ -5,7 +5,6 @@ from advisor.rules.base import (
     Case,
     Finding,
     Limits,
-    Rule,
     advice,
     busy_seconds,
     crossing_bytes,
@@ -34,6 +33,3 @@ def judge(case: Case, limits: Limits) -> Finding:
         "when the slowest GPU is done. Give each GPU a share of the work in proportion to its speed."
     )
     return advice(detail, *shown, row.frame(), saved=most - mean, inferred=True)
-
-
-RULE = Rule("unbalanced-split", judge)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, not_applicable, passed
 from advisor.rules.rows import host_readers
 
 
@@ -48,6 +48,3 @@ def _reads_uncached(row: Row, buffers: Iterable[str]) -> bool:
 
 def _span(row: Row, stages: list[str]) -> str:
     return f"{units.seconds(row.spent(stages))}{' (predicted)' if row.predicted else ''}"
-
-
-RULE = Rule("uncached-host-read", judge)

@@ -1,6 +1,5 @@
 """unstable-measurement: the figures scatter so much that strategies cannot be distinguished."""
 
-from collections.abc import Sequence
 from statistics import median
 
 from advisor import units
@@ -8,7 +7,7 @@ from advisor.devices.caveats import FIX_CLOCKS, moved_clocks
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.system_state import Environment, HostState
-from advisor.rules.base import Case, Finding, Limits, Row, Rule, advice, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed, text
 from advisor.verdicts.caveats import Noise, noise_of
 
 
@@ -27,6 +26,12 @@ def judge(case: Case, limits: Limits) -> Finding:
         only = f"{worst.strategy} is known only to ±{units.percent(width)}"
         return passed(f"{only}, but the verdict does not depend on it.", *shown)
     noise = noise_of(case.blocks, worst.strategy)
+    between = "standard deviation between blocks, of a frame"
+    if noise:
+        shown += (
+            worst.figure(f"{worst.strategy}: host stages' {between}", noise.host, "ratio"),
+            worst.figure(f"{worst.strategy}: the rest's {between}", noise.rest, "ratio"),
+        )
     detail = text(
         f"The median of {worst.strategy} is known only to ±{units.percent(width)}, and the candidates for "
         f"the best are closer together: {_scatter(worst, 'blocks' if case.blocks else 'frames')}.",
@@ -34,7 +39,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         _seen(case.machine, noise),
         _again(case.method, bool(case.blocks)),
     )
-    return advice(detail, *shown, *_parts(worst, noise), inferred=True)
+    return advice(detail, *shown, inferred=True)
 
 
 def _again(method: Method, held_final: bool) -> str:
@@ -50,15 +55,13 @@ def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
     """Where host stages are the noise: that they are, and what helps here."""
     if noise is None or not noise.is_the_hosts:
         return ""
-    helps = [*_node(machine.host), *_huge_pages(row, machine.host), _PASSES.format(stage=noise.stage)]
+    passes = f"fewer passes of host stages over their buffers, {noise.stage}'s first"
+    helps = [*_node(machine.host), *_huge_pages(row, machine.host), passes]
     return (
         f"Its host stages vary by {units.percent(noise.host)} of a frame between blocks, everything else "
         f"by {units.percent(noise.rest)}: the placement of host memory decides. What helps: "
         f"{'; '.join(helps)}."
     )
-
-
-_PASSES = "fewer passes of host stages over their buffers, {stage}'s first"
 
 
 def _node(host: HostState | None) -> list[str]:
@@ -81,16 +84,6 @@ MOSTLY = 0.5
 _THP = "echo always > /sys/kernel/mm/transparent_hugepage/enabled, as root"
 
 
-def _parts(row: Row, noise: Noise | None) -> tuple[Evidence, ...]:
-    if noise is None:
-        return ()
-    between = "standard deviation between blocks, of a frame"
-    return (
-        row.figure(f"{row.strategy}: host stages' {between}", noise.host, "ratio"),
-        row.figure(f"{row.strategy}: the rest's {between}", noise.rest, "ratio"),
-    )
-
-
 def _contenders(case: Case) -> list[Row]:
     """The strategies between which the verdict is: those it could not tell apart, else the fastest."""
     verdict = case.verdict
@@ -109,17 +102,13 @@ def _processes(row: Row) -> list[float]:
     return [median(frames) for frames in row.rounds if frames]
 
 
-def _quartiles(frames: Sequence[float]) -> float:
-    """How far apart the middle half of these frames lies."""
-    ordered = sorted(frames)
-    return ordered[(3 * len(ordered)) // 4 - (len(ordered) % 4 == 0)] - ordered[len(ordered) // 4]
-
-
 def _scatter(worst: Row, unit: str) -> str:
     """Whether processes differ, or already the frames or blocks of the worst one; as shares of the median."""
     medians = _processes(worst)
     between = (max(medians) - min(medians)) / worst.seconds
-    within = max(_quartiles(frames) for frames in worst.rounds if frames) / worst.seconds
+    ordered = [sorted(frames) for frames in worst.rounds if frames]
+    # The middle half of the frames of a process.
+    within = max(f[(3 * len(f)) // 4 - (len(f) % 4 == 0)] - f[len(f) // 4] for f in ordered) / worst.seconds
     if between > within:
         return (
             f"its processes differ by {units.percent(between)}, more than the {unit} of one process "
@@ -157,6 +146,3 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
         row.figure(f"{row.strategy}: slowest process", max(medians)),
         row.figure(f"{row.strategy}: processes", len(medians), "count"),
     )
-
-
-RULE = Rule("unstable-measurement", judge)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from advisor import units
-from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Row, Rule, not_applicable, passed
+from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Row, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -54,6 +54,3 @@ def _bytes_read(case: Case, combined: Row) -> float:
     names, stages = combined.write_combined, _stages(case, combined)
     seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in names]
     return sum(t.bytes_read for t in seen if t.source == "traced")
-
-
-RULE = Rule("write-combined-read", judge, requires=(WRITE_COMBINED,))

@@ -1,7 +1,7 @@
 """write-combined-without-gain: write-combined memory whose copies are no faster for it, or slower."""
 
 from advisor import units
-from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Rule, passed
+from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, passed
 
 
 def judge(case: Case, _: Limits) -> Finding:
@@ -24,6 +24,3 @@ def judge(case: Case, _: Limits) -> Finding:
     )
     shown = [one.copies() if row.transfer_seconds else one.kernels() for one in (row, plain)]
     return case.swap(row, better, cause, shown)
-
-
-RULE = Rule("write-combined-without-gain", judge, requires=(WRITE_COMBINED,))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Reads, Row, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Reads, Row, not_applicable, passed
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "zero-copy"
@@ -22,7 +22,9 @@ def judge(case: Case, limits: Limits) -> Finding:
         said = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
         return passed(said, _passes(most, zero_copy))
     quicker = [r for r in case.rows.values() if case.slowdown(zero_copy, r) >= limits["slowdown"]]
-    better = case.proposal((row for row in quicker if not _same_path(row)), zero_copy)
+    # Page-locked memory in place that no cache of the GPU serves is zero-copy by another name.
+    alike = [r for r in quicker if r.in_place and not r.gpu_caches and r.places_all(lambda p: p.locks)]
+    better = case.proposal((row for row in quicker if row not in alike), zero_copy)
     if better is None:
         return _nothing_better(again, case, zero_copy, limits)
     worth = (
@@ -37,11 +39,6 @@ def judge(case: Case, limits: Limits) -> Finding:
     if case.one_dram:
         title = "Keep re-read buffers in memory the GPU caches"
     return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
-
-
-def _same_path(row: Row) -> bool:
-    """Page-locked memory in place that no cache of the GPU serves: zero-copy by another name."""
-    return row.in_place and not row.gpu_caches and row.places_all(lambda placed: placed.locks)
 
 
 def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: Limits) -> Finding:
@@ -102,6 +99,3 @@ def _count(read: Reads, limits: Limits) -> str:
 
 def _passes(read: Reads, row: Row) -> Evidence:
     return row.figure(f"reads of {read.buffer} by {', '.join(read.stages)}", read.passes, "count")
-
-
-RULE = Rule("zero-copy-reread", judge, requires=(_SUBJECT,))

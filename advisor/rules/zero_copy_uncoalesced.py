@@ -1,7 +1,7 @@
 """zero-copy-uncoalesced: kernels that use a small part of each line they fetch of zero-copy memory."""
 
 from advisor import units
-from advisor.rules.base import COPYING, Case, Finding, Limits, Row, Rule, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, Row, not_applicable, passed
 from advisor.rules.rows import shared
 
 _SUBJECT = "zero-copy"
@@ -66,6 +66,3 @@ def _cause(case: Case, zero_copy: Row, copied: Row, used: float, expected: float
         "The likely cause is uncoalesced access: only part of each fetched line of 32 to 128 bytes is "
         "used, and no cache keeps the rest."
     )
-
-
-RULE = Rule("zero-copy-uncoalesced", judge, requires=(_SUBJECT, COPYING))

@@ -52,6 +52,9 @@ class Region:
     def __str__(self) -> str:
         return f"[{', '.join(f'{start}:{stop}' for start, stop in self.bounds)}]"
 
+    def spans(self, itemsize: int) -> tuple[Span, ...]:
+        return spans(self.bounds, self.shape, itemsize)
+
     def covers(self, other: Region) -> bool:
         pairs = zip(self.bounds, other.bounds, strict=True)
         return all(start <= first and last <= stop for (start, stop), (first, last) in pairs)

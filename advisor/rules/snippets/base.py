@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from advisor.profiles.schema import BufferRecord, Device, WorkloadRecord
-from advisor.strategies.parts import Part, Region, spans
+from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, gpus_of, to_place
@@ -151,7 +151,8 @@ class Code:
 
     def _region(self, step: Step, region: Region, line: str, stream: str, at: Callable[[str], str]) -> str:
         """Moves a region; one that is not contiguous not by CuPy's set and get, which refuse it."""
-        spans_of = spans(region.bounds, region.shape, _itemsize(self.buffers[step.name]))
+        buffer = self.buffers[step.name]
+        spans_of = region.spans(buffer.bytes // math.prod(buffer.shape))
         way = self.ways[step.name]
         if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
             return self.filled(line, step, stream, at, _subscript(region))
@@ -216,15 +217,6 @@ def _subscript(region: Region) -> str:
     return f"[{', '.join(parts)}]" if bounds else ""
 
 
-def _is_in_rows(part: Part | None) -> bool:
-    """Whether it is a region that is not contiguous, which CuPy alone has a call for."""
-    return isinstance(part, Region) and any(span.height > 1 for span in spans(part.bounds, part.shape, 1))
-
-
-def _itemsize(buffer: BufferRecord) -> int:
-    return buffer.bytes // math.prod(buffer.shape)
-
-
 def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device: Device) -> Code | None:
     """A strategy in the words of a library, or None where that has no call for one of its placements.
 
@@ -238,7 +230,12 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
         return None
     traits = {name: placement.traits(device) for name, placement in placements.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    in_rows = [step for step in chain(steps.first, *steps.period) if _is_in_rows(step.part)]
+    # Steps that move regions that are not contiguous, which CuPy alone has a call for.
+    in_rows = [
+        step
+        for step in chain(steps.first, *steps.period)
+        if isinstance(step.part, Region) and any(s.height > 1 for s in step.part.spans(1))
+    ]
     if "import cupy" not in library.imports and in_rows:
         return None
     if any(step.action == "to-peer" for step in in_rows):

@@ -46,7 +46,8 @@ def memory(code: Code) -> Iterator[str]:
 
 def queued(code: Code, steps: Sequence[Step]) -> Iterator[str]:
     """The steps one after the other; those that a further GPU is given stand in a block."""
-    for gpu, row in groupby(steps, _block):
+    blocks = ("device", "mark", "order", *MOVES)
+    for gpu, row in groupby(steps, lambda step: step.gpu if step.action in blocks else 0):
         lines = [line for step in row for line in _lines(code, step)]
         if gpu:
             yield code.library.on_gpu.running.format(gpu=gpu, stream=stream_of(gpu))
@@ -55,11 +56,6 @@ def queued(code: Code, steps: Sequence[Step]) -> Iterator[str]:
                 yield "    pass"
         else:
             yield from lines
-
-
-def _block(step: Step) -> int:
-    """The GPU in whose block the step stands; 0 for none."""
-    return step.gpu if step.action in ("device", "mark", "order", *MOVES) else 0
 
 
 def _lines(code: Code, step: Step) -> Sequence[str]:
