@@ -239,17 +239,14 @@
   }
 
   function sentence(all, objective, { kind, chosen, bound, excluded, only }) {
-    const { best } = all.objectives[objective];
-    const most = `at most ${(Math.max(bound || 0, 0.001) * 100).toFixed(1)} %`;
-    const among = objective === "footprint" ? " of those with the least memory" : excluded ? " that fits the memory budget" : "";
-    if (chosen === null) return "No strategy fits the memory budget";
-    if (kind === "untrusted") return "This run cannot be trusted: a strategy measured twice differs from itself";
-    if (only && kind !== "untrusted") return `${kind === "keep" ? "Keep" : "Use"} ${chosen}: it needs the least memory`;
-    if (kind === "fastest") return `Use ${chosen}: ${best}${among}`;
-    if (kind === "keep") return `Keep ${chosen}: no other${among} gains more than ${most.slice(8)}`;
-    if (kind === "near") return `Use ${chosen}: ${most} from ${best}${among}`;
-    if (bound === null) return `Open: ${chosen} looks best, but there are too few measurements to tell`;
-    return `Open: ${chosen} is ${most} from ${best}${among}`;
+    const key = chosen === null ? "over budget" : kind === "untrusted" ? kind
+      : only ? "least memory" : kind === "open" && bound === null ? "too few" : kind;
+    const words = {
+      verb: kind === "keep" ? "Keep" : "Use", name: chosen, best: all.objectives[objective].best,
+      bound: `${(Math.max(bound || 0, 0.001) * 100).toFixed(1)} %`,
+      among: all.among[objective === "footprint" ? objective : excluded ? "budget" : ""],
+    };
+    return all.sentences[key].replace(/{(\w+)}/g, (_, name) => words[name]);
   }
 
   function addChoice(place) {

@@ -12,7 +12,7 @@ from test_final_estimate import NAMES, drawn, made
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Profile
-from advisor.report.bars import measured_bars, speeds
+from advisor.report.answering import measured_bars, speeds
 from advisor.report.tables import setup_costs
 from advisor.stats import Ratio
 from advisor.verdicts.estimate import margins

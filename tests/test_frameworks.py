@@ -18,7 +18,7 @@ from running import advisor, python_path
 
 from advisor.errors import WorkloadError
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.report import methods
+from advisor.report import machine
 from advisor.workloads.arguments import FORMS
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
@@ -137,7 +137,7 @@ def test_the_report_says_what_a_stage_gets() -> None:
 
     bound = bind(one_stage(device(take)))
     record = vector_add_workload().model_copy(update={"stages": tuple(s.record() for s in bound.stages)})
-    frame = {entry.label: entry.value for entry in methods.workload(profile(workload=record))}["Frame"]
+    frame = {entry.label: entry.value for entry in machine.workload(profile(workload=record))}["Frame"]
     assert frame == "produce (host) → take (device, pointer) → consume (host)"
 
 

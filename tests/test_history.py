@@ -22,8 +22,7 @@ from advisor.profiles import histories
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Commit, Profile
-from advisor.report.history_page import MOST_POINTS, history_page
-from advisor.report.history_section import MOST_ROWS
+from advisor.report.history_page import MOST_POINTS, MOST_ROWS, history_page
 from advisor.report.pages import render
 from advisor.verdicts.histories import all_series, steps
 

@@ -24,7 +24,7 @@ from advisor.profiles.schema import Footprint, Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
 from advisor.report.charts import footprint_chart
-from advisor.report.headlines import headline
+from advisor.report.recommendations import sentence
 from advisor.verdicts.measured import decided, recommend, speeds
 from advisor.verdicts.scores import figures_of
 
@@ -164,7 +164,7 @@ def test_bounds_are_over_mixes_too(ratio: float, noise: float, verdict: str, str
     assert run.final is not None
     rows = list(run.measured().values())
     assert decided(run.blocks, rows, run.preferences, run.final).settled == (verdict != "open")
-    told = headline(chosen)
+    told = sentence(chosen)
     if verdict == "near":
         assert chosen.faster_mix is not None
         assert (chosen.faster_mix.strategy, chosen.faster_mix.buffers) == ("hybrid-1", ("mask",))
@@ -184,7 +184,7 @@ def test_the_least_memory_is_that_of_all_measured_rows() -> None:
     chosen = recommend(run.model_copy(update={"preferences": wanted}))
     assert chosen is not None
     assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest"), "though screened out for its time"
-    assert "least memory" in headline(chosen)
+    assert "least memory" in sentence(chosen)
     within = wanted.model_copy(update={"memory_budget_bytes": 512 << 10})
     none_fits = recommend(run.model_copy(update={"preferences": within}))
     assert none_fits is not None

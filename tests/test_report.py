@@ -41,8 +41,8 @@ from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown, profile_page
-from advisor.report.escaping import fence
 from advisor.report.html import link
+from advisor.report.markdown import fence
 from advisor.report.page import download
 from advisor.report.pages import page_of, write
 

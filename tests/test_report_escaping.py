@@ -31,8 +31,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import words
 from advisor.report.blocks import Banners
-from advisor.report.escaping import escape
-from advisor.report.markdown import LIMIT
+from advisor.report.markdown import LIMIT, escape
 from advisor.report.pages import page_of
 
 HOSTILE = (

@@ -24,10 +24,9 @@ from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.advising import findings
 from advisor.report.answer import Answers
 from advisor.report.blocks import Banners
-from advisor.report.escaping import escape, prose
-from advisor.report.failures import excerpt, failures, sweep_failures
+from advisor.report.markdown import escape, prose
 from advisor.report.pages import page_of, render
-from advisor.report.recommendations import verdicts
+from advisor.report.recommendations import excerpt, failures, sweep_failures, verdicts
 
 TRACEBACK = """Traceback (most recent call last):
   File "/lib/python/threading.py", line 1, in run

@@ -26,8 +26,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import CpuClocks, Environment, TegraState
 from advisor.report import words
 from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
-from advisor.report.machine import absent, environment, readings
-from advisor.report.methods import method
+from advisor.report.machine import absent, environment, method, readings
 from advisor.report.pages import page_of
 from advisor.report.tables import gaps
 from advisor.verdicts.scores import counted

@@ -27,8 +27,7 @@ from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers
 from advisor.report.blocks import Items, Prose, TableCell
 from advisor.report.charts import Chart, footprint_chart
-from advisor.report.machine import absent
-from advisor.report.methods import measured_label, workload
+from advisor.report.machine import absent, measured_label, workload
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts

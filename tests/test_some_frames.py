@@ -25,7 +25,7 @@ from advisor.measure.sampling import breakdown, by_period
 from advisor.model import steady_frame
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured
-from advisor.report import methods
+from advisor.report import machine
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend
 from advisor.strategies.planning import plan
@@ -179,7 +179,7 @@ def test_a_profile_charges_a_stage_its_share(tmp_path: Path) -> None:
         return float(row.terms["to-host"])
 
     assert downloads(seldom) == pytest.approx(downloads(always) / 5, rel=1e-6)
-    frame = next(fact.value for fact in methods.workload(seldom) if fact.label == "Frame")
+    frame = next(fact.value for fact in machine.workload(seldom) if fact.label == "Frame")
     assert "look (host, every 5 frames)" in str(frame)
     moved = [made.measured()["pageable"].transfer_bytes["to-host"] for made in (always, seldom)]
     assert moved == [800_000, 160_000]

@@ -31,7 +31,7 @@ from advisor.profiles.consistency import contradiction
 from advisor.profiles.reading import load as read
 from advisor.profiles.row_figures import MOST_ITERATIONS, Iterations
 from advisor.profiles.schema import Loop, Measured, Skipped
-from advisor.report import methods
+from advisor.report import machine
 from advisor.report.pages import page_of, render
 from advisor.rules.advise import cases
 from advisor.rules.rows import changes_of_side, in_order
@@ -324,7 +324,7 @@ def test_a_profile_without_a_gpu(workload: str, profiles: dict[str, Any], tmp_pa
 
 def test_the_report_tells_the_loop_and_its_counts(profiles: dict[str, Any]) -> None:
     made = profiles["kmeans"]
-    facts = {fact.label: str(fact.value) for fact in (*methods.workload(made), *methods.method(made))}
+    facts = {fact.label: str(fact.value) for fact in (*machine.workload(made), *machine.method(made))}
     assert "[assign (device) → move (host)] until done, at most 40 times → publish (host)" in facts["Frame"]
     mean = made.results[0].iterations[0].mean
     assert not missing(facts["Iterations per frame until done"], "pageable", "zero-copy", f"{mean:.3g}")

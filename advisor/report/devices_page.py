@@ -10,10 +10,9 @@ from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, mixes, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
-from advisor.report.failures import failures
-from advisor.report.methods import pairs
+from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, around, filled, lead, legend
-from advisor.report.recommendations import nothing
+from advisor.report.recommendations import failures, nothing
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
 from advisor.strategies.mixes import numbered_alike

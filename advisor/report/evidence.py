@@ -13,7 +13,7 @@ from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
-from advisor.report.methods import ON_CPU
+from advisor.report.machine import ON_CPU
 from advisor.report.more_figures import by_gpu, mix, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told

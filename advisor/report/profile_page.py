@@ -8,12 +8,19 @@ from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers
 from advisor.report.evidence import memory, noise, predictions, stages
-from advisor.report.failures import FIRST_FRAMES, failures
-from advisor.report.machine import absent, environment, readings
-from advisor.report.methods import measured_label, method, pairs, preferences, workload
+from advisor.report.machine import (
+    absent,
+    environment,
+    measured_label,
+    method,
+    pairs,
+    preferences,
+    readings,
+    workload,
+)
 from advisor.report.mixes import buffers
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
-from advisor.report.recommendations import verdicts
+from advisor.report.recommendations import FIRST_FRAMES, failures, verdicts
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.caveats import all_failed

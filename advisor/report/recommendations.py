@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Device, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.sweeps import SweepResults
 from advisor.report import words
-from advisor.report.blocks import Verdict
-from advisor.report.failures import FIRST_FRAMES, FIX, HOST_ONLY, first_reason
-from advisor.report.headlines import headline as verdict_headline
+from advisor.report.blocks import Failure, Verdict
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
-from advisor.verdicts.caveats import asked_for_one, doubt, failed_rows
-from advisor.verdicts.reasons import counted
+from advisor.verdicts.caveats import all_failed, asked_for_one, doubt, failed_rows
+from advisor.verdicts.reasons import counted, shown_bound
 
+FIX = "Fix the error above and run again."
+FIGURES = re.compile(r"\d+(\.\d+)?")
+"""Reasons that differ in their figures only are told once."""
+_FRAME = re.compile(r'\s*File ".+", line \d+')
+_EXCERPT_LINES, _EXCERPT_WIDTH = 5, 74
+_NAMED = 3
+"""Buffers of a mix in a headline."""
+FIRST_FRAMES = "The workload failed under every strategy here; predictions are based on its first frames"
+HOST_ONLY = "No stage of a frame runs on the device, so the memory strategy does not matter"
 _DECLINED = "no strategy can be predicted"
 TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
     "fastest": "clear",
@@ -161,23 +170,66 @@ def _unpredicted(profile: Profile) -> Verdict:
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """What to use and how sure, in one line, with what it gains; of a prediction it says that it is one."""
     if chosen.strategy is None or chosen.verdict in ("keep", "untrusted"):
-        return decided(chosen)
+        return sentence(chosen)
     likely = "likely " * (predicted and chosen.verdict != "open")
     gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, likely)
     # A prediction whose ranges overlap still names its best; it must not read as a verdict.
-    open_one = predicted and chosen.verdict == "open"
-    if open_one:
+    if predicted and chosen.verdict == "open":
         return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
-    return decided(chosen, gain)
+    return sentence(chosen, gain)
 
 
-def decided(chosen: Recommendation, gain: str = "") -> str:
-    """The verdict's own words; a name from a file may hold anything."""
-    name, mix = chosen.strategy and words.name(chosen.strategy), chosen.faster_mix
-    if mix is not None:
-        shown = {"strategy": words.name(mix.strategy), "buffers": tuple(map(words.name, mix.buffers))}
-        mix = mix.model_copy(update=shown)
-    return verdict_headline(chosen.model_copy(update={"strategy": name, "faster_mix": mix}), gain)
+SENTENCES = {
+    "over budget": "No strategy fits the memory budget",
+    "untrusted": "This run cannot be trusted: a strategy measured twice differs from itself",
+    "least memory": "{verb} {name}: it needs the least memory",
+    "fastest": "Use {name}: {best}{among}",
+    "keep": "Keep {name}: no other{among} gains more than {bound}",
+    "near": "Use {name}: at most {bound} from {best}{among}",
+    "too few": "Open: {name} looks best, but there are too few measurements to tell",
+    "open": "Open: {name} is at most {bound} from {best}{among}",
+}
+"""The words of each kind of verdict, which the page's script fills in too."""
+AMONG = {"footprint": " of those with the least memory", "budget": " that fits the memory budget", "": ""}
+"""Whom time was compared among, where memory ruled out others, which may be faster."""
+
+
+def sentence(made: Recommendation, gain: str = "") -> str:
+    """`use pinned: the fastest`, what it gains, and the mix that it is preferred to; names in backquotes."""
+    kind: str = made.verdict
+    if made.strategy is None:
+        if not made.excluded:
+            return counted(made.objective).lacking
+        kind = "over budget"
+    elif kind != "untrusted" and made.objective == "footprint" and made.groups == ((made.strategy,),):
+        kind = "least memory"
+    elif kind == "open" and made.bound is None:
+        kind = "too few"
+    told = SENTENCES[kind].format(
+        verb="Keep" if made.verdict == "keep" else "Use",
+        name=words.code(made.strategy or ""),
+        best=counted(made.objective).best,
+        bound=shown_bound(made.bound),
+        among=AMONG["footprint" if made.objective == "footprint" else "budget" if made.excluded else ""],
+    )
+    if kind == "open" and made.seconds_more:
+        told += f"; about {units.seconds(made.seconds_more)} more would settle it"
+    return f"{', '.join(filter(None, (told, gain)))}{_simpler(made)}"
+
+
+def _simpler(made: Recommendation) -> str:
+    """Says that a uniform strategy is a preference where a mix is, or may be, faster."""
+    mix = made.faster_mix
+    if mix is None or made.verdict == "untrusted" or (made.verdict != "open" and mix.interval[0] <= 1):
+        return ""
+    ratio, low, high = (
+        f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)
+    )
+    looks = "is" if mix.interval[0] > 1 else "looks"
+    named = 0 < len(mix.buffers) <= _NAMED
+    where = f" for {words.listing(map(words.code, mix.buffers))}" if named else ""
+    faster = f"{looks} {ratio} % faster ({low} to {high})"
+    return f"; simplest: the mix {words.code(mix.strategy)}, with a placement of its own{where}, {faster}"
 
 
 def uncapitalised(sentence: str) -> str:
@@ -207,3 +259,58 @@ def direction(chosen: Recommendation) -> str:
     if chosen.objective == "throughput":
         return f"the frames per second of {base}"
     return f"faster than {base}" if speedup >= 1 else f"the speed of {base}"
+
+
+def first_reason(profile: Profile) -> str:
+    """Why the first of all strategies failed; nothing where one of them did not."""
+    return words.line(failed_rows(profile)[0].reason, 300) if all_failed(profile) else ""
+
+
+def _key(reason: str, detail: str) -> tuple[str, str]:
+    """The same for failures that are told once."""
+    return FIGURES.sub("0", reason), excerpt(detail)
+
+
+def failures(profile: Profile) -> tuple[Failure, ...]:
+    """The strategies that failed, those with the same reason and the same traceback together."""
+    alike = words.grouped(failed_rows(profile), lambda row: _key(row.reason, row.detail)).values()
+    every = all_failed(profile) and len(alike) == 1
+    before, after = ("Every strategy that was run (", ") failed") if every else ("", " failed")
+    return tuple(_failure(rows, before, after) for rows in alike)
+
+
+def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
+    first, who = rows[0], words.listing(dict.fromkeys(words.code(row.strategy) for row in rows))
+    headline = f"{before}{who}{after}: {words.line(first.reason, 500)}"
+    return Failure(headline, excerpt(first.detail), words.line(first.next_step, 300) or FIX)
+
+
+def sweep_failures(sweep: SweepResults, parameter: str) -> tuple[Failure, ...]:
+    """Each failure once, with the strategies and values it holds for; `parameter` as it is shown."""
+    return (*_of_values(sweep, parameter), *_of_strategies(sweep, parameter))
+
+
+def _of_values(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
+    failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]
+    for where in words.grouped(failed, lambda point: _key(point.reason, point.detail)).values():
+        first, values = where[0], words.listing([words.value(p.value) for p in where], limit=12)
+        headline = f"{parameter} = {values} failed: {words.line(first.reason, 500)}"
+        yield Failure(headline, excerpt(first.detail), FIX, words.block(first.detail))
+
+
+def _of_strategies(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
+    failed = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
+    for told in words.grouped(failed, lambda pair: _key(pair[1].reason, pair[1].detail)).values():
+        values = words.listing(dict.fromkeys(words.value(value) for value, _ in told), limit=12)
+        yield _failure([row for _, row in told], "", f" failed at {parameter} = {values}")
+
+
+def excerpt(detail: str) -> str:
+    """The last frame of a traceback and the error; nothing where there is none."""
+    lines = [line for line in words.block(detail).splitlines() if set(line) - set(" ^~")]
+    frames = [i for i, line in enumerate(lines) if _FRAME.match(line)]
+    if not frames:
+        return ""
+    last = lines[frames[-1] :]
+    kept = last if len(last) <= _EXCERPT_LINES else [*last[:2], "  …", *last[2 - _EXCERPT_LINES + 1 :]]
+    return "\n".join(t if len(t) <= _EXCERPT_WIDTH else f"{t[: _EXCERPT_WIDTH - 1]}…" for t in kept)

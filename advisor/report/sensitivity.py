@@ -13,7 +13,7 @@ from advisor.profiles.conclusions import Objective, Recommendation, Sensitivity
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report import blocks, words
 from advisor.report.page import Section, filled
-from advisor.report.recommendations import decided
+from advisor.report.recommendations import AMONG, SENTENCES, sentence
 from advisor.report.tables import setup_costs
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.caveats import doubt
@@ -73,8 +73,10 @@ def _choice(profile: Profile) -> Choice:
         },
         "objectives": {o: _data(profile, o, found) for o, found in told.items()},
         "budget": profile.preferences.memory_budget_bytes,
+        "sentences": SENTENCES,
+        "among": AMONG,
     }
-    return _written((blocks.Fact(f"by {o}", decided(found)) for o, found in told.items()), data)
+    return _written((blocks.Fact(f"by {o}", sentence(found)) for o, found in told.items()), data)
 
 
 def _predicted_choice(profile: Profile) -> Choice | None:
@@ -96,7 +98,7 @@ def _predicted_choice(profile: Profile) -> Choice | None:
         "objective": profile.preferences.objective,
         "budget": profile.preferences.memory_budget_bytes,
     }
-    facts = (blocks.Fact(name, decided(found), predicted=True) for name, found in told.items() if found)
+    facts = (blocks.Fact(name, sentence(found), predicted=True) for name, found in told.items() if found)
     return _written(facts, data) if told else None
 
 

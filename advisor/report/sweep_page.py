@@ -9,12 +9,10 @@ from itertools import pairwise
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, mixes, words
-from advisor.report.failures import FIGURES, sweep_failures
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.machine import environment
-from advisor.report.methods import CPU_LABEL, ON_CPU, method, pairs, workload
+from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
-from advisor.report.recommendations import nothing
+from advisor.report.recommendations import FIGURES, nothing, sweep_failures
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
 from advisor.strategies.mixes import numbered_alike

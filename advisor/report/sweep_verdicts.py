@@ -10,8 +10,7 @@ from advisor.profiles.schema import Predicted
 from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell, Verdict
-from advisor.report.failures import FIRST_FRAMES, HOST_ONLY
-from advisor.report.recommendations import uncapitalised
+from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
 from advisor.verdicts.caveats import Doubt
 from advisor.verdicts.tracks import (
     Change,

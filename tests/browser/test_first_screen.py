@@ -16,8 +16,8 @@ from advisor.profiles.conclusions import Objective
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
-from advisor.report.headlines import headline
 from advisor.report.pages import page_of, render
+from advisor.report.recommendations import headline
 from advisor.report.sensitivity import Choice
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import recommend_predicted
