@@ -15,7 +15,8 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Prose, Table
 from advisor.report.charts import Chart
-from advisor.report.more_figures import by_gpu, mix, more_figures, places
+from advisor.report.mixes import placements
+from advisor.report.more_figures import by_gpu, more_figures, places
 from advisor.report.pages import page_of
 
 REPORTS = Path(__file__).parents[1] / "reports" / "h200"
@@ -148,7 +149,7 @@ def test_pages_show_them(rows: tuple[Measured, ...]) -> None:
 def test_buffers_that_are_placed_differently_are_told_with_what_is_copied() -> None:
     run = load(REPORTS / "streaming" / "profile.json")
     sizes = {buffer.name: buffer.bytes for buffer in run.workload.buffers}
-    (found,) = mix(run)
+    (found,) = placements(run)
     assert isinstance(found, Table)
     assert {row.name: (row.cells[0].value, row.cells[1].sort) for row in found.rows} == {
         "image": ("pinned and device, registered, copied", sizes["image"]),
@@ -159,5 +160,5 @@ def test_buffers_that_are_placed_differently_are_told_with_what_is_copied() -> N
 
 
 def test_buffers_that_are_placed_alike_need_no_table() -> None:
-    assert list(mix(load(REPORTS / "reread-8" / "profile.json"))) == []
-    assert list(mix(profile(recommendation=None))) == []
+    assert list(placements(load(REPORTS / "reread-8" / "profile.json"))) == []
+    assert list(placements(profile(recommendation=None))) == []

@@ -14,7 +14,8 @@ from advisor.report.answer import Answers
 from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
 from advisor.report.machine import ON_CPU
-from advisor.report.more_figures import by_gpu, mix, more_figures, places
+from advisor.report.mixes import placements
+from advisor.report.more_figures import by_gpu, more_figures, places
 from advisor.report.page import Section, filled
 from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.caveats import undoubted
@@ -54,7 +55,7 @@ def memory(profile: Profile) -> Section:
     """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
-    parts = filled(chart, *mix(profile), *places(measured))
+    parts = filled(chart, *placements(profile), *places(measured))
     return Section("memory", "Memory by kind", parts, nav="Memory", forms="html")
 
 

@@ -8,13 +8,14 @@ from itertools import chain
 from advisor import units
 from advisor.errors import WorkloadError
 from advisor.profiles.row_figures import Instead, Row
-from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, Side, WorkloadRecord
 from advisor.report import blocks, words
+from advisor.report.charts import recommended
 from advisor.report.page import Section, filled
-from advisor.strategies.mixes import label, mixes_of, of_row
+from advisor.strategies.mixes import Mix, label, mixes_of, of_row, strategies_of
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import Strategy
+from advisor.strategies.registry import Strategy, sides
 from advisor.strategies.schedule import stage_uses
 
 _MOST = 6
@@ -77,7 +78,7 @@ def _recommended(profile: Profile) -> Iterator[tuple[Device, Row]]:
 
 def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Table | None:
     strategy, ran = of_row(row), profile.workload
-    moved = _moved(strategy, ran, device) if strategy else None
+    moved = _moved(strategy, profile, device) if strategy else None
     if strategy is None or moved is None:
         return None
     placed, instead = strategy.placements(ran), _instead(profile, row)
@@ -102,18 +103,53 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
     )
 
 
-def _moved(strategy: Strategy, ran: WorkloadRecord, device: Device) -> dict[str, float] | None:
-    """Copies or prefetches of each buffer in a steady frame; None of a frame that could not run."""
+def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, float] | None:
+    """Bytes of each buffer that a steady frame copies or prefetches; None of a frame that could not run."""
+    ran, valid = profile.workload, profile.traffic.valid_bytes if profile.traffic else {}
     traits = {name: placement.traits(device) for name, placement in strategy.placements(ran).items()}
     try:
         period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
     except WorkloadError:
         return None
-    found = dict.fromkeys(traits, 0.0)
+    buffers, total = {b.name: b for b in ran.buffers}, dict.fromkeys(traits, 0.0)
     for step in chain(*period):
         if step.action in ("to-device", "to-host", "to-peer"):
-            found[step.name] += 1 / len(period)
-    return found
+            total[step.name] += step.moved(buffers[step.name], valid) / len(period)
+    return total
+
+
+def placements(profile: Profile) -> Iterator[blocks.Block]:
+    """Where the recommended strategy, no mix, places each buffer; nothing where all are alike."""
+    strategy, ran = strategies_of(profile).get(recommended(profile) or ""), profile.workload
+    if strategy is None or isinstance(strategy, Mix):
+        return
+    used, moved = sides(ran), _moved(strategy, profile, profile.device)
+    told = {n: _kinds(profile, used[n], placement) for n, placement in strategy.placements(ran).items()}
+    if moved is not None and len(set(told.values())) > 1:
+        sizes = {name: round(size) for name, size in moved.items()}
+        rows = (
+            blocks.Row(
+                words.name(name),
+                (blocks.TableCell(how), blocks.TableCell(units.size(sizes[name]), sort=sizes[name])),
+            )
+            for name, how in told.items()
+        )
+        columns = blocks.Column("placement", figures=False), blocks.Column("moved per frame")
+        caption = f"Where `{words.name(strategy.name)}`, the recommended strategy, places each buffer."
+        yield blocks.Table(
+            "mix", "buffer", columns, tuple(rows), caption=caption, identifier="mix", forms="html"
+        )
+
+
+def _kinds(profile: Profile, sides: set[Side], placement: Placement) -> str:
+    """The kinds of memory, and how the contents get from side to side."""
+    own = placement.own
+    if len(sides) < 2:
+        return f"{next(iter(sides), 'host')} only"
+    kinds = words.listing(dict.fromkeys((own.host_kind, own.device_kind)))
+    how = [*["registered"] * own.registered, *["write-combined"] * own.write_combined]
+    how.append(own.movement(profile.device.memory_class).replace("-", " "))
+    return f"{kinds}, {', '.join(how)}"
 
 
 def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:

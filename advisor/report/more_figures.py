@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TypeVar
 
 from advisor import units
-from advisor.errors import WorkloadError
 from advisor.profiles.row_figures import FrameEnergy, ScriptMeasured
-from advisor.profiles.schema import Measured, Profile, Side
+from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
-from advisor.report.charts import Part, Stack, chart, recommended
-from advisor.strategies.mixes import Mix, strategies_of
-from advisor.strategies.placements.base import Placement
-from advisor.strategies.planning import plan
-from advisor.strategies.registry import sides
-from advisor.strategies.schedule import stage_uses
+from advisor.report.charts import Part, Stack, chart
 
 AnyRow = Measured | ScriptMeasured
 Figure = TypeVar("Figure", int, float)
@@ -71,46 +64,6 @@ def by_gpu(profile: Profile) -> Iterator[Block]:
     )
     shown = _with_figures(columns, tuple(rows))
     yield Table("gpus", "strategy and GPU", *shown, title="By GPU:", identifier="gpus", brief_notes=False)
-
-
-def mix(profile: Profile) -> Iterator[Block]:
-    """How the recommended strategy places each buffer, and what it copies; nothing where all are alike."""
-    strategy = strategies_of(profile).get(recommended(profile) or "")
-    if strategy is None or isinstance(strategy, Mix):
-        return
-    ran, placed = profile.workload, strategy.placements(profile.workload)
-    traits = {name: placement.traits(profile.device) for name, placement in placed.items()}
-    try:
-        period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
-    except WorkloadError:  # a profile of a frame that could not run
-        return
-    valid = profile.traffic.valid_bytes if profile.traffic else {}
-    buffers, total = {b.name: b for b in ran.buffers}, dict.fromkeys(placed, 0.0)
-    for step in chain(*period):
-        if step.action in ("to-device", "to-host", "to-peer"):
-            total[step.name] += step.moved(buffers[step.name], valid)
-    used = sides(ran)
-    told = {name: _lie(profile, used[name], placement) for name, placement in placed.items()}
-    if len(set(told.values())) > 1:
-        moved = {name: round(size / len(period)) for name, size in total.items()}
-        rows = (
-            Row(words.name(name), (TableCell(how), TableCell(units.size(moved[name]), sort=moved[name])))
-            for name, how in told.items()
-        )
-        columns = Column("placement", figures=False), Column("moved per frame")
-        caption = f"Where `{words.name(strategy.name)}`, the recommended strategy, places each buffer."
-        yield Table("mix", "buffer", columns, tuple(rows), caption=caption, identifier="mix", forms="html")
-
-
-def _lie(profile: Profile, sides: set[Side], placement: Placement) -> str:
-    """The kinds of memory, and how the contents get from side to side."""
-    own = placement.own
-    if len(sides) < 2:
-        return f"{next(iter(sides), 'host')} only"
-    kinds = words.listing(dict.fromkeys((own.host_kind, own.device_kind)))
-    how = [*["registered"] * own.registered, *["write-combined"] * own.write_combined]
-    how.append(own.movement(profile.device.memory_class).replace("-", " "))
-    return f"{kinds}, {', '.join(how)}"
 
 
 def run_figures(measured: Sequence[ScriptMeasured]) -> Iterator[Block]:

@@ -17,7 +17,7 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
 from advisor.report.pages import page_of, render
-from advisor.report.recommendations import headline
+from advisor.report.recommendations import sentence
 from advisor.report.sensitivity import Choice
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import recommend_predicted
@@ -183,7 +183,7 @@ def test_the_script_chooses_as_python_does(name: str, browser: Browser, tmp_path
                 assert told["chosen"] == str(expected.strategy).replace("None", "null")
                 bound = None if told["bound"] in ("null", "") else float(told["bound"])
                 assert bound == (expected.bound and pytest.approx(expected.bound, rel=2e-3, abs=1e-4))
-                said = headline(expected).replace("`", "").split("; about")[0].split("; simplest")[0]
+                said = sentence(expected).replace("`", "").split("; about")[0].split("; simplest")[0]
                 assert told["said"] == said
 
 
