@@ -36,7 +36,6 @@ class LoopCount:
     """By the clock, when the time of the whole run is over."""
 
     def begin(self) -> None:
-        """The first iteration begins."""
         self.now = 1
 
     def look(self, _: int = 0) -> None:
@@ -95,7 +94,6 @@ def named(loop: Loop | Iterations) -> str:
 
 
 def counted(counts: Mapping[int, LoopCount]) -> Counts:
-    """How often each loop ran in the frames so far."""
     return {named(count.loop): tuple(count.frames) for count in counts.values()}
 
 

@@ -129,8 +129,6 @@ _LIBRARIES = (*_STANDARD, *(folder.resolve() for folder in _STANDARD))
 
 
 class _Moved(MetaPathFinder):
-    """Finds in a checkout what others find in the user's."""
-
     def __init__(self, tree: Tree) -> None:
         self.user, self.checkout = Path(tree.user).resolve(), Path(tree.checkout).resolve()
 
@@ -197,8 +195,6 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Intact:
-    """The modules as they were when this was made."""
-
     before: tuple[dict[str, object], ...] = field(
         default_factory=lambda: tuple(dict(vars(m)) for m in _NEEDED)
     )

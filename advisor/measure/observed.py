@@ -126,7 +126,6 @@ def _without_call(
 
 
 def _begun(told: Path) -> Path:
-    """There once the function was called."""
     return told.with_suffix(".begun")
 
 
@@ -217,8 +216,12 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
             arguments.append(Argument(name=name, kind="value", value=value))
         else:
             return Observed(problem=f"its argument {name!r} is a {type(value).__name__}")
-    outputs = _overwritten(function, given, [a.name for a in arguments if a.mode == "inout"])
-    modes = [a.model_copy(update={"mode": "out"}) if a.name in outputs else a for a in arguments]
+    modes = [
+        a.model_copy(update={"mode": "out"})
+        if a.mode == "inout" and callable(function) and _is_overwritten(function, given, a.name)
+        else a
+        for a in arguments
+    ]
     try:
         return Observed(arguments=tuple(modes), results=_results(result, given))
     except (TypeError, ValueError):
@@ -242,12 +245,8 @@ def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argumen
     return tuple(told) if any(each.kind == "array" for each in told) else ()
 
 
-def _overwritten(function: Any, given: dict[str, tuple[Any, Any]], changed: list[str]) -> set[str]:
-    """The changed arrays that hold the same afterwards, whatever they held before."""
-    return {name for name in changed if callable(function) and _is_overwritten(function, given, name)}
-
-
 def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str) -> bool:
+    """Whether the changed array holds the same afterwards, whatever it held before."""
     after = set()
     for fill in _FILLS:
         contents = {n: before for n, (_, before) in given.items() if before is not None}
@@ -294,59 +293,75 @@ def _copied(value: Any) -> Any:
     return np.array(host) if isinstance(host, np.ndarray) and host.ndim else None
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-
-
 _WIDTH = 90
 _EVERY_FRAME = "Every frame brings the inputs of that call; what stays (weights) belongs into setup=[...]."
 _MODES = {"in": "In", "out": "Out", "inout": "InOut"}
+_LOADING = """\
+with np.load(Path(__file__).with_name("{}")) as file:
+    INPUTS = dict(file)
+
+"""
 
 
 def workload_text(file: Path, source: Path, function: str, call: Observed, inputs: Path) -> str:
     """A workload for `file` whose device stage calls `function` of `source`; `inputs` is an .npz file."""
-    arrays = [a for a in call.arguments if a.kind == "array"]
+    folder = source.resolve().parent
+    near, used = folder == file.resolve().parent, _used(call)
+    modes = sorted({_MODES[a.mode] for a in call.arrays} | {"In", "Out"})
     values = [a for a in call.arguments if a.kind == "value" and a.value is not None]
-    fed = [a for a in arrays if a.mode != "out" and not a.on_device]
-    stays = [a for a in arrays if a.mode != "out" and a.on_device]
+    needed = [a for a in call.arguments if a.kind == "array" and a.mode != "out"]
+    fed, stays = ([a for a in needed if a.on_device == there] for there in (False, True))
+    parameters = ", ".join(f"{a.name}: {type(a.value).__name__} = {a.value!r}" for a in values)
+    taken = [*(a.name for a in call.arguments if a.kind == "xp")]
+    taken += [f"{a.name}: {_MODES[a.mode]}" for a in call.arrays]
     lines = [
         f'"""{function} of {source.name}, as it was called once; written by `advisor new`.',
         "",
         f"Run it with `advisor profile {file.name}`.",
         '"""',
         "",
-        *_imports(file, source, function, call),
+        *([] if near else ["import sys"]),
+        "from pathlib import Path",
         "",
-        *(_loading(inputs) if fed or stays else ()),
+        "import numpy as np",
+        "",
+        f"from advisor import {', '.join(['Buffer', *modes, 'Workload', 'device', 'host', 'workload'])}",
+        "",
+        *([] if near else [f"sys.path.insert(0, {str(folder)!r})"]),
+        f"from {source.stem} import {function}",
+        "",
+        *(_LOADING.format(inputs.name).splitlines() if needed else ()),
         "",
         "@workload",
-        f"def {function_name(file)}({', '.join(map(_parameter, values))}) -> Workload:",
+        f"def {function_name(file)}({parameters}) -> Workload:",
         f'    """One call of {function} for each frame."""',
         "",
         *_producing("load", "These were on the GPU: they are copied there once.", stays),
         *_producing("produce", _EVERY_FRAME, fed),
-        *_calling(function, call),
+        f"    def run({', '.join(taken)}) -> None:",
+        f"        {_call(function, call)}",
         "",
-        "    return Workload(",
-        "        buffers={",
-        *(
-            f'            "{a.name}": Buffer({_shape(a)}, "{a.dtype}"{_scratch(a, call)}),'
-            for a in call.arrays
-        ),
+    ]
+    if used:
+        lines += [
+            f"    def use({', '.join(f'{name}: In' for name in used)}) -> None:",
+            "        # What the CPU does with the result.",
+            *(f"        {name}.max()" for name in used),
+            "",
+        ]
+    lines += ["    return Workload(", "        buffers={"]
+    for array in call.arrays:
+        shape = array.shape[0] if len(array.shape) == 1 else array.shape
+        # An output on the GPU never leaves it, unless it is all there is to compare strategies by.
+        scratch = ", scratch=True" if array.on_device and array.mode == "out" and used else ""
+        lines.append(f'            "{array.name}": Buffer({shape!r}, "{array.dtype}"{scratch}),')
+    lines += [
         "        },",
         *(["        setup=[host(load)],"] if stays else ()),
-        f"        frame=[{'host(produce), ' * bool(fed)}device(run){', host(use)' * bool(_used(call))}],",
+        f"        frame=[{'host(produce), ' * bool(fed)}device(run){', host(use)' * bool(used)}],",
         "    )",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _loading(inputs: Path) -> list[str]:
-    return [
-        f'with np.load(Path(__file__).with_name("{inputs.name}")) as file:',
-        "    INPUTS = dict(file)",
-        "",
-    ]
 
 
 def _producing(stage: str, comment: str, fed: Sequence[Argument]) -> list[str]:
@@ -360,60 +375,11 @@ def _producing(stage: str, comment: str, fed: Sequence[Argument]) -> list[str]:
     ]
 
 
-def _calling(function: str, call: Observed) -> list[str]:
-    """The stage that calls the function, and one that reads what it wrote into the host's memory."""
-    arrays, used = call.arrays, _used(call)
-    taken = [f"{a.name}: {_MODES[a.mode]}" for a in arrays]
-    taken = [*(a.name for a in call.arguments if a.kind == "xp"), *taken]
-    return [
-        f"    def run({', '.join(taken)}) -> None:",
-        f"        {_call(function, call)}",
-        *(_using(used) if used else ()),
-    ]
-
-
-def _using(names: Sequence[str]) -> list[str]:
-    return [
-        "",
-        f"    def use({', '.join(f'{name}: In' for name in names)}) -> None:",
-        "        # What the CPU does with the result.",
-        *(f"        {name}.max()" for name in names),
-    ]
-
-
 def _used(call: Observed) -> list[str]:
     """What the host reads: what is written there, or one input; nothing that was on the GPU."""
     there = [a for a in call.arrays if not a.on_device]
     written = [a.name for a in there if a.mode != "in"]
     return written or ([] if len(there) < len(call.arrays) else [a.name for a in there][:1])
-
-
-def _scratch(array: Argument, call: Observed) -> str:
-    """An output on the GPU never leaves it, unless it is all there is to compare strategies by."""
-    return ", scratch=True" if array.on_device and array.mode == "out" and _used(call) else ""
-
-
-def _imports(file: Path, source: Path, function: str, call: Observed) -> list[str]:
-    modes = {_MODES[a.mode] for a in call.arrays} | {"In", "Out"}
-    near = source.resolve().parent == file.resolve().parent
-    path = [] if near else ["import sys"]
-    own = [] if near else [f"sys.path.insert(0, {str(source.resolve().parent)!r})"]
-    names = ", ".join(["Buffer", *sorted(modes), "Workload", "device", "host", "workload"])
-    return [
-        *path,
-        "from pathlib import Path",
-        "",
-        "import numpy as np",
-        "",
-        f"from advisor import {names}",
-        "",
-        *own,
-        f"from {source.stem} import {function}",
-    ]
-
-
-def _parameter(value: Argument) -> str:
-    return f"{value.name}: {type(value.value).__name__} = {value.value!r}"
 
 
 def _call(function: str, call: Observed) -> str:
@@ -429,5 +395,5 @@ def _call(function: str, call: Observed) -> str:
     return f"{head}{function}(\n            {rows},\n        )"
 
 
-def _shape(array: Argument) -> str:
-    return repr(array.shape[0]) if len(array.shape) == 1 else repr(array.shape)
+if __name__ == "__main__":
+    main(*sys.argv[1:])

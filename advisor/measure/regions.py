@@ -102,15 +102,10 @@ def most_rows(bound: BoundWorkload) -> MostRows:
     for name, buffer in bound.workload.buffers.items():
         rows, length = buffer.dimensions[0], buffer.valid
         if length is not None and (length not in found or rows < found[length].rows):
-            found[length] = Most(name, rows, _writers(bound, length))
+            written = (stage for stage in bound.stages if length in stage.use.writes())
+            writers = (located(stage.name, stage.stage.function) for stage in written)
+            found[length] = Most(name, rows, " or ".join(writers))
     return found
-
-
-def _writers(bound: BoundWorkload, length: str) -> str:
-    named = (
-        located(stage.name, stage.stage.function) for stage in bound.stages if length in stage.use.writes()
-    )
-    return " or ".join(named)
 
 
 def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:

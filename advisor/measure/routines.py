@@ -42,8 +42,6 @@ class Reread(NamedTuple):
 
 
 class Routine(Record):
-    """One kind of call."""
-
     calls: Annotated[tuple[str, ...], Field(strict=False)]
     dtypes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     again_of: Literal["operand", "gathered"] = "operand"
@@ -62,7 +60,6 @@ class Routine(Record):
 
 @lru_cache(maxsize=1)
 def routines() -> tuple[Routine, ...]:
-    """All of the file."""
     content = parse_toml(PATH.read_text(encoding="utf-8"))
     return tuple(Routine.model_validate(row) for row in content["routines"])
 

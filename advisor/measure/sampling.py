@@ -30,8 +30,6 @@ _CLOCK_DIGITS = 9
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop sampling."""
-
     seconds: float
     min_frames: int = MIN_FRAMES
     max_frames: int = 1000
@@ -74,7 +72,6 @@ class Spending:
         self._before = {name: read() for name, read in counters.items()}
 
     def per_frame(self, frames: int = 1) -> dict[str, Any]:
-        """Fields of `FrameFigures`."""
         return {name: (read() - self._before[name]) / frames for name, read in self._counters.items()}
 
 
@@ -239,7 +236,6 @@ class _Checks:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No garbage collection while frames are timed."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()

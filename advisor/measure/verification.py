@@ -182,12 +182,9 @@ class Inspector:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
             names = {n for n in written if not self._bound.workload.buffers[n].scratch}
         names |= {loop.until for loop in self._bound.loops}
-        own = sorted(name for name in names if alone or self._doubled(name))
+        own = sorted(name for name in names if alone or self._sets[0][name] is not self._sets[-1][name])
         rows = self.rows(index, alone=alone)
         return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
-
-    def _doubled(self, name: str) -> bool:
-        return self._sets[0][name] is not self._sets[-1][name]
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
         """What the side that wrote it last holds; of cells that no stage has written, zeros."""
@@ -229,7 +226,6 @@ class Inspector:
 
     @property
     def has_check(self) -> bool:
-        """Whether the user looks at the results."""
         return self._bound.check is not None
 
     def run_check(self, index: int) -> None:
@@ -320,7 +316,6 @@ def _in_both(mask: Array, before: Array | None) -> Array:
 
 
 def outputs_of(stage: BoundStage) -> list[str]:
-    """Buffers that the stage says it overwrites."""
     return [name for name, mode in stage.access.items() if mode == "out"]
 
 

@@ -68,7 +68,6 @@ class Origin:
         return f"stage {self.call.stage!r}{f' ({place})' if place else ''}, {when}"
 
     def explain(self, message: str) -> str:
-        """The error's message with the stage, the frame and the buffers that the stage takes."""
         if self.call is None:
             return message
         return f"{self}: {message}" + (f"; buffers: {self.call.buffers}" if self.call.buffers else "")

@@ -132,7 +132,6 @@ class BoundStage:
     """Of buffers of which it touches a part: which."""
 
     def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
-        """The forms of what is run there."""
         return self.cpu_forms if cpu and self.stage.cpu is not None else self.forms
 
     def implementation(self, *, cpu: bool) -> tuple[StageFunction, frozenset[str]]:
@@ -143,12 +142,10 @@ class BoundStage:
 
     @property
     def side(self) -> Side:
-        """Where it runs."""
         return self.stage.side
 
     @property
     def use(self) -> StageUse:
-        """What the schedule needs of it."""
         return StageUse(
             self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts, self.stage.gpu
         )
@@ -160,7 +157,6 @@ class BoundStage:
         return replace(self, stage=replace(self.stage, cpu=no_kernel))
 
     def record(self) -> StageRecord:
-        """What the profile keeps of it."""
         return StageRecord(
             name=self.name,
             side=self.side,
@@ -177,8 +173,6 @@ class BoundStage:
 
 @dataclass(frozen=True)
 class BoundWorkload:
-    """A workload that holds together."""
-
     workload: Workload
     setup: tuple[BoundStage, ...]
     frame: tuple[BoundStage, ...]
@@ -186,7 +180,6 @@ class BoundWorkload:
 
     @property
     def stages(self) -> tuple[BoundStage, ...]:
-        """Set-up and frame."""
         return (*self.setup, *self.frame)
 
     @property
@@ -200,7 +193,6 @@ class BoundWorkload:
         return replace(self, setup=setup, frame=frame)
 
     def buffer_records(self) -> tuple[BufferRecord, ...]:
-        """What the profile keeps of the buffers."""
         return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
 
     def _record(self, name: str, buffer: Buffer) -> BufferRecord:

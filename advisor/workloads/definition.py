@@ -85,7 +85,6 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one copy of it."""
         return math.prod(self.dimensions) * self.element.itemsize
 
 
@@ -107,7 +106,6 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The function's name."""
         return _named(self.function)
 
 
@@ -246,12 +244,10 @@ class Definition:
 
     @property
     def name(self) -> str:
-        """The function's name, as in FILE::NAME."""
         return _named(self.function)
 
     @property
     def summary(self) -> str:
-        """The first line of its docstring."""
         line = (self.function.__doc__ or "").strip().partition("\n")[0]
         return masked_and_bounded(line, _MOST_SUMMARY, of_process(()))
 

@@ -34,7 +34,6 @@ class Source:
 
     @property
     def include_directory(self) -> Path | None:
-        """Where its own headers lie."""
         return None if self.file is None else self.file.resolve().parent
 
     def place(self, line: int) -> str:
@@ -152,7 +151,6 @@ class Signature:
         return f"{self.name}({', '.join(p.text for p in self.parameters)})"
 
     def refused(self, index: int, what: str, next_step: str) -> WorkloadError:
-        """The error of an argument that does not fit its parameter."""
         text = self.parameters[index].text
         return WorkloadError(
             f"argument {index + 1} of kernel {self.name!r} {what}; the signature has {text!r}",
@@ -325,7 +323,6 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """Its CUDA C++."""
         return self._source.text
 
     def __call__(
@@ -337,7 +334,10 @@ class Kernel:
         shared: int = 0,
     ) -> None:
         """Launches the kernel; returns before it has run."""
-        if any(map(_on_host, arguments)):
+        kinds = (getattr(getattr(each, "device", None), "type", "") for each in arguments)
+        if any(
+            isinstance(each, np.ndarray) or kind == "cpu" for each, kind in zip(arguments, kinds, strict=True)
+        ):
             raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU")
         device = self._device()
         if self._signature:
@@ -391,7 +391,6 @@ class Kernel:
         return np.uint64(value)
 
     def _device(self) -> int:
-        """The present GPU."""
         try:
             import cupy
 
@@ -400,7 +399,6 @@ class Kernel:
             raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU: {problem}") from None
 
     def _compile(self) -> Any:
-        """By CuPy with NVRTC, for the current device."""
         import cupy
 
         directory = self._source.include_directory
@@ -424,8 +422,3 @@ def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
     """
     caller = sys._getframe(1).f_code.co_filename
     return Kernel(find_source(source, caller), name, tuple(options))
-
-
-def _on_host(argument: Any) -> bool:
-    """A NumPy array, or a tensor of the CPU."""
-    return isinstance(argument, np.ndarray) or getattr(getattr(argument, "device", None), "type", "") == "cpu"

@@ -39,7 +39,9 @@ def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
     except (OSError, ValueError, SyntaxError):
         return {}
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return {f.name: _defaults(f) for f in functions if any(map(_marks, f.decorator_list))}
+    return {
+        f.name: _defaults(f) for f in functions if any(last_name(d) == "workload" for d in f.decorator_list)
+    }
 
 
 def defaults_of(target: str) -> Mapping[str, Value]:
@@ -47,10 +49,6 @@ def defaults_of(target: str) -> Mapping[str, Value]:
     file, _, name = target.partition("::")
     found = workloads(Path(file))
     return found.get(name, {}) if name else next(iter(found.values()), {})
-
-
-def _marks(decorator: ast.expr) -> bool:
-    return last_name(decorator) == "workload"
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Value]:

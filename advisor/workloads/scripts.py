@@ -135,7 +135,6 @@ class Results:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While the script runs."""
         global _keep
         _keep = self.keep
         try:
@@ -144,7 +143,6 @@ class Results:
             _keep = None
 
     def keep(self, array: Any, name: str) -> None:
-        """Copies it to the host and saves it."""
         begin = perf_counter()
         with self.unobserved():
             plain = _on_host(array)
@@ -182,7 +180,6 @@ def stdout_into(path: Path) -> Iterator[None]:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

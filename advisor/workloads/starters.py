@@ -81,7 +81,6 @@ def _starter(file: Path) -> str:
 
 
 def function_name(file: Path) -> str:
-    """The file's name as one of Python's."""
     name = re.sub(r"\W", "_", file.stem)
     return name if name.isidentifier() and not keyword.iskeyword(name) else f"workload_{name}"
 

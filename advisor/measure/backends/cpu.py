@@ -60,7 +60,6 @@ class CpuBackend:
         """All memory is within reach."""
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
-        """A copy like any other."""
         del source_gpu
         self.copy_span(span, "device", source, target)
 
@@ -80,7 +79,6 @@ class CpuBackend:
         return pointer
 
     def free(self, pointer: int) -> None:
-        """Gives it back."""
         del self._owned[pointer]
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
@@ -97,15 +95,12 @@ class CpuBackend:
         """Means nothing to a CPU."""
 
     def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """numpy.empty."""
         return self.xp.empty(shape, dtype)  # type: ignore[no-any-return]
 
     def upload(self, array: Array) -> Array:
-        """A copy."""
         return array.copy()
 
     def download(self, array: Array) -> Array:
-        """A copy."""
         return array.copy()
 
     malloc_managed = malloc
@@ -115,7 +110,6 @@ class CpuBackend:
 
     @property
     def discards(self) -> bool:
-        """Nothing comes or goes."""
         return False
 
     def discard(self, pointer: int, nbytes: int, side: Side) -> None:
@@ -128,7 +122,6 @@ class CpuBackend:
         """Nobody to tell."""
 
     def host_device_pointer(self, pointer: int) -> int:
-        """The same address."""
         return pointer
 
     def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
@@ -139,13 +132,11 @@ class CpuBackend:
     copy_to_host = copy_to_device
 
     def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
-        """Row after row."""
         target, source = (device, host) if to == "device" else (host, device)
         for start in range(span.offset, span.end, span.pitch):
             self.copy_to_device(target + start, source + start, span.width, stream)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """A NumPy array."""
         return host_array(pointer, nbytes, shape, dtype)
 
     def synchronize(self) -> None:
@@ -171,7 +162,6 @@ class CpuBackend:
         del seconds
 
     def seconds_between(self, start: float, end: float) -> float:
-        """Their difference."""
         return end - start
 
     def order(self, stream: Any, mark: Any) -> None:

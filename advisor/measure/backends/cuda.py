@@ -114,15 +114,12 @@ class CudaBackend:
             self._runtime.setDevice(before)
 
     def enter(self) -> None:
-        """cudaSetDevice."""
         self._runtime.setDevice(self._gpu)
 
     def leave(self) -> None:
-        """cudaSetDevice of the first GPU."""
         self._runtime.setDevice(self._first)
 
     def reach_peers(self, gpus: Sequence[int]) -> None:
-        """cudaDeviceEnablePeerAccess, once for each."""
         with self.current():
             for gpu in gpus:
                 peer = self.gpus[gpu].index
@@ -140,7 +137,6 @@ class CudaBackend:
 
     @property
     def index(self) -> int:
-        """CUDA's number of the GPU."""
         return self._gpu
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
@@ -150,7 +146,6 @@ class CudaBackend:
             copy(target + start, self._gpu, source + start, peer, span.width, self.stream.ptr)
 
     def device(self) -> Device:
-        """The GPU with the attributes that everything keys on."""
         return self._described
 
     @cached_property
@@ -191,16 +186,13 @@ class CudaBackend:
         return told
 
     def kind_of(self, asked: MemoryKind) -> MemoryKind:
-        """The kind of memory that was requested."""
         return asked
 
     def malloc(self, nbytes: int) -> int:
-        """cudaMalloc."""
         with self.current():
             return int(self._runtime.malloc(nbytes))
 
     def free(self, pointer: int) -> None:
-        """cudaFree."""
         self._runtime.free(pointer)
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
@@ -217,7 +209,6 @@ class CudaBackend:
         return int(runtime.hostAlloc(nbytes, value))
 
     def free_host(self, pointer: int) -> None:
-        """cudaFreeHost."""
         self._runtime.freeHost(pointer)
 
     def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
@@ -226,11 +217,9 @@ class CudaBackend:
         self._runtime.hostRegister(pointer, nbytes, flags)
 
     def host_unregister(self, pointer: int) -> None:
-        """cudaHostUnregister."""
         self._runtime.hostUnregister(pointer)
 
     def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """cupy.empty."""
         with self.current():
             return self.xp.empty(shape, dtype)
 
@@ -262,7 +251,6 @@ class CudaBackend:
         return self._managed.discards and self._runtime.driverGetVersion() >= 13000
 
     def discard(self, pointer: int, nbytes: int, side: Side) -> None:
-        """cudaMemDiscardAndPrefetchBatchAsync."""
         self._managed.discard(pointer, nbytes, side, self.stream.ptr)
 
     def attach(self, pointer: int, side: Side) -> None:
@@ -283,17 +271,14 @@ class CudaBackend:
             return int(self._runtime.pointerGetAttributes(pointer).devicePointer)
 
     def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
-        """cudaMemcpyAsync."""
         kind = self._runtime.memcpyHostToDevice
         self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
 
     def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
-        """cudaMemcpyAsync."""
         kind = self._runtime.memcpyDeviceToHost
         self._runtime.memcpyAsync(target, source, nbytes, kind, (stream or self.stream).ptr)
 
     def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
-        """cudaMemcpyAsync of one row, cudaMemcpy2DAsync of several."""
         target, source = (device, host) if to == "device" else (host, device)
         target, source = target + span.offset, source + span.offset
         if span.height == 1:
@@ -312,7 +297,6 @@ class CudaBackend:
         return self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(memory, 0))
 
     def synchronize(self) -> None:
-        """cudaStreamSynchronize."""
         self.stream.synchronize()
 
     def default_stream(self) -> Any:
@@ -320,12 +304,10 @@ class CudaBackend:
         return self.xp.cuda.Stream.null
 
     def new_stream(self) -> Any:
-        """Another non-blocking stream."""
         with self.current():
             return self.xp.cuda.Stream(non_blocking=True)
 
     def timestamp(self, stream: Any = None) -> Any:
-        """A CUDA event recorded on the stream."""
         with self.current():
             event = self.xp.cuda.Event()
         event.record(stream or self.stream)
@@ -356,11 +338,9 @@ class CudaBackend:
         return float(self._device.attributes.get("ClockRate", 1_000_000)) * 1e3
 
     def order(self, stream: Any, mark: Any) -> None:
-        """cudaStreamWaitEvent."""
         stream.wait_event(mark)
 
     def wait(self, mark: Any) -> None:
-        """cudaEventSynchronize."""
         mark.synchronize()
 
     def disturbed(self) -> str | None:
@@ -377,7 +357,6 @@ class CudaBackend:
         return None
 
     def page_locks(self) -> AbstractContextManager[PageLocks | None]:
-        """Counts calls of CuPy that lock or unlock pages."""
         return watching(self.xp)
 
     def seconds_between(self, start: Any, end: Any) -> float:

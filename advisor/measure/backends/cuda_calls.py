@@ -51,12 +51,10 @@ class ManagedCalls:
         self._places = {"host": self._location("host", gpu), "device": self._location("device", gpu)}
 
     def prefetch(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
-        """cudaMemPrefetchAsync to the host or to the GPU."""
         self._require(self._prefetch(pointer, nbytes, self._places[side], 0, stream))
 
     @property
     def discards(self) -> bool:
-        """The bindings know the call."""
         return self._discard is not None
 
     def discard(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
@@ -98,7 +96,6 @@ _CALLS = ("hostAlloc", "hostRegister", "hostUnregister", "freeHost")
 
 
 def counted(call: Callable[..., Any], found: PageLocks) -> Callable[..., Any]:
-    """The call, counted and timed."""
 
     def timed(*arguments: Any, **keywords: Any) -> Any:
         begin = perf_counter()
@@ -151,8 +148,6 @@ def _counted_class(memory: Any, found: PageLocks) -> Any:
     """`cupy.cuda.PinnedMemory`, which locks pages when it is made."""
 
     class PinnedMemory(memory):  # type: ignore[misc]
-        """CuPy's function, counted."""
-
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
             counted(super().__init__, found)(*arguments, **keywords)
 

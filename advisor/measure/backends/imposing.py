@@ -38,7 +38,6 @@ class Script:
 
     @property
     def pci_bus_id(self) -> str:
-        """The GPU's place on the PCI bus."""
         return str(self._cupy.cuda.Device(self._gpu).pci_bus_id)
 
     def impose(self, strategy: str) -> None:
@@ -129,17 +128,14 @@ class Script:
                     setattr(module, name, call)
 
     def synchronize(self) -> None:
-        """Waits for everything that the device has to do."""
         self._runtime.deviceSynchronize()
 
     def mark(self) -> Any:
-        """An event on the current stream."""
         event = self._cupy.cuda.Event()
         event.record(self._cupy.cuda.get_current_stream())
         return event
 
     def seconds_between(self, begin: Any, end: Any) -> float:
-        """cudaEventElapsedTime."""
         return float(self._cupy.cuda.get_elapsed_time(begin, end)) * 1e-3
 
     def listen_to_ranges(self, watch: RangeWatch) -> None:
@@ -151,11 +147,9 @@ class Script:
                 setattr(module, f"Range{name}", around(call))
 
     def watch_copies(self) -> CopyWatch:
-        """Counts the copies of CuPy's functions from now on."""
         return CopyWatch(self._cupy)
 
     def watch_memory(self) -> MemoryWatch:
-        """Listens to CuPy's memory hooks from now on."""
         return MemoryWatch(self._cupy, self._pool)
 
 
@@ -172,7 +166,6 @@ class CopyWatch:
         cupy.ndarray.get = self._moving("to-host", cupy.ndarray.get)
 
     def copies(self) -> ScriptCopies:
-        """What was counted."""
         up, down = self._seen["to-device"], self._seen["to-host"]
         return ScriptCopies(to_device=up[0], to_device_bytes=up[1], to_host=down[0], to_host_bytes=down[1])
 
@@ -220,8 +213,6 @@ class MemoryWatch:
         self._sizes: dict[int, int] = {}
 
         class Hook(cupy.cuda.MemoryHook):  # type: ignore[misc]
-            """CuPy calls these by keyword."""
-
             name = "advisor"
 
             def alloc_postprocess(self, **told: Any) -> None:

@@ -141,15 +141,12 @@ class DeviceArray:
         return format(self._value("format()")[()], how)
 
     def item(self, *args: Any) -> Any:
-        """One value on the host."""
         return self._value(".item()").item(*args)
 
     def tolist(self) -> Any:
-        """All values on the host."""
         return self._value(".tolist()").tolist()
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
-        """A copy on the host."""
         del stream, blocking
         values = self._value(".get()")
         if out is None:
@@ -158,12 +155,10 @@ class DeviceArray:
         return out
 
     def set(self, values: npt.NDArray[Any], stream: Any = None) -> None:
-        """Takes the host's values."""
         del stream
         self.plain[...] = values
 
     def fill(self, value: Any) -> None:
-        """One value for all elements."""
         self[...] = value
 
     # The rest
@@ -230,7 +225,6 @@ def compute_ufunc(watch: Watch, ufunc: np.ufunc, inputs: Any, options: Any) -> A
 
 
 def compute(watch: Watch, path: str, function: Callable[..., Any], args: Any, options: Any) -> Any:
-    """One call of CuPy's function of that name."""
     watch.require_parameters(path, watch.coverage.names[path], args, options)
     watch.require_on_gpu(path, (), options.get("out"))
     joined = args[0] if path in _JOINING and args and isinstance(args[0], (list, tuple)) else ()

@@ -22,8 +22,6 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """How a call treats memory."""
-
     reads: bool = True
     passes: int = 1
     """Passes over each argument."""
@@ -72,11 +70,6 @@ def reduced_axes(name: str, args: Any, kwargs: Any) -> Any:
     return _argument(args, kwargs, 1, "axis") if name in _REDUCTIONS else ()
 
 
-def _contraction(args: Any, result: Any) -> float:
-    """2mnk of a product without batch dimensions: a has mk elements, b kn, the result mn."""
-    return 2 * math.sqrt(float(np.size(args[0])) * np.size(args[1]) * np.size(result))
-
-
 def _einsum(args: Any, result: Any) -> float:
     """Two operations for each combination of all indices."""
     if not isinstance(args[0], str) or "." in args[0]:
@@ -108,31 +101,23 @@ def _copied(args: Any, kwargs: Any) -> float:
     return float(args[0].nbytes * share)
 
 
-def _indexed(args: Any, kwargs: Any) -> float:
-    return float(np.size(_argument(args, kwargs, 1, "ind", kwargs.get("indices", ()))) * args[0].itemsize)
-
-
-def _masked(args: Any, kwargs: Any) -> float:
-    return float(np.count_nonzero(_argument(args, kwargs, 1, "mask")) * args[0].itemsize)
-
-
-def _diagonal(args: Any, _kwargs: Any) -> float:
-    return float(min(args[0].shape) * args[0].itemsize)
-
-
-def _swapped(args: Any, kwargs: Any) -> float:
-    return _whole(args, kwargs) if _argument(args, kwargs, 1, "inplace", False) else 0.0
-
-
 DEFAULT = Call()
 _NOTHING = Call(reads=False, fills=False)
 _SUM = Call(flops=_elements)
 # The mean first, then the deviations from it.
 _DEVIATION = Call(passes=2, flops=_elements)
-_PRODUCT = Call(flops=_contraction)
+# 2mnk of a product without batch dimensions: a has mk elements, b kn, the result mn.
+_PRODUCT = Call(flops=lambda args, result: 2 * math.sqrt(math.prod(map(np.size, (*args[:2], result)))))
 _GATHER = Call(gathers=True)
 _IN_PLACE = Call(changed=_whole, reads_target=True)
-_PUT = Call(changed=_indexed)
+_MASKED = Call(
+    changed=lambda args, kwargs: args[0].itemsize * np.count_nonzero(_argument(args, kwargs, 1, "mask"))
+)
+_PUT = Call(
+    changed=lambda args, kwargs: (
+        args[0].itemsize * np.size(_argument(args, kwargs, 1, "ind", kwargs.get("indices", ())))
+    )
+)
 
 _REDUCTIONS = frozenset(
     ("sum", "prod", "mean", "nansum", "nanmean", "var", "std", "nanvar", "nanstd", "max", "min", "any", "all")
@@ -161,8 +146,8 @@ FUNCTIONS: dict[Callable[..., Any], Call] = {
     np.einsum: Call(flops=_einsum),
     np.copyto: Call(changed=_copied),
     **dict.fromkeys((np.put, np.put_along_axis), _PUT),
-    **dict.fromkeys((np.place, np.putmask), Call(changed=_masked)),
-    np.fill_diagonal: Call(changed=_diagonal),
+    **dict.fromkeys((np.place, np.putmask), _MASKED),
+    np.fill_diagonal: Call(changed=lambda args, _: min(args[0].shape) * args[0].itemsize),
 }
 
 METHODS: dict[str, Call] = {
@@ -175,7 +160,10 @@ METHODS: dict[str, Call] = {
     "fill": Call(changed=_whole),
     "put": _PUT,
     **dict.fromkeys(("sort", "partition"), _IN_PLACE),
-    "byteswap": Call(changed=_swapped, reads_target=True),
+    "byteswap": Call(
+        changed=lambda args, kwargs: args[0].nbytes * bool(_argument(args, kwargs, 1, "inplace", False)),
+        reads_target=True,
+    ),
 }
 """The ndarray methods that reach neither of NumPy's two protocols."""
 
@@ -227,7 +215,10 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
     sources = [a for a in arguments if not any(a is o for o in outs)]
     if call.changed is not None:
         sources = [a for a in arguments if a is not args[0]]
-        _count_change(recorder, call, args[0], call.changed(args, kwargs))
+        count = call.changed(args, kwargs)
+        recorder.wrote(args[0], count)
+        if call.reads_target:
+            recorder.read(args[0], count)
     elif not new and not outs and any(True for _ in arrays_in(result)):
         return  # views of the arguments: nothing was touched
     recorder.called()
@@ -248,12 +239,6 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
     recorder.computed(flops)
 
 
-def _count_change(recorder: TrafficRecorder, call: Call, target: Array, count: float) -> None:
-    recorder.wrote(target, count)
-    if call.reads_target:
-        recorder.read(target, count)
-
-
 def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:
     for position, array in enumerate(sources):
         if call.gathers and position == call.table:
@@ -263,7 +248,6 @@ def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], re
 
 
 def count_index(recorder: TrafficRecorder, key: Any) -> None:
-    """The arrays of an index are read."""
     for index in arrays_in(key):
         recorder.read(index, unique_bytes(index))
 
@@ -280,6 +264,5 @@ def arrays_in(value: Any) -> Iterable[Array]:
 
 
 def outs_of(kwargs: Any) -> tuple[Any, ...]:
-    """The arrays that a call was given as `out`."""
     out = kwargs.get("out")
     return out if isinstance(out, tuple) else () if out is None else (out,)

@@ -86,15 +86,6 @@ class MockModule:
 
         return make
 
-    def _fetching(self) -> Callable[..., Any]:
-        def fetch(values: Any, *args: Any, **options: Any) -> Any:
-            return values.get(*args, **options) if isinstance(values, DeviceArray) else np.asarray(values)
-
-        return fetch
-
-    def _module_of(self) -> Callable[..., Any]:
-        return lambda *values: self if any(isinstance(v, DeviceArray) for v in values) else np
-
 
 class Ufunc:
     """A ufunc of CuPy's; its methods work as NumPy's."""
@@ -118,9 +109,15 @@ class Ufunc:
         return lambda *args, **options: wrapped(found(*stripped(args), **stripped(options)), self._watch)
 
 
+def _asnumpy(values: Any, *args: Any, **options: Any) -> Any:
+    return values.get(*args, **options) if isinstance(values, DeviceArray) else np.asarray(values)
+
+
 _OWN: dict[str, Callable[[MockModule], Any]] = {
     **{name: lambda xp, name=name: xp._making(name) for name in _MAKING},  # type: ignore[misc]
-    "asnumpy": MockModule._fetching,
-    "get_array_module": MockModule._module_of,
+    "asnumpy": lambda _: _asnumpy,
+    "get_array_module": lambda xp: (
+        lambda *values: xp if any(isinstance(v, DeviceArray) for v in values) else np
+    ),
     "ndarray": lambda _: DeviceArray,
 }

@@ -121,7 +121,6 @@ def located(stray: Stray, run: PlacedWorkload, seed: int, frames: int) -> Stray:
 
 
 def regions_of(bound: BoundWorkload) -> dict[tuple[str, str], Region]:
-    """The parts that stages of a frame touch, by stage and buffer."""
     return {
         (stage.name, name): part
         for stage in bound.frame
@@ -227,7 +226,6 @@ class _Checks:
             return _traced_frames(run, loop, recorder, to_a_whole_frame(serial, index))
 
     def result(self) -> CheckedPass:
-        """What was seen until now."""
         imports_cupy = "cupy" in sys.modules  # which knows nothing of these arrays
         version = self._watch.coverage.version
         refused = () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())

@@ -90,7 +90,6 @@ class TrafficRecorder:
 
     @property
     def counting(self) -> bool:
-        """Whether a stage is running."""
         return self._current is not None
 
     def read(self, array: Array, count: float, key: Any = None) -> None:
@@ -137,7 +136,6 @@ class TrafficRecorder:
             self._current.calls += 1
 
     def computed(self, flops: float) -> None:
-        """Counts arithmetic."""
         if self._current is not None:
             self._current.flops += flops
 

@@ -52,11 +52,9 @@ class Bridge(ABC):
             raise Unsharable(str(problem).partition("\n")[0]) from None
 
     def wrap_host(self, array: Any) -> Any:
-        """Like `wrap`, for an array in pageable memory."""
         return self.wrap(array)
 
     def stream(self) -> Any:
-        """What the stage gets as its parameter `stream`."""
         return self.backend.stream
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
@@ -77,7 +75,6 @@ class Bridge(ABC):
 
 
 def address_of(array: Any) -> int:
-    """The first element of a NumPy or CuPy array."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
@@ -113,7 +110,6 @@ class PointerBridge(DefaultStreamBridge):
         return address_of(array)
 
     def address(self, wrapped: Any) -> int:
-        """It is one."""
         return int(wrapped)
 
 
@@ -127,7 +123,6 @@ class Exchange:
         return self._array.__dlpack__(**asked)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Kind and number of the device that the memory is on."""
         kind, number = self._array.__dlpack_device__()
         return int(kind), int(number)
 
@@ -144,7 +139,6 @@ class ExchangeBridge(DefaultStreamBridge):
         return exchange
 
     def address(self, wrapped: Exchange) -> int:
-        """The address that NumPy or CuPy imports."""
         importer = self.backend.xp if self.on_gpu else np
         return address_of(importer.from_dlpack(wrapped))
 
@@ -184,15 +178,12 @@ class TorchBridge(Bridge):
             return self._torch.from_dlpack(array)
 
     def wrap_host(self, array: Any) -> Any:
-        """A CPU tensor."""
         return self._torch.from_numpy(array)
 
     def address(self, wrapped: Any) -> int:
-        """data_ptr."""
         return int(wrapped.data_ptr())
 
     def stream(self) -> Any:
-        """A torch.cuda.ExternalStream on the GPU."""
         return self._stream or self.backend.stream
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
@@ -250,18 +241,15 @@ class NumbaBridge(DefaultStreamBridge):
         return self._cuda.as_cuda_array(array, sync=False) if self.on_gpu else array
 
     def wrap_host(self, array: Any) -> Any:
-        """The array itself. Raises TypeError for a dtype that Numba has no type for."""
         if array.dtype.kind not in "biufcV":
             raise TypeError(f"Numba does not support arrays of {array.dtype}")
         return array
 
     def address(self, wrapped: Any) -> int:
-        """From __cuda_array_interface__, or NumPy's."""
         name = "__cuda_array_interface__" if self.on_gpu else "__array_interface__"
         return int(getattr(wrapped, name)["data"][0])
 
     def stream(self) -> Any:
-        """A stream that `kernel[blocks, threads, stream]` takes."""
         return self._cuda.external_stream(self.backend.stream.ptr) if self.on_gpu else self.backend.stream
 
 
@@ -319,7 +307,6 @@ class StageBridges:
             raise self._refused(buffer, str(array.dtype), form, problem) from None
 
     def stream(self, plain: Any) -> Any:
-        """The stream as the stage's library has it; `plain` where no library has its own."""
         return next((bridge.stream() for bridge in self._bridges.values()), plain)
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
