@@ -98,14 +98,6 @@ def drop() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def require_page(form: str) -> None:
-    """Raises `UsageError` for json, which several profiles have none of."""
-    if form == "json":
-        raise UsageError(
-            "several profiles have no combined JSON", next_step="Give --format md, or one profile."
-        )
-
-
 READER_GONE = 128 + 13
 """As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
@@ -171,17 +163,13 @@ def say(text: str, *, written: bool = False, most: int | None = None) -> None:
     print(for_log(printable(bounded(told, most) if most else told)), file=sys.stderr)
 
 
-def draws_bars() -> bool:
-    """Whether stdout is a terminal that can show them; a pipe gets plain text."""
-    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
-
-
 def text(page: Page, *, details: bool, quiet: bool = False) -> str:
     """A page for stdout: what fits a screen, everything, or the verdict alone."""
     from advisor.report.pages import render
 
     form = "verdict" if quiet else "details" if details else "txt"
-    return for_log(render(page, form, bars=draws_bars()))
+    bars = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+    return for_log(render(page, form, bars=bars))
 
 
 def say_written(paths: Sequence[Path], *, quiet: bool) -> None:

@@ -160,7 +160,8 @@ def overview(rules: Sequence[Rule]) -> str:
 
 
 def describe(rule: Rule) -> str:
-    names = [one if isinstance(one, str) else one.example for one in rule.requires]
+    needed = [one if isinstance(one, str) else one.example for one in rule.requires]
+    names = [threshold.name for threshold in rule.text.thresholds]
     parts = [
         rule.id,
         rule.text.title,
@@ -169,11 +170,12 @@ def describe(rule: Rule) -> str:
         "",
         *_item("Applies to", _classes(rule)),
         *_item("Elsewhere", rule.text.elsewhere),
-        *(_item("Needs figures for", ", ".join(names)) if names else []),
+        *(_item("Needs figures for", ", ".join(needed)) if needed else []),
         "",
         *(["Thresholds"] if rule.text.thresholds else ["No thresholds"]),
         *(line for threshold in rule.text.thresholds for line in _bullet(_threshold(threshold))),
-        *_how_to_set(rule),
+        *(_item("Set them with", f"--rule {rule.id}.{names[0]}=VALUE, or in advisor.toml") if names else []),
+        *_item("Silence it with", f"--ignore {rule.id}"),
         "",
         *_item("Example", rule.text.example),
         "",
@@ -200,13 +202,6 @@ def _explanation(text: str) -> Iterator[str]:
 def _code(label: str, code: str) -> Iterator[str]:
     if code:
         yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
-
-
-def _how_to_set(rule: Rule) -> Iterator[str]:
-    if rule.text.thresholds:
-        first = rule.text.thresholds[0]
-        yield from _item("Set them with", f"--rule {rule.id}.{first.name}=VALUE, or in advisor.toml")
-    yield from _item("Silence it with", f"--ignore {rule.id}")
 
 
 def _classes(rule: Rule) -> str:

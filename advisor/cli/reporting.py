@@ -13,7 +13,6 @@ from advisor.cli.console import (
     only_format,
     put,
     require_figures,
-    require_page,
     say_written,
     summarize,
     text,
@@ -23,7 +22,6 @@ from advisor.errors import NothingMeasured, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from advisor.profiles.schema import Profile
     from advisor.report.page import Page
 
 
@@ -59,8 +57,10 @@ def report(
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
     directory = sweeps.common_parent(files) if out is None or form else out
-    if form and len(loaded) > 1:
-        require_page(form)
+    if form == "json" and len(loaded) > 1:
+        raise UsageError(
+            "several profiles have no combined JSON", next_step="Give --format md, or one profile."
+        )
     told = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
     _shown(pages.page_of(told), directory, wanted, form, details=details, quiet=quiet)
 
@@ -121,14 +121,6 @@ def _shown(
     summarize(page)
 
 
-def _require_workload(profile: Profile, file: Path) -> None:
-    if profile.script is not None:
-        raise UsageError(
-            f"{file} is a profile of a script; predictions need a workload",
-            next_step="Write a workload: `advisor new mine.py`.",
-        )
-
-
 @options.takes("targets", "target_os", "objective", "indifference", "memory_budget", "rules", "ignore")
 def predict(
     file: options.OneProfile,
@@ -153,7 +145,11 @@ def predict(
     said = configuration.command_line(**given)
     system = said.values.get("target_os", "linux")
     made = reading.load(file)
-    _require_workload(made, file)
+    if made.script is not None:
+        raise UsageError(
+            f"{file} is a profile of a script; predictions need a workload",
+            next_step="Write a workload: `advisor new mine.py`.",
+        )
     named = said.values.get("targets") or default_targets(system, made.workload.gpus)
     targets = configuration.load_targets(named, system)
     wanted_by = configuration.preferences(configuration.places(said), made.preferences)

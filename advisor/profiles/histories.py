@@ -96,7 +96,14 @@ def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Ent
             "history needs profiles of workloads"
         )
     require_plausible(made, str(path))
-    return Entry(name, _without_samples(conclude(made)), _time(made))
+    time, concluded = _time(made), conclude(made)
+    # Without what a history does not tell, so that a thousand fit into memory.
+    dropped = {"frame_seconds": (), "frames_per_round": (), "timeline": None}
+    rows = tuple(
+        row.model_copy(update=dropped) if isinstance(row, Measured) else row for row in concluded.results
+    )
+    left = {"results": rows, "blocks": (), "windows": (), "traffic": None}
+    return Entry(name, concluded.model_copy(update=left), time)
 
 
 def _time(made: Profile) -> datetime:
@@ -107,16 +114,6 @@ def _time(made: Profile) -> datetime:
         return time.replace(tzinfo=time.tzinfo or timezone.utc).astimezone(timezone.utc)
     except (ValueError, OverflowError):
         raise FileProblem(f"has a time that cannot be read: {written}") from None
-
-
-def _without_samples(made: Profile) -> Profile:
-    """Without what a history does not tell, so that a thousand fit into memory."""
-    rows = tuple(_row(row) if isinstance(row, Measured) else row for row in made.results)
-    return made.model_copy(update={"results": rows, "blocks": (), "windows": (), "traffic": None})
-
-
-def _row(row: Measured) -> Measured:
-    return row.model_copy(update={"frame_seconds": (), "frames_per_round": (), "timeline": None})
 
 
 def _nothing(directory: Path, without: Sequence[LeftOut]) -> AdvisorError:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from advisor.profiles.base import Record, TextKind, cleaned
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Profile
-from advisor.profiles.secrets import MASK, given, is_hidden, mask, mask_forms, masked, of_process
+from advisor.profiles.secrets import FORMS, MASK, given, is_hidden, mask, masked, of_process
 from advisor.profiles.system_state import Environment
 from advisor.texts import printable
 
@@ -63,7 +63,7 @@ class Masking:
 
     def __call__(self, text: str, kind: TextKind) -> str:
         if kind is TextKind.WORD:
-            return printable(mask_forms(text))
+            return printable(FORMS.sub(MASK, text))
         if kind is TextKind.NAME:
             return self._label(text)
         begin = next((begin for begin in _BEGINNINGS if text.startswith(begin)), "")
@@ -127,15 +127,12 @@ def here(*, include_host: bool = False) -> Redactor:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user, as in many containers
         user = ""
-    names = ("", "") if include_host else (user, platform.node())
-    return Redactor(home(), _working_directory(), *names, secrets=tuple(of_process()))
-
-
-def _working_directory() -> str:
     try:
-        return str(Path.cwd())
+        directory = str(Path.cwd())
     except OSError:  # somebody removed it
-        return "/"
+        directory = "/"
+    names = ("", "") if include_host else (user, platform.node())
+    return Redactor(home(), directory, *names, secrets=tuple(of_process()))
 
 
 def anonymous(profile: Profile, *, include_host: bool) -> Profile:

@@ -59,18 +59,9 @@ _ARMOUR = re.compile(r"""(?:[\w+/=\\"',|]+|[ \t]*\n[ \t\r]*|(?<=["']) +)*""", re
 """Its lines from the last to the first."""
 
 
-def mask_forms(text: str) -> str:
-    return FORMS.sub(MASK, text)
-
-
-def mask_private_keys(text: str) -> str:
-    """The text without private keys, of which the beginning or the end may have been cut."""
-    return "".join(_without_ends(_KEY.sub(MASK, text)))
-
-
-def _without_ends(text: str) -> Iterator[str]:
-    """The text in parts, without the lines above the end of a key."""
-    done = 0
+def _without_keys(text: str) -> Iterator[str]:
+    """The text in parts, without private keys, of which the beginning or the end may have been cut."""
+    text, done = _KEY.sub(MASK, text), 0
     for found in _END.finditer(text):
         lines = _ARMOUR.match(text[done : found.start()][::-1])
         yield f"{text[done : found.start() - (len(lines[0]) if lines else 0)]}{MASK}"
@@ -107,12 +98,10 @@ def _of_json(text: str, is_secret: Callable[[str], bool]) -> Iterator[str]:
             waiting += [(str(key), inner) for key, inner in value.items()]
         elif isinstance(value, list):
             waiting += [(name, inner) for inner in value]
-        elif isinstance(value, str) and (not name or is_secret(name) or _looks_random(value)):
-            yield from (value, *value.splitlines())
-
-
-def _looks_random(text: str) -> bool:
-    return bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text)) and not _is_place(text)
+        elif isinstance(value, str):
+            random = re.search(r"\d", value) and re.search(r"[A-Za-z]", value) and not _is_place(value)
+            if not name or is_secret(name) or random:
+                yield from (value, *value.splitlines())
 
 
 def _is_place(text: str) -> bool:
@@ -345,8 +334,8 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
     text = parts.mask(text)
     if not may_hold_secrets(text):
         return text
-    text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", mask_private_keys(text)))
-    text = mask_forms(_LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
+    text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", "".join(_without_keys(text))))
+    text = FORMS.sub(MASK, _LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
     text = "".join(_blocks(text))
     for pattern in (_ASSIGNED, _PAIR, _NAMED):
         text = "".join(_assignments(text, pattern))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import quote
 
 from advisor.errors import UsageError
@@ -65,7 +65,7 @@ class SweepResults:
     def interrupted(self) -> bool:
         """Whether Ctrl-C left values without their profile, or with half of one."""
         unfinished = any(point.status == "not run" for point in self.points)
-        return unfinished or any(was_interrupted(profile) for profile in self.profiles)
+        return unfinished or any(map(was_interrupted, self.profiles))
 
     @property
     def has_figures(self) -> bool:
@@ -77,16 +77,8 @@ class SweepResults:
         )
 
 
-class Noted(Protocol):
-    """A profile, or a run that becomes one."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is worth telling."""
-
-
-def was_interrupted(run: Noted) -> bool:
-    """Whether Ctrl-C ended the run before all was measured."""
+def was_interrupted(run: Any) -> bool:
+    """Whether Ctrl-C ended the run (a profile, or what becomes one) before all was measured, by its notes."""
     return any(note.startswith("Interrupted") for note in run.notes)
 
 

@@ -24,7 +24,11 @@ def read_unpacked(path: Path, largest: int = LARGEST) -> bytes:
     data = read_bytes(path, largest)
     if data.startswith(_MAGIC) and len(data) <= largest:
         try:
-            data = _unpacked(data, largest + 1)
+            # In zlib's own code: Python's gzip reads headers byte by byte.
+            unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            data = unpacking.decompress(data, largest + 1)
+            if not unpacking.eof and len(data) <= largest:
+                raise zlib.error("the packed text ends too early")
         except zlib.error as problem:
             raise FileProblem(
                 f"{path} is damaged: {problem}", next_step="Save it again, or use an undamaged copy."
@@ -35,15 +39,6 @@ def read_unpacked(path: Path, largest: int = LARGEST) -> bytes:
             next_step="Profile with fewer --rounds, fewer --max-seconds or fewer strategies.",
         )
     return data
-
-
-def _unpacked(data: bytes, most: int) -> bytes:
-    """At most so many bytes of what gzip packed, in zlib's own code: Python's reads headers byte by byte."""
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    text = unpacking.decompress(data, most)
-    if not unpacking.eof and len(text) < most:
-        raise zlib.error("the packed text ends too early")
-    return text
 
 
 def read_bytes(path: Path, largest: int) -> bytes:
