@@ -48,7 +48,6 @@ class Profile(schema.Profile):
 
     @classmethod
     def of(cls, made: schema.Profile) -> Profile:
-        """The same data with these methods."""
         return cls.model_construct(made.model_fields_set, **dict(made))
 
     def compare(
@@ -58,15 +57,11 @@ class Profile(schema.Profile):
         return compare(self, other, strategies=strategies, anyway=anyway)
 
     def _repr_html_(self) -> str:
-        """The report in a notebook's cell."""
         return html.notebook_cell(pages.page_of(self))
 
 
 class Comparison(comparisons.Comparison):
-    """Two profiles, compared."""
-
     def _repr_html_(self) -> str:
-        """The comparison in a notebook's cell."""
         return html.notebook_cell(pages.comparison_page(self))
 
 
@@ -74,7 +69,6 @@ class VersionComparison(versions.VersionComparison):
     """Two versions of the code, compared by one run."""
 
     def _repr_html_(self) -> str:
-        """The comparison in a notebook's cell."""
         return html.notebook_cell(pages.versions_page(self))
 
 

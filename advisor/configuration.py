@@ -87,7 +87,6 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
 
 
 def _right(option: Option, choices: Sequence[str]) -> str:
-    """What to do instead."""
     if choices and not option.give:
         return f"Choose from {', '.join(choices)}."
     unit = "seconds " if option.metavar == "SECONDS" else ""
@@ -159,7 +158,6 @@ def _complaint(error: Any) -> str:
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    """The names that a `Literal` in a type allows."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     return tuple(choice for inner in get_args(kind) for choice in _choices(inner))

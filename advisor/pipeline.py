@@ -102,6 +102,10 @@ def profile(
     return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
 
 
+def _published(profile: Profile, settings: Settings) -> Profile:
+    return without_environment(profile) if settings.no_environment else profile
+
+
 def _measured(
     settings: Settings, launcher: Launcher, progress: Progress, folder: Path, begun: Begun, keep_in: Path
 ) -> Run:
@@ -111,7 +115,7 @@ def _measured(
         launcher,
         progress,
         folder,
-        save=lambda so_far: _save(_published(assemble(settings, so_far, begun), settings), keep_in),
+        save=lambda so_far: _save(so_far, settings, begun, keep_in),
     )
     _require(settings, measurement.describe())
     measurement.prepare()
@@ -194,7 +198,6 @@ def _targets(settings: Settings, made: Profile) -> tuple[CatalogueEntry, ...]:
 def _version_run(
     final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
-    """What the final of two versions said."""
     judged, steps = final.judged(), final.steps()
     hide = here(include_host=versions.head.include_host).hide
     return VersionRun(
@@ -213,10 +216,11 @@ def _version_run(
     )
 
 
-def _save(profile: Profile, directory: Path) -> None:
-    """What is measured so far; a save that fails costs that alone, for the last one may succeed."""
+def _save(run: Run, settings: Settings, begun: Begun, directory: Path) -> None:
+    """Saves what is measured so far; one that fails costs that alone, for the last one may succeed."""
+    hidden = anonymous(_assembled(settings, run, begun), include_host=settings.include_host)
     with suppress(FileProblem):
-        outputs.write(directory, PARTIAL, profile.to_json())
+        outputs.write(directory, PARTIAL, _published(hidden, settings).to_json())
 
 
 def _require(settings: Settings, description: Description) -> None:
@@ -278,10 +282,6 @@ def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
     return MixEstimate(mixes.seconds, ruled_out)
 
 
-def _published(profile: Profile, settings: Settings) -> Profile:
-    return without_environment(profile) if settings.no_environment else profile
-
-
 def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
     """With what the machine says once everything has run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
@@ -293,11 +293,6 @@ def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
         under_load=measured.gpu_states,
     )
     return replace(begun, environment=after)
-
-
-def assemble(settings: Settings, measured: Run, begun: Begun) -> Profile:
-    """The profile of a run, before anything is concluded from it: without names of people and hosts."""
-    return anonymous(_assembled(settings, measured, begun), include_host=settings.include_host)
 
 
 def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:

@@ -195,12 +195,7 @@ def run(
     `keep` returns the files it wrote. Ctrl-C ends the sweep with what there is. Raises `AdvisorError` before
     anything runs where the workload or a value cannot be read, KeyboardInterrupt before the first profile.
     """
-    runner = _Runner(
-        SweepProgress(progress, len(swept.values)),
-        directory,
-        keep,
-        launcher,
-    )
+    runner = _Runner(SweepProgress(progress, len(swept.values)), directory, keep, launcher)
     steps = tuple(swept.steps(settings))
     runner.require_readable(swept, settings)
     points, problems = runner.points(steps)
@@ -236,21 +231,17 @@ class SweepProgress:
         self._printed = False
 
     def value(self, label: str) -> None:
-        """The next value begins."""
         self._left -= bool(self._label)
         self._before = self._done
         self._label = label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
     def start(self, total: int) -> None:
-        """Announces the processes of the current value."""
         self._progress.start(self._before + total * self._left)
 
     def limit(self, seconds: float) -> None:
-        """The time left for the value at work."""
         self._progress.limit(seconds)
 
     def begin(self, what: str) -> None:
-        """One of them starts."""
         self._progress.begin(f"{self._label}: {what}" if self._label else what)
 
     def printed(self, lines: str) -> None:
@@ -260,7 +251,6 @@ class SweepProgress:
             self._progress.printed(lines)
 
     def end(self) -> None:
-        """It has ended."""
         self._done += 1
         self._progress.end()
 

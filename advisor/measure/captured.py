@@ -37,7 +37,6 @@ def host_arrays(function: Callable[..., object]) -> dict[str, Array]:
 
 
 def sums(arrays: Mapping[str, Array]) -> dict[str, int]:
-    """A checksum of each."""
     looked = {name: a if a.nbytes <= _WHOLE_BYTES else some(a) for name, a in arrays.items()}
     return {name: zlib.crc32(array.tobytes()) for name, array in looked.items()}
 

@@ -100,7 +100,6 @@ class Contest:
 
     @property
     def possible(self) -> bool:
-        """There is something to compare."""
         return len(self.entered) >= LEAST
 
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
@@ -152,7 +151,6 @@ class Contest:
         return self.session(job)
 
     def record(self) -> FinalRecord:
-        """How it was held."""
         return FinalRecord(
             contestants=self.names,
             alias=self.alias,
@@ -229,7 +227,6 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
 
 
 def _hosts(blocks: Sequence[Block]) -> set[str]:
-    """The host stages that have times."""
     return {name for block in blocks for name in block.host_seconds}
 
 

@@ -132,7 +132,6 @@ class _Mark:
 
 
 def _tick(frame: Callable[[int], None], index: int, meters: Sequence[Meter], clock: Clock) -> _Mark:
-    """Runs frames until a counter moves."""
     before, begin = _counts(meters), clock()
     while True:
         looked = clock()
@@ -155,7 +154,6 @@ class Windows(RoundResults):
     absent: str = NO_TIME
 
     def why(self, name: str) -> str:
-        """Why that one has none."""
         if name in self.left:
             return f"it failed in its energy window: {self.left[name].message}"
         return self.unmeasurable or self.absent

@@ -259,7 +259,6 @@ class _Final(SessionLoop):
         return True
 
     def _ask(self, names: Sequence[str], number: int) -> None:
-        """A round of the process that runs."""
         order = self._order(names, random.Random(f"{self.plan.seed}-{self.processes}-{number}"))
         warm = self.results.warm_frames
         if warm is None:
@@ -281,7 +280,6 @@ class _Final(SessionLoop):
         return sorted(order, key=lambda name: strategies.index(self.plan.contestants[name]))
 
     def block(self, done: BlockDone) -> None:
-        """See `SessionLoop`."""
         if done.block.contestant in self.results.alone:
             self.results.left.pop(done.block.contestant, None)
         super().block(done)

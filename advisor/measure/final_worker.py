@@ -150,7 +150,6 @@ class Final:
         return BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
 
     def _most(self) -> float:
-        """Seconds of a block's frames at most."""
         return self.job.block_seconds if self.job.capped else math.inf
 
     def _steps(self, loop: FrameLoop, kept: Kept) -> dict[str, float]:
@@ -160,7 +159,6 @@ class Final:
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
-        """The frames of a block, timed one by one."""
         spending, frames, most = Spending(), self.job.frames, self._most()
         if self.job.jobs:  # reading the clock between frames would be a share of short ones
             begin = self.clock()
@@ -178,7 +176,6 @@ class Final:
         }
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
-        """Runs the frames that fit a window for energy."""
         assert self.power is not None
         meters, idle = self.power
         frame = by_period(loop.frame, loop.period, first)
@@ -212,7 +209,6 @@ class Final:
 
     @contextmanager
     def _ready(self, name: str, number: int) -> Iterator[Kept]:
-        """The contestant ready for its next frame."""
         if name in self.kept:
             yield self.kept[name]
             return
@@ -271,7 +267,6 @@ class Final:
 
 
 def _code(job: Job) -> tuple[str, str | None]:
-    """What tells versions apart."""
     return job.file, job.workload
 
 

@@ -76,7 +76,6 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """The parent of the workers."""
         return self._server.pid
 
     def fork(
@@ -119,17 +118,14 @@ class Forked:
         self._status = status
 
     def poll(self) -> int | None:
-        """See `Process`."""
         return self._ended(0.0 if self._alive() else _LAST)
 
     def wait(self, timeout: float | None = None) -> int:
-        """See `Process`."""
         if self._ended(timeout) is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return self.returncode
 
     def kill(self) -> None:
-        """See `Process`."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)

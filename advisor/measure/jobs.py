@@ -328,8 +328,6 @@ class BlockBegun(Record):
 
 
 class BlockDone(Record):
-    """A block's figures."""
-
     kind: Literal["block"] = "block"
     block: Block
     warming_seconds: tuple[float, ...] = Field(description="Of the frames before it, which do not count")
@@ -367,7 +365,6 @@ _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimina
 
 
 def as_line(message: Message | FinalRound) -> str:
-    """The message as one line of JSON."""
     return message.model_dump_json() + "\n"
 
 

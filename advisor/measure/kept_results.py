@@ -42,17 +42,13 @@ class KeptResults:
     """The results of the reference run in a directory, one folder for each frame."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._bytes = 0
+        self._directory, self._ending, self._bytes = directory, directory / "repeated.json", 0
 
     def keep(self, frame: int, results: Mapping[str, Array]) -> None:
-        """Keeps the results of a frame."""
         self._bytes += sum(array.nbytes for array in results.values())
         whole = frame < LEAST_FRAMES or self._bytes <= _WHOLE_BYTES
-        save_results(
-            {name: array if whole else some(array) for name, array in results.items()},
-            self._directory / str(frame),
-        )
+        kept = {name: array if whole else some(array) for name, array in results.items()}
+        save_results(kept, self._directory / str(frame))
 
     def close(self, repeated: Repeated) -> None:
         """Ends the reference run: from now on strategies are compared with it."""
@@ -60,9 +56,8 @@ class KeptResults:
 
     def repeated(self) -> Repeated | None:
         """What the reference run left; None where it did not come to its end."""
-        if not self._ending.exists():
-            return None
-        return Repeated.model_validate_json(self._ending.read_text(encoding="utf-8"))
+        text = self._ending.read_text(encoding="utf-8") if self._ending.exists() else ""
+        return Repeated.model_validate_json(text) if text else None
 
     def differences(
         self, frame: int, results: Mapping[str, Array], lengths: Mapping[str, float]
@@ -74,10 +69,6 @@ class KeptResults:
         directory = self._directory / str(frame)
         terms = {name: length * (frame + 1) for name, length in lengths.items()}
         return dict(differences(results, directory, terms, frame=frame))
-
-    @property
-    def _ending(self) -> Path:
-        return self._directory / "repeated.json"
 
 
 def nans(array: Array) -> tuple[int, int]:
@@ -108,15 +99,8 @@ def differences(
     for name, array in results.items():
         expected = np.load(directory / f"{name}.npy", mmap_mode="r")
         found = some(array) if frame is not None and expected.size < array.size else array
-        sentence = _difference(
-            name,
-            found,
-            expected,
-            (lengths or {}).get(name, 1.0),
-            frame,
-            whole=found is array and array.ndim > 0,
-        )
-        if sentence:
+        whole, length = found is array and array.ndim > 0, (lengths or {}).get(name, 1.0)
+        if sentence := _difference(name, found, expected, length, frame, whole=whole):
             yield name, sentence
 
 

@@ -102,7 +102,6 @@ class ProcessLauncher:
         return _ended(process.returncode, stopped, directory)
 
     def session(self, job: FinalJob) -> ProcessSession:
-        """See `Launcher`."""
         return ProcessSession(job, self.timeout, self.server)
 
     def _watch(self, process: Process, job: Job | CalibrationJob) -> Ended | None:
@@ -175,7 +174,6 @@ class ProcessSession:
         self._link, self._log, self._buffer = ours, directory / LOG, b""
 
     def round(self, request: FinalRound) -> Iterator[Message]:
-        """See `Session`."""
         at = request.order[0]
         try:
             self._link.sendall(as_line(request).encode())
@@ -193,7 +191,6 @@ class ProcessSession:
             yield Left(contestant=at, problem=self._problem(ended), broken=True)
 
     def ready(self) -> bool:
-        """See `Session`."""
         try:
             self._next()
         except (OSError, EOFError, Hung, Late, ValidationError):

@@ -39,7 +39,6 @@ class Ranges:
 
     @contextmanager
     def strategy(self, name: str) -> Iterator[None]:
-        """The range around everything that runs under one strategy."""
         self.push(self.attributes(f"strategy:{name}"))
         try:
             yield

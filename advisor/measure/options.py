@@ -44,7 +44,6 @@ class Option:
 
     @property
     def is_flag(self) -> bool:
-        """On where it is named."""
         return self.default is False
 
     @property
@@ -212,12 +211,10 @@ class Options:
 
     @property
     def chosen_gpus(self) -> tuple[int, ...]:
-        """GPUs that `gpus` names; none where it is empty."""
         return tuple(map(int, self.gpus.split(","))) if self.gpus else ()
 
     @property
     def first_gpu(self) -> int | None:
-        """The GPU that `gpus` or `gpu` names, if any."""
         return self.chosen_gpus[0] if self.gpus else self.gpu
 
 

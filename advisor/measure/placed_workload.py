@@ -6,7 +6,7 @@ import gc
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +91,9 @@ def place(
         placed = {name: p.place(arena, layouts[name], gpus[name]) for name, p in placements.items()}
         again = {name: placements[name].place(arena, layouts[name], gpus[name]) for name in second}
         sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
-        given = {"seed": job.seed, "ranges": ranges, "clock": clock}
-        serial, loop = _loops(bound, planned, sets, backend, given)
+        more: dict[str, Any] = {"seed": job.seed, "ranges": ranges, "clock": clock}
+        serial = FrameLoop(bound, planned, placed, backend, **more)
+        loop = PipelinedLoop(bound, planned, sets, backend, **more) if strategy.pipelined else serial
         if job.task == "reference" and job.left_seconds is not None:
             for count in serial.iterations.values():
                 count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
@@ -109,18 +110,6 @@ def place(
             placing_seconds=clock() - begin,
         )
         wait_for_all(backend)
-
-
-def _loops(
-    bound: BoundWorkload,
-    planned: Plan,
-    sets: Sequence[dict[str, Placed]],
-    backend: Backend,
-    given: Mapping[str, Any],
-) -> tuple[FrameLoop, FrameLoop]:
-    """Frames one after the other, and the strategy's own, which overlap where it has two sets of buffers."""
-    serial = FrameLoop(bound, planned, sets[0], backend, **given)
-    return serial, PipelinedLoop(bound, planned, sets, backend, **given) if len(sets) > 1 else serial
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:

@@ -214,8 +214,9 @@ def keep_short(log: Path) -> None:
 def cause_of_death(code: int, log: str) -> str:
     """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
     if code >= 0:
-        said = f"; its last output: {_last_line(log)}" if code and log.strip() else ""
-        return f"the process exited with code {code} without a result{said}"
+        line = log.strip().splitlines()[-1].strip() if code and log.strip() else ""
+        last = f"; its last output: {line[:_LAST_WORDS]}{'…' * (len(line) > _LAST_WORDS)}" if line else ""
+        return f"the process exited with code {code} without a result{last}"
     known = {number.value: number.name for number in signal.Signals}
     name = known.get(-code, f"signal {-code}")
     hints = {
@@ -224,11 +225,6 @@ def cause_of_death(code: int, log: str) -> str:
         "while a kernel runs",
     }
     return f"the process was killed by {name}{hints.get(name, '')}"
-
-
-def _last_line(log: str) -> str:
-    line = log.strip().splitlines()[-1].strip()
-    return line if len(line) <= _LAST_WORDS else f"{line[:_LAST_WORDS]}…"
 
 
 def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
@@ -248,7 +244,6 @@ def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
 
 
 def resident(pid: int) -> str:
-    """How much memory a process holds, in words."""
     try:
         return units.size(psutil.Process(pid).memory_info().rss)
     except psutil.Error:

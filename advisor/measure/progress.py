@@ -6,17 +6,17 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
+from typing_extensions import Self
 
 
 class Progress(Protocol):
-    """Hears what is at work."""
+    """Is told what is at work."""
 
     def start(self, total: int) -> None:
         """Announces a number of processes."""
@@ -37,31 +37,28 @@ class Progress(Protocol):
 class Silent:
     """Prints nothing (--quiet)."""
 
-    def __enter__(self) -> Silent:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to end."""
+    def __exit__(self, *_: object) -> None: ...
 
-    def start(self, total: int) -> None:
-        """See `Progress`."""
+    def start(self, total: int) -> None: ...
 
-    def limit(self, seconds: float) -> None:
-        """See `Progress`."""
+    def limit(self, seconds: float) -> None: ...
 
-    def begin(self, what: str) -> None:
-        """See `Progress`."""
+    def begin(self, what: str) -> None: ...
 
+    def printed(self, lines: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _Printing(Silent):
     def printed(self, lines: str) -> None:
-        """See `Progress`."""
-
-    def end(self) -> None:
-        """See `Progress`."""
+        print(f"output of the first run:\n{lines}", file=sys.stderr, flush=True)
 
 
-class Lines(Silent):
+class Lines(_Printing):
     """One line for each process, for logs, with the time left where that is limited."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,30 +66,18 @@ class Lines(Silent):
         self._clock, self._end = clock, math.inf
 
     def start(self, total: int) -> None:
-        """So many in all."""
         self._total = total
 
     def limit(self, seconds: float) -> None:
-        """From now on."""
         self._end = self._clock() + seconds
 
     def begin(self, what: str) -> None:
-        """Prints what starts."""
         of = f"/{self._total}" if self._total else ""
         left = f" ({_left(self._end - self._clock())} left)" if math.isfinite(self._end) else ""
         print(f"[{self._done + 1}{of}] {what}{left}", file=sys.stderr, flush=True)
 
-    def printed(self, lines: str) -> None:
-        """Prints them."""
-        _print(lines)
-
     def end(self) -> None:
-        """Counts it."""
         self._done += 1
-
-
-def _print(lines: str) -> None:
-    print(f"output of the first run:\n{lines}", file=sys.stderr, flush=True)
 
 
 def _left(seconds: float) -> str:
@@ -105,60 +90,46 @@ class _TimeLeft(TimeRemainingColumn):
     end = math.inf
 
     def render(self, task: Task) -> Text:
-        """What stands before the word `left`."""
-        if math.isfinite(self.end):
-            return Text(_left(self.end - time.monotonic()))
-        return super().render(task)
+        return Text(_left(self.end - time.monotonic())) if math.isfinite(self.end) else super().render(task)
 
 
-class Bar(Silent):
-    """A bar that stays on one line of 80 columns."""
+class Bar(_Printing):
+    """A bar that stays on one line of 80 columns; Rich prints above it what is written to stderr."""
 
     def __init__(self) -> None:
+        self._left = _TimeLeft(compact=True)
         self._bar = RichProgress(
             TextColumn("{task.description:<26}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            left := _TimeLeft(compact=True),
+            self._left,
             TextColumn("left"),
             console=Console(stderr=True),
             transient=True,
         )
-        self._left = left
         self._task: TaskID = self._bar.add_task("starting", total=None)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def start(self, total: int) -> None:
-        """The bar's length."""
         self._bar.update(self._task, total=total)
 
     def limit(self, seconds: float) -> None:
-        """Shown as it runs down."""
         self._left.end = time.monotonic() + seconds
 
     def begin(self, what: str) -> None:
-        """Shows it."""
         self._bar.update(self._task, description=what)
 
-    def printed(self, lines: str) -> None:
-        """Prints them above the bar, to which Rich sends what is written to stderr."""
-        _print(lines)
-
     def end(self) -> None:
-        """One step on."""
         self._bar.advance(self._task)
 
 
 def make_progress(*, quiet: bool) -> Silent:
-    """What fits: nothing, lines, or a bar on a terminal."""
     if quiet:
         return Silent()
     return Bar() if sys.stderr.isatty() else Lines()

@@ -9,8 +9,8 @@ from typing import Any
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample, ScriptSample
 from advisor.measure.launcher import Ended
-from advisor.profiles.blocks import Block, Energy
-from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Iterations, Quantile, StrategyFigures
+from advisor.profiles.blocks import Block
+from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Quantile, StrategyFigures
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 from advisor.verdicts.scores import accounted
 
@@ -24,7 +24,6 @@ _SAYS: dict[str, str] = {
     "twin": "it cannot run without a GPU: ",
     "wrong": "",
 }
-_SMALLER = "Reduce the workload with --set NAME=VALUE."
 NEXT_STEPS = {
     "differs": "Likely causes: work on another stream that the stage does not wait for (use the parameter "
     "`stream`), an array kept from an earlier frame, random numbers or times that differ between processes "
@@ -32,7 +31,7 @@ NEXT_STEPS = {
     "strategy alone: --strategy NAME.",
     "late": "Raise --max-seconds SECONDS, or reduce the workload with --set NAME=VALUE.",
     "timeout": "Raise --timeout SECONDS, or reduce the workload with --set NAME=VALUE.",
-    "memory": _SMALLER,
+    "memory": "Reduce the workload with --set NAME=VALUE.",
     "died": "See the last output of the process in the report. Check that the file runs with python.",
 }
 
@@ -45,6 +44,9 @@ def combine(
     frames = [frame for sample in samples for frame in sample.breakdown]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     latencies = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
+    locks = [sample.page_locking for sample in samples if sample.page_locking is not None]
+    locking = {name: median(getattr(each, name) for each in locks) for name in ("calls", "seconds") if locks}
+    loops = zip(*(sample.iterations for sample in samples), strict=True)
     stages = {name: _median(frames, label) for label, name in names.items()}
     stages |= {name: mean(s.host_seconds[name] for s in samples) for name in samples[0].host_seconds}
     row = Measured(
@@ -61,8 +63,10 @@ def combine(
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
         latency_seconds=median(latencies) if latencies else None,
         hints=samples[0].hints,
-        iterations=_iterations(samples),
-        page_locking=_page_locking(samples),
+        iterations=tuple(
+            each[0].model_copy(update={"mean": mean(process.mean for process in each)}) for each in loops
+        ),
+        page_locking=PageLocking(**locking) if locks else None,
         **frame_figures(samples, median),
         setup_seconds=median(sample.setup_seconds for sample in samples),
         footprint=max((sample.footprint for sample in samples), key=lambda f: f.peak_process_bytes or 0),
@@ -89,31 +93,11 @@ def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:
 
 def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:
     """The row of a strategy whose process had no figures; `next_steps` by how it ended."""
-    outcome = ended.outcome
-    if isinstance(outcome, Problem):
-        reason = f"{_SAYS[outcome.cause]}{outcome.message}"
+    reason, detail, next_step = ended.reason, ended.log, next_steps.get(ended.how, "")
+    if isinstance(outcome := ended.outcome, Problem):
+        reason, detail = f"{_SAYS[outcome.cause]}{outcome.message}", outcome.detail or detail
         next_step = outcome.next_step or next_steps.get(outcome.cause, "")
-        return Failed(
-            strategy=strategy, reason=reason, detail=outcome.detail or ended.log, next_step=next_step
-        )
-    return Failed(
-        strategy=strategy, reason=ended.reason, detail=ended.log, next_step=next_steps.get(ended.how, "")
-    )
-
-
-def _page_locking(samples: Sequence[Sample]) -> PageLocking | None:
-    told = [sample.page_locking for sample in samples if sample.page_locking is not None]
-    if not told:
-        return None
-    return PageLocking(calls=median(t.calls for t in told), seconds=median(t.seconds for t in told))
-
-
-def _iterations(samples: Sequence[Sample]) -> tuple[Iterations, ...]:
-    """The first process's counts, and the mean over all of them."""
-    loops = zip(*(sample.iterations for sample in samples), strict=True)
-    return tuple(
-        of_loop[0].model_copy(update={"mean": mean(each.mean for each in of_loop)}) for of_loop in loops
-    )
+    return Failed(strategy=strategy, reason=reason, detail=detail, next_step=next_step)
 
 
 def _median(frames: Sequence[dict[str, float]], label: str) -> float:
@@ -158,30 +142,22 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
 def _quantile(blocks: Sequence[Block], share: float) -> Quantile | None:
     kept = [block.delays for block in blocks if block.delays]
     bounds = stats.quantile_by_blocks(kept, share) if kept else None
-    if bounds is None:
-        return None
-    value, low, high = bounds
-    return Quantile(seconds=value, low_seconds=low, high_seconds=high)
+    return bounds and Quantile(seconds=bounds[0], low_seconds=bounds[1], high_seconds=bounds[2])
 
 
 def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
-    """All windows together."""
     metered = [(block, block.energy) for block in windows if block.energy is not None]
     seconds, frames = sum(block.seconds for block, _ in metered), sum(block.frames for block, _ in metered)
     idle = sum(energy.idle_watts * block.seconds for block, energy in metered)
     taken = sum(energy.joules for _, energy in metered)
     if not metered or taken <= idle:
         return None
-    found = above_idle(taken, idle, seconds, frames, metered[0][1].source)
-    return found.model_copy(update={"gpus": _by_gpu(metered, frames)})
-
-
-def _by_gpu(metered: Sequence[tuple[Block, Energy]], frames: int) -> tuple[float, ...]:
-    """Joules of a frame above the idle power, of each of several GPUs."""
-    above = (
+    by_gpu = (
         [gpu.joules - gpu.idle_watts * block.seconds for gpu in energy.gpus] for block, energy in metered
     )
-    return tuple(max(sum(each), 0.0) / frames for each in zip(*above, strict=True))
+    gpus = tuple(max(sum(above), 0.0) / frames for above in zip(*by_gpu, strict=True))
+    together = above_idle(taken, idle, seconds, frames, metered[0][1].source)
+    return together.model_copy(update={"gpus": gpus})
 
 
 def above_idle(taken: float, idle: float, seconds: float, frames: int, source: str) -> FrameEnergy:

@@ -63,7 +63,6 @@ class Repository:
 
     @property
     def asking(self) -> Git:
-        """git in the checkout."""
         return Git(self.top, self.seconds)
 
     def git(self, *arguments: str) -> str | None:
@@ -77,7 +76,6 @@ class Repository:
 
     @property
     def shallow(self) -> bool:
-        """Whether history is cut off."""
         return self.git("rev-parse", "--is-shallow-repository") == "true"
 
     @property
@@ -86,7 +84,6 @@ class Repository:
         return differences(self.asking, untracked=True)
 
     def commit(self, revision: str) -> str | None:
-        """The whole name of the commit."""
         told = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return told if told and _COMMIT.fullmatch(told) else None
 
@@ -226,7 +223,11 @@ def checkout(found: Repository, base: Base, seconds: float = 60.0) -> Iterator[t
     with scratch() as folder:
         tree, index = folder / "base", folder / "index"
         stored = list(_write(replace(found, seconds=seconds), tree, index, base.commit, base.told))
-        yield tree, _not_filtered(stored)
+        note = (
+            f"In BASE, {_listed(stored)} as the repository stores it: filters of git (LFS) are not run. "
+            "If BASE reads it, give two files."
+        )
+        yield tree, note if stored else ""
 
 
 def _write(found: Repository, tree: Path, index: Path, commit: str, told: str) -> Iterator[str]:
@@ -271,16 +272,6 @@ def _unchanged(found: Repository, git: Git, tree: Path, listed: str) -> Iterator
             shutil.copy(theirs, tree / path)
         else:
             yield path
-
-
-def _not_filtered(stored: Sequence[str]) -> str:
-    """A sentence; empty where there are none."""
-    if not stored:
-        return ""
-    return (
-        f"In BASE, {_listed(stored)} as the repository stores it: filters of git (LFS) are not run. "
-        "If BASE reads it, give two files."
-    )
 
 
 def _listed(names: Sequence[str]) -> str:

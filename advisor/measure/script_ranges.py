@@ -32,7 +32,6 @@ class RangeWatch:
         self._closed: list[tuple[str, Any, Any]] = []
 
     def begin(self, name: object) -> None:
-        """A range opens."""
         self._open.append((str(name or "range"), self._marks.mark()))
 
     def end(self) -> None:
@@ -58,8 +57,6 @@ class RangeWatch:
         watch = self
 
         class Annotate(annotate):  # type: ignore[misc, valid-type]
-            """Replaces nvtx's own."""
-
             def __init__(self, message: Any = None, *given: Any, **named: Any) -> None:
                 super().__init__(message, *given, **named)
                 self._heard = message

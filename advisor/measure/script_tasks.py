@@ -12,7 +12,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +77,13 @@ def run(job: Job) -> ScriptSample | Captured:
     script.synchronize()
     setup_seconds = perf_counter() - begin
     results = Results(kept if job.task == "reference" else directory / "results")
-    seen = _observe(script, results) if job.task in ("observe", "reference") else dict
+    observe = job.task in ("observe", "reference")
+    if observe:
+        ranges = RangeWatch(script)
+        script.listen_to_ranges(ranges)
+        ranges.listen_to_nvtx()
+        copies, memory = script.watch_copies(), script.watch_memory()
+        results.unobserved = copies.paused
     before = imported()
     ended = _timed(job, script, results, directory / STDOUT)
     state = loaded_gpu(script.pci_bus_id, job.gpu)
@@ -92,7 +98,9 @@ def run(job: Job) -> ScriptSample | Captured:
         libraries=tuple(sorted(imported() - before)),
         **ended.spent,
         gpu_state=state,
-        **seen(),
+        ranges=ranges.ranges() if observe else (),
+        copies=copies.copies() if observe else None,
+        memory=memory.memory() if observe else None,
     )
 
 
@@ -107,16 +115,6 @@ class _Run:
     forks: list[int] = field(default_factory=list)
     spent: dict[str, Any] = field(default_factory=dict)
     """CPU seconds and energy of a timed run: fields of `ScriptSample`."""
-
-
-def _observe(script: Script, results: Results) -> Callable[[], dict[str, Any]]:
-    """Watches ranges, copies and memory from now on; what is returned tells what was seen."""
-    ranges = RangeWatch(script)
-    script.listen_to_ranges(ranges)
-    ranges.listen_to_nvtx()
-    copies, memory = script.watch_copies(), script.watch_memory()
-    results.unobserved = copies.paused
-    return lambda: {"ranges": ranges.ranges(), "copies": copies.copies(), "memory": memory.memory()}
 
 
 def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
@@ -169,8 +167,12 @@ def _execute(file: Path, arguments: tuple[str, ...]) -> tuple[int, str]:
     except AllocatorChanged:
         pass
     except BaseException as problem:
-        code, error = 1, traceback.format_exception_only(type(problem), problem)[-1].strip()
-        _print_traceback(problem, file)
+        kind = traceback.format_exception_only(type(problem), problem)
+        code, error = 1, kind[-1].strip()
+        frames = traceback.extract_tb(problem.__traceback__)  # to the log, from the script's first line on
+        own = next((i for i, frame in enumerate(frames) if Path(frame.filename) == file), 0)
+        lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[own:]), *kind]
+        print("".join(lines), end="", file=sys.stderr)
     if os.getpid() != process:  # a child of the script's own that came back here
         sys.stdout.flush()
         os._exit(code)
@@ -187,18 +189,8 @@ def _code(given: Any) -> int:
     return 1
 
 
-def _print_traceback(problem: BaseException, file: Path) -> None:
-    """To the log, from the script's own first line on."""
-    frames = traceback.extract_tb(problem.__traceback__)
-    own = next((i for i, frame in enumerate(frames) if Path(frame.filename) == file), 0)
-    print("Traceback (most recent call last):", file=sys.stderr)
-    lines = traceback.format_list(frames[own:]) + traceback.format_exception_only(type(problem), problem)
-    print("".join(lines), end="", file=sys.stderr)
-
-
 @contextmanager
 def _counting_forks(forks: list[int]) -> Iterator[None]:
-    """One entry for each os.fork, multiprocessing's among them; subprocess has its own way."""
     open_ = [True]
     os.register_at_fork(before=lambda: forks.append(1) if open_ else None)
     yield
@@ -213,19 +205,13 @@ def _require_success(job: Job, ended: _Run) -> None:
             next_step="Remove that call, or write a @workload.",
         )
     if ended.code:
-        said = f": {ended.error}" if ended.error else ""
-        raise WorkloadError(
-            f"the script ended with exit code {ended.code}{said}", next_step=_exit_step(job, ended)
-        )
-
-
-def _exit_step(job: Job, ended: _Run) -> str:
-    """argparse says 2, a script that takes sys.argv[1] an IndexError."""
-    if job.strategy != UNCHANGED:
-        return "Its own message is in the report."
-    if ended.code == _USAGE or ended.error.startswith("IndexError"):
-        return f"Put the script's own arguments after --: advisor profile {job.file} -- --epochs 1."
-    return "Check that it runs with python. Its output is below."
+        step = "Check that it runs with python. Its output is below."
+        if job.strategy != UNCHANGED:
+            step = "Its own message is in the report."
+        elif ended.code == _USAGE or ended.error.startswith("IndexError"):  # it took sys.argv[1]
+            step = f"Put the script's own arguments after --: advisor profile {job.file} -- --epochs 1."
+        error = f": {ended.error}" if ended.error else ""
+        raise WorkloadError(f"the script ended with exit code {ended.code}{error}", next_step=step)
 
 
 def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterator[str]:

@@ -98,7 +98,9 @@ class Searching:
         self.choices = choices(self.workload, self.device)
         names = {name for some in self.choices.values() for name in some}
         starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
-        record = Search(mode=self.mode, mixes=self._mixes())
+        placements = self.choices.values()
+        same = set[str]().union(*placements).intersection(*placements)
+        record = Search(mode=self.mode, mixes=math.prod(map(len, placements)) - len(same))
         if seconds < LEAST_SECONDS or not starts:
             left = f"{max(seconds, 0):.1f} s of its share of the time were left, it needs {LEAST_SECONDS:g} s"
             return record.model_copy(update={"reason": left if starts else "nothing to start from"}), []
@@ -113,12 +115,6 @@ class Searching:
         update = {"tried": told, "over": over, "seconds": spent, "reason": ended}
         near = [one.placements for one in told if one.gain > NEARLY]
         return record.model_copy(update=update), near[:FINALISTS]
-
-    def _mixes(self) -> int:
-        """All there are of the buffers whose placement is searched for."""
-        every = self.choices.values()
-        same = set[str]().union(*every).intersection(*every)
-        return math.prod(map(len, every)) - len(same)
 
     def _named(self, placed: Placed) -> str:
         name = label(placed)
@@ -151,10 +147,11 @@ class Searching:
                 return "time ran out"
             self._rounds(list(dict.fromkeys([self.best_uniform, now, *candidates])), now, MOST_ROUNDS)
             tried |= set(candidates)
-            better = self._surely_better(candidates, now)
-            if better is None:
+            gains = {name: self._gain(name, now) for name in candidates}
+            better = {name: mean for name, (mean, _, low) in gains.items() if low > 0}
+            if not better:
                 return "time ran out" if self.clock() > self.deadline else ""
-            now, second = better, []
+            now, second = max(better, key=better.__getitem__), []
 
     def _bound_closely(self) -> None:
         """Further processes of the mixes that may be better yet: in one alone, luck hides what they gain."""
@@ -175,7 +172,6 @@ class Searching:
         return self._ordered(near)
 
     def _ordered(self, placed: Sequence[Placed]) -> list[str]:
-        """By the time that the model expects, the shortest first."""
         expected = self.likely(placed) if self.likely else [0.0] * len(placed)
         order = sorted(range(len(placed)), key=expected.__getitem__)
         return list(dict.fromkeys(self._named(placed[i]) for i in order))
@@ -216,13 +212,9 @@ class Searching:
 
     def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
         """What is not clearly slower than the best so far; nothing where that is settled."""
-        kept = [n for n in names if n in (now, self.best_uniform) or self._gain(n, now)[1] > 0]
-        candidates = [n for n in kept if n not in (now, self.best_uniform)]
-        return kept if candidates else []
-
-    def _surely_better(self, names: Sequence[str], now: str) -> str | None:
-        sure = [(name, self._gain(name, now)[0]) for name in names if self._gain(name, now)[2] > 0]
-        return max(sure, key=lambda one: one[1], default=("", 0.0))[0] or None
+        references = (now, self.best_uniform)
+        kept = [name for name in names if name in references or self._gain(name, now)[1] > 0]
+        return kept if set(kept) - set(references) else []
 
     def _gain(self, name: str, over: str) -> tuple[float, float, float]:
         """How much faster it is in the last process, as a logarithm: mean, upper and lower end."""

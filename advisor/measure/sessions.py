@@ -74,7 +74,6 @@ class SessionLoop:
             self.close()
 
     def open(self, start: Callable[[], Session]) -> bool:
-        """A process that is ready; False where it does not come to its first round."""
         begin = self.clock()
         self.session = start()
         ready = self.session.ready()
@@ -92,19 +91,16 @@ class SessionLoop:
         return going
 
     def close(self) -> None:
-        """Ends the process that runs."""
         if self.session is not None:
             self.session.close()
             self.session = None
 
     def block(self, done: BlockDone) -> None:
-        """Keeps a block."""
         self.results.blocks.append(done.block)
         if done.steps:
             self.results.steps.append(done.block.model_copy(update={"host_seconds": done.steps}))
 
     def leave(self, name: str, problem: Problem) -> None:
-        """A contestant failed."""
         self.results.left[name] = problem
 
     def _hear(self, message: Message) -> bool:
@@ -135,7 +131,6 @@ class Alternating:
     sessions: Mapping[str, Session]
 
     def ready(self) -> bool:
-        """See `Session`."""
         return all(session.ready() for session in self._each)
 
     def round(self, request: FinalRound) -> Iterator[Message]:
@@ -156,7 +151,6 @@ class Alternating:
         yield RoundDone(round=request.round, kept_setup=kept)
 
     def close(self) -> None:
-        """Ends them all."""
         for session in self._each:
             session.close()
 

@@ -35,7 +35,7 @@ from advisor.profiles.row_figures import PlaceMemory
 from advisor.profiles.schema import PageLocking, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
-from advisor.strategies.backend import Backend, PageLocks
+from advisor.strategies.backend import Backend
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.loading import Loaded, user_error
 
@@ -130,7 +130,8 @@ def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried:
         frame_seconds=tuple(seconds / loop.period for seconds in samples.frame_seconds),
         spent={name: each / loop.period for name, each in samples.spent.items()},
     )
-    return _Scored(means, _per_frame(locks, count), index + count)
+    locking = PageLocking(calls=locks.calls / count, seconds=locks.seconds / count) if locks else None
+    return _Scored(means, locking, index + count)
 
 
 @dataclass(frozen=True)
@@ -172,12 +173,6 @@ def slow_seconds(job: Job) -> float:
     return max(job.seconds, _SLOW)
 
 
-def _per_frame(locks: PageLocks | None, frames: int) -> PageLocking | None:
-    if locks is None:
-        return None
-    return PageLocking(calls=locks.calls / frames, seconds=locks.seconds / frames)
-
-
 def capture(job: Job, backend: Backend, run: PlacedWorkload) -> Captured:
     """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
     first_frames(run.loop, most=_BEFORE + job.frames, seconds=math.inf)
@@ -194,8 +189,7 @@ def loaded_gpu(pci_bus_id: object, index: int) -> GpuState | None:
 
 def require_state(backend: Backend) -> None:
     """Raises `StateLeft`."""
-    left = backend.disturbed()
-    if left:
+    if left := backend.disturbed():
         raise StateLeft(left)
 
 
@@ -232,8 +226,7 @@ def _check_last(run: PlacedWorkload, index: int, path: Path) -> None:
     if not run.inspector.has_check:
         return
     run.loop.frame_alone(index)
-    wrong = wrong_results(run.inspector, path, index)
-    if wrong:
+    if wrong := wrong_results(run.inspector, path, index):
         raise wrong
 
 

@@ -105,7 +105,6 @@ class VersionMeasurement:
         return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
 
     def final(self) -> VersionFinal:
-        """The final, run to its end."""
         final = self._final()
         final.run(self.deadline, self.progress)
         require_both(final)
@@ -253,7 +252,6 @@ class VersionFinal:
             self._hold(deadline, progress)
 
     def judged(self) -> Judged:
-        """What the blocks so far say."""
         return judged(
             scores(self.state.blocks, self.objective),
             self.entry,
@@ -264,7 +262,6 @@ class VersionFinal:
         )
 
     def steps(self) -> list[Steps]:
-        """What the steps of frames took."""
         return [
             Steps(
                 b.process,

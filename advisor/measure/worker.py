@@ -86,7 +86,12 @@ def main(arguments: list[str]) -> None:
     A script's exit handlers and threads are its own affair, but a tracing tool may need its own.
     """
     job = run_job(arguments, Job, attempt)
-    _leave_behind(at_once=job.arguments is not None and job.task != "capture")
+    others = (t for t in threading.enumerate() if t is not threading.main_thread())
+    at_once = job.arguments is not None and job.task != "capture"
+    if at_once or any(not thread.daemon for thread in others):  # Python would wait for these for ever
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob], Outcome]) -> AnyJob:
@@ -125,7 +130,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
         if job.arguments is not None:
-            return _run_script(job)
+            return script_tasks.describe(job) if job.task == "describe" else script_tasks.run(job)
         with Namespace(job.tree).entered() if job.tree else nullcontext():
             return _run(job, path, opened)
     except BaseException as error:  # sys.exit, and what test and async libraries derive from it
@@ -137,7 +142,10 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         problem = problem_of(error, job, path)
         if perf_counter() < began:
             return Problem.of(NothingMeasured(_BACKWARDS, next_step=_CLOCK))
-        return _of_replaced(replaced) if replaced and problem.cause == "bug" else problem
+        if replaced and problem.cause == "bug":  # the user's code took away what everything needs
+            message = f"the workload replaced {replaced}, which advisor needs too"
+            return Problem(cause="raised", message=message, next_step=_REPLACED)
+        return problem
     finally:
         intact.restore()
 
@@ -154,12 +162,6 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
         message = origin(error).explain(_said(error) or "out of memory")
         return Problem(cause="memory", message=message, detail=user_traceback(error, path))
     return _explain(error, path, on_gpu=job.backend == "cuda")
-
-
-def _of_replaced(names: str) -> Problem:
-    """Not an error of ours, where the user's code took away what everything needs."""
-    message = f"the workload replaced {names}, which advisor needs too"
-    return Problem(cause="raised", message=message, next_step=_REPLACED)
 
 
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
@@ -215,7 +217,6 @@ def _wants_a_gpu(error: BaseException, message: str) -> bool:
 
 
 def _is_of_cupy(error: BaseException) -> bool:
-    """Whether cupy itself was imported, and is not there or finds no GPU."""
     absent = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
     return absent or type(error).__module__.startswith("cupy")
 
@@ -226,10 +227,6 @@ def _said(error: BaseException) -> str:
         return str(error).strip().partition("\n")[0]
     except Exception:
         return ""
-
-
-def _run_script(job: Job) -> Outcome:
-    return script_tasks.describe(job) if job.task == "describe" else script_tasks.run(job)
 
 
 def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) -> Outcome:
@@ -304,11 +301,3 @@ def _run_reference(job: Job, backend: Backend) -> Outcome:
 
     with ranges.strategy(job.strategy):
         return reference(job, backend, begin)
-
-
-def _leave_behind(*, at_once: bool) -> None:
-    """Ends at once where that is asked for, or threads were left for which Python would wait for ever."""
-    if at_once or any(not t.daemon for t in threading.enumerate() if t is not threading.main_thread()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
