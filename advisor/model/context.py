@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from advisor.devices.memory_class import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.terms import Values
+from advisor.profiles.base import Record
 from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placements.base import Placement
@@ -41,6 +42,13 @@ class Learned:
 
 
 NOTHING = Learned()
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def scaled(record: AnyRecord, factor: float, *figures: str) -> AnyRecord:
+    """The record with these figures times the factor, where it has them."""
+    known = {name: value for name in figures if (value := getattr(record, name)) is not None}
+    return record.model_copy(update={name: value * factor for name, value in known.items()})
 
 
 @dataclass(frozen=True)

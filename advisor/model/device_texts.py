@@ -59,7 +59,7 @@ def describe_one(name_or_path: str, system: System = "linux") -> str:
         f"{entry.name} ({entry.origin})",
         "\n".join((_wrapped(f"Memory class {kind}: {explained(kind, told)}"), *follows)),
         _section("Attributes", attributes),
-        _section("Figures", (_line(key, figure) for key, figure in _known(entry))),
+        _section("Figures", (_line(key, figure) for key, figure in _known(entry).items())),
         *_absent(entry),
     )
     return "\n\n".join(part for part in parts if part)
@@ -85,17 +85,14 @@ def _bandwidth(entry: CatalogueEntry) -> float:
     return entry.figures.device_memory_bytes_per_second.value
 
 
-def _known(entry: CatalogueEntry) -> Iterator[tuple[str, Figure]]:
-    for key in Figures.model_fields:
-        figure = getattr(entry.figures, key)
-        if figure is not None:
-            yield key, figure
+def _known(entry: CatalogueEntry) -> dict[str, Figure]:
+    figures = ((key, getattr(entry.figures, key)) for key in Figures.model_fields)
+    return {key: figure for key, figure in figures if figure is not None}
 
 
 def _absent(entry: CatalogueEntry) -> Iterator[str]:
     """What the model takes for figures that are absent, and which it does without."""
-    known = dict(_known(entry))
-    absent = [key for key in Figures.model_fields if key not in known]
+    absent = [key for key in Figures.model_fields if key not in _known(entry)]
     machine = Machine(entry)
     taken = [key for key in absent if machine.find(key) is not None]
     without = [key for key in absent if key not in taken]

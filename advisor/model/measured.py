@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import Attribute, CatalogueEntry
-from advisor.model.context import Context, Learned
+from advisor.model.context import Context, Learned, scaled
 from advisor.model.machines import Machine
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.stages import roof_seconds
@@ -107,13 +107,8 @@ def learned(profile: Profile, target: Machine) -> Learned:
         )
     elif entry is None:
         told.append(f"The catalogue has no entry for {name}, so its kernel times could not be scaled.")
-    return Learned(
-        trace,
-        factors,
-        same,
-        UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0,
-        tuple(told),
-    )
+    unexplained = UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0
+    return Learned(trace, factors, same, unexplained, tuple(told))
 
 
 def pooled(profile: Profile) -> Trace | None:
@@ -183,11 +178,8 @@ def cpu_busy(profile: Profile) -> float:
 def slowed(trace: Trace, workload: WorkloadRecord, factor: float) -> Trace:
     """The trace with host stages that take `factor` times as long."""
     host = {stage.name for stage in workload.frame_stages("host")}
-    work = (
-        w.model_copy(update={"seconds": w.seconds * factor}) if w.seconds and w.stage in host else w
-        for w in trace.work
-    )
-    return trace.model_copy(update={"work": tuple(work)})
+    work = tuple(scaled(w, factor, "seconds") if w.stage in host else w for w in trace.work)
+    return trace.model_copy(update={"work": work})
 
 
 def _stays_cached(strategy: Strategy, profile: Profile) -> bool:

@@ -141,7 +141,7 @@ class _Walk:
 
     def _queue(self, step: Step, seconds: Values) -> None:
         """The step begins once the host has asked for it and what is before it on its stream is done."""
-        lanes = self._lanes(step)
+        lanes = self._ways(step) if self.at.machine.entry.gpus_share_link else ()  # of one link for all GPUs
         begin = latest(self.host, self.streams[step.gpu], *(self.link[lane] for lane in lanes))
         end = begin.plus(label(step), self._beside_others(step, begin.seconds, seconds))
         self.streams[step.gpu] = end
@@ -179,10 +179,6 @@ class _Walk:
         return frozenset(
             [*["to-device" for t in linked if t.bytes_read], *["to-host" for t in linked if t.bytes_written]]
         )
-
-    def _lanes(self, step: Step) -> frozenset[str]:
-        """The directions of a link shared by GPUs that the step keeps busy."""
-        return self._ways(step) if self.at.machine.entry.gpus_share_link else frozenset()
 
     def _call(self, step: Step) -> Values:
         """What asking for the step takes of the host's time."""

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from advisor.model import terms
-from advisor.model.context import Context, Path
+from advisor.model.context import Context, Path, scaled
 from advisor.model.machines import Machine
 from advisor.model.terms import Values, constant, log_triangular
 from advisor.profiles.schema import Side
@@ -72,17 +72,8 @@ def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
 
 
 def _part(traffic: Traffic, share: float) -> Traffic:
-    again = tuple(
-        item.model_copy(update={"bytes": item.bytes * share, "shared_bytes": item.shared_bytes * share})
-        for item in traffic.again
-    )
-    return traffic.model_copy(
-        update={
-            "bytes_read": traffic.bytes_read * share,
-            "bytes_written": traffic.bytes_written * share,
-            "again": again,
-        }
-    )
+    again = tuple(scaled(item, share, "bytes", "shared_bytes") for item in traffic.again)
+    return scaled(traffic, share, "bytes_read", "bytes_written").model_copy(update={"again": again})
 
 
 def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:

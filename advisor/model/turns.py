@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from advisor.devices.entries import CatalogueEntry
+from advisor.model.context import scaled
 from advisor.model.measured import entry_of
 from advisor.model.predict import predict
 from advisor.profiles.conclusions import Sensitivity
@@ -59,44 +60,22 @@ def turns(profile: Profile, entry: CatalogueEntry, device: str) -> Iterator[Sens
 
 
 def _reading(profile: Profile, trace: Trace, device: set[str], factor: float) -> Profile:
-    read = tuple(
-        t.model_copy(update={"bytes_read": t.bytes_read * factor}) if t.stage in device else t
-        for t in trace.traffic
-    )
+    read = tuple(scaled(t, factor, "bytes_read") if t.stage in device else t for t in trace.traffic)
     return profile.model_copy(update={"traffic": trace.model_copy(update={"traffic": read})})
 
 
 def _sized(profile: Profile, trace: Trace, factor: float) -> Profile:
     """Everything that goes with the buffers' size in proportion to it: bytes, arithmetic, time on the CPU."""
-    moved = tuple(
-        t.model_copy(update={"bytes_read": t.bytes_read * factor, "bytes_written": t.bytes_written * factor})
-        for t in trace.traffic
-    )
-    done = tuple(
-        w.model_copy(
-            update={
-                "flops": w.flops and w.flops * factor,
-                "temporary_bytes": w.temporary_bytes * factor,
-                "seconds": w.seconds and w.seconds * factor,
-            }
-        )
-        for w in trace.work
-    )
-    buffers = tuple(
-        b.model_copy(update={"bytes": max(1, round(b.bytes * factor))}) for b in profile.workload.buffers
-    )
-    stages = tuple(
-        s.model_copy(update={"flops": s.flops and s.flops * factor}) for s in profile.workload.stages
-    )
-    return profile.model_copy(
-        update={
-            "traffic": trace.model_copy(
-                update={
-                    "traffic": moved,
-                    "work": done,
-                    "valid_bytes": {name: size * factor for name, size in trace.valid_bytes.items()},
-                }
-            ),
-            "workload": profile.workload.model_copy(update={"buffers": buffers, "stages": stages}),
-        }
-    )
+    workload = profile.workload
+    moved = {
+        "traffic": tuple(scaled(t, factor, "bytes_read", "bytes_written") for t in trace.traffic),
+        "work": tuple(scaled(w, factor, "flops", "temporary_bytes", "seconds") for w in trace.work),
+        "valid_bytes": {name: size * factor for name, size in trace.valid_bytes.items()},
+    }
+    sizes = {b.name: max(1, round(b.bytes * factor)) for b in workload.buffers}
+    made = {
+        "buffers": tuple(b.model_copy(update={"bytes": sizes[b.name]}) for b in workload.buffers),
+        "stages": tuple(scaled(s, factor, "flops") for s in workload.stages),
+    }
+    traced = trace.model_copy(update=moved)
+    return profile.model_copy(update={"traffic": traced, "workload": workload.model_copy(update=made)})

@@ -292,9 +292,7 @@ class InLoop(Protocol):
     """What stands in a frame, or in a loop of it."""
 
     @property
-    def loop(self) -> Loop | None:
-        """The loop."""
-
+    def loop(self) -> Loop | None: ...
     @property
     def again(self) -> bool:
         """It is of the iterations after the first."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TypeAlias
 
+from advisor.strategies.parts import buffer_of
 from advisor.strategies.schedule import Place, Step
 
 Memory: TypeAlias = tuple[str, Place]
@@ -90,17 +92,6 @@ class Streams:
 
 def _end_of_row(steps: list[Step], at: int) -> int:
     """The last of the moves of one buffer, part by part, that begin there: one mark does for them."""
-    first, last = steps[at], at
-    while last + 1 < len(steps) and _alike(first, steps[last + 1]):
-        last += 1
-    return last
-
-
-def _alike(one: Step, other: Step) -> bool:
-    kinds = one.action, one.gpu, one.source, one.name.partition("[")[0]
-    return one.action != "device" and kinds == (
-        other.action,
-        other.gpu,
-        other.source,
-        other.name.partition("[")[0],
-    )
+    kinds = [(s.action, s.gpu, s.source, buffer_of(s.name)) for s in steps[at:]]
+    alike = takewhile(lambda kind: kind == kinds[0], kinds[1:] if steps[at].action != "device" else ())
+    return at + sum(1 for _ in alike)

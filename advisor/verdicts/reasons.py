@@ -16,6 +16,8 @@ from advisor.verdicts.final import Verdict, known
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""
 
+_NOTHING_FITS = "Raise --memory-budget, or make the workload's buffers smaller."
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -89,7 +91,7 @@ def told(
     """
     doubt = f"The results of {made.strategy} could not be compared." if made.strategy in unchecked else ""
     parts = (memory, _takes(made, figures, unit), _groups(made), _saves(made), _noise(made), doubt)
-    steps = tuple(filter(None, (*parts, _memory(made, preferences))))
+    steps = tuple(filter(None, (*parts, _over_budget(list(made.excluded), preferences))))
     return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made, unit)})
 
 
@@ -164,11 +166,9 @@ def _noise(made: Recommendation) -> str:
     )
 
 
-def _memory(made: Recommendation, preferences: Preferences) -> str:
-    if not made.excluded or preferences.memory_budget_bytes is None:
-        return ""
-    budget = units.size(preferences.memory_budget_bytes)
-    return f"Over the memory budget of {budget}: {listing(list(made.excluded))}."
+def _over_budget(names: Sequence[str], preferences: Preferences) -> str:
+    budget = preferences.memory_budget_bytes
+    return f"Over the memory budget of {units.size(budget)}: {listing(names)}." if names and budget else ""
 
 
 def _next(made: Recommendation, unit: str) -> str:
@@ -177,7 +177,7 @@ def _next(made: Recommendation, unit: str) -> str:
     if made.strategy is None and not made.excluded:
         return counted(made.objective).remedy
     if made.strategy is None:
-        return "Raise --memory-budget, or make the workload's buffers smaller."
+        return _NOTHING_FITS
     if made.verdict == "untrusted":
         return "Close other programs and run again. The advice lists what varied."
     if made.verdict == "open":
@@ -206,10 +206,8 @@ def least_memory(made: Recommendation, rows: Sequence[Measured]) -> str:
 
 def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences: Preferences) -> list[str]:
     """What memory decided before time: `rows` fit the budget, `over` do not."""
-    steps, budget = [], preferences.memory_budget_bytes
-    if over and budget:
-        names = [f"{row.strategy} ({units.size(row.physical_bytes)})" for row in over]
-        steps.append(f"Over the memory budget of {units.size(budget)}: {listing(names)}.")
+    names = [f"{row.strategy} ({units.size(row.physical_bytes)})" for row in over]
+    steps = [*filter(None, [_over_budget(names, preferences)])]
     if preferences.objective == "footprint" and len(rows) > 1:
         steps.append(_sentence(_least([Candidate(r.strategy, r.physical_bytes, 0) for r in rows])))
     return steps
@@ -227,7 +225,7 @@ def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recomme
         strategy=None,
         verdict="open",
         reason=reason,
-        next_step="Raise --memory-budget, or make the workload's buffers smaller.",
+        next_step=_NOTHING_FITS,
         objective=preferences.objective,
         steps=(reason,),
         excluded={row.strategy: needs(row) for row in rows},

@@ -14,7 +14,7 @@ import psutil
 from advisor import units
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
-from advisor.strategies.parts import Bounds, spans
+from advisor.strategies.parts import Bounds, Span, spans
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.schedule import Traits
 
@@ -99,6 +99,9 @@ class Layout:
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def spans(self, part: Bounds) -> tuple[Span, ...]:
+        return spans(part, self.shape, self.dtype.itemsize)
 
     def at(self, backend: Backend, host: int | None, device: int | None) -> Placed:
         """Arrays for the sides that have a pointer to it."""
@@ -271,22 +274,15 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
         return moved
 
     def move_part(side: Side, part: Bounds, stream: Any) -> None:
-        for span in spans(part, layout.shape, layout.dtype.itemsize):
+        for span in layout.spans(part):
             backend.copy_span(span, side, host, device, stream)
         if blocking:
             backend.synchronize()
 
     if blocking:
         to_device, to_host = waiting(to_device), waiting(to_host)
-    arrays = layout.at(backend, host, device)
-    return replace(
-        arrays,
-        to_device=to_device,
-        to_host=to_host,
-        move_part=move_part,
-        by_host=blocking,
-        device_pointer=device,
-    )
+    arrays = replace(layout.at(backend, host, device), device_pointer=device, by_host=blocking)
+    return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part)
 
 
 def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
@@ -300,17 +296,13 @@ def flag_is_off(device: Device, attribute: str) -> bool:
     return attribute in device.attributes and not device.attributes[attribute]
 
 
-def _available() -> int:
-    return int(psutil.virtual_memory().available)
-
-
 def require_memory(
     backend: Backend,
     placements: Mapping[str, Placement],
     sizes: Mapping[str, int],
     *,
     oversubscribe: bool,
-    available: Callable[[], int] = _available,
+    available: Callable[[], int] = lambda: int(psutil.virtual_memory().available),
 ) -> None:
     """Holds the bytes that buffers need on the device against what is free there.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
-from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping, spans
+from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import (
     Layout,
@@ -186,7 +186,7 @@ class ManagedPrefetch(Managed):
         def move_part(side: Side, part: Bounds, stream: Any) -> None:
             """From its first to its last byte: pages hold what lies between rows, too."""
             del stream
-            found = spans(part, layout.shape, layout.dtype.itemsize)
+            found = layout.spans(part)
             if attaching and found:
                 backend.attach(pointer, side)
             elif found:
@@ -241,7 +241,7 @@ class ManagedAdvised(ManagedPrefetch):
         """The GPU prefers what no other one touches, and has the rest mapped."""
         alone = not any(other != gpu and overlapping(part, bounds) for other, bounds in self.regions)
         hint: Hint = "prefer-device" if alone else "accessed-by-device"
-        if found := spans(part, layout.shape, layout.dtype.itemsize):
+        if found := layout.spans(part):
             first, last = found[0].offset, found[-1].end
             arena.backend.advise(pointer + first, last - first, hint)
 
@@ -367,7 +367,7 @@ def _crossing(placed: Placed, arena: Arena, layout: Layout, gpus: Sequence[int])
         backend = arena.on(gpu).backend
 
         def bring(source: int, part: Bounds) -> None:
-            for span in spans(part, layout.shape, layout.dtype.itemsize):
+            for span in layout.spans(part):
                 backend.copy_from_peer(span, source, pointers[gpu], pointers[source])
 
         return bring
