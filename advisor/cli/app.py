@@ -113,9 +113,9 @@ def _usage(wrong: Exception) -> int:
     show, code = getattr(wrong, "show", None), getattr(wrong, "exit_code", None)
     if isinstance(wrong, AdvisorError) or show is None or not isinstance(code, int):
         raise wrong
-    said = io.StringIO()
-    show(said)
-    say(said.getvalue().rstrip())
+    message = io.StringIO()
+    show(message)
+    say(message.getvalue().rstrip())
     return code
 
 

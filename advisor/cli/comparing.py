@@ -58,13 +58,13 @@ def compare(
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
-    asked = _Comparison(strategy or [], parse_gates(fail_if or ()), anyway, quiet, no_environment, given)
+    request = _Comparison(strategy or [], parse_gates(fail_if or ()), anyway, quiet, no_environment, given)
     names = pages.names("compare", wanted)
     with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
-            page, rulings = _run(base, head, against, asked)
+            page, rulings = _run(base, head, against, request)
         else:
-            page, rulings = _compare(base, _without_run(head, against, given), asked)
+            page, rulings = _compare(base, _without_run(head, against, given), request)
         paths = [] if form else pages.write(page, directory, wanted)
     put(pages.render(page, form) if form else text(page, quiet=quiet, details=details))
     if not form:
@@ -89,7 +89,7 @@ class _Comparison:
     given: Mapping[str, Any]
 
 
-def _compare(base: Path, head: Path, asked: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
+def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     from advisor import pipeline
     from advisor.profiles import reading, redaction
     from advisor.report import pages
@@ -99,12 +99,12 @@ def _compare(base: Path, head: Path, asked: _Comparison) -> tuple[Page, tuple[Ru
 
     base, head = map(reading.in_directory, (base, head))
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
-    if asked.no_environment:
+    if request.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
-    comparison = compare_profiles(*loaded, strategies=asked.strategies, anyway=asked.anyway)
-    if asked.gates:
-        require_gateable(comparison, anyway=asked.anyway)
-    rulings = judge(comparison, asked.gates)
+    comparison = compare_profiles(*loaded, strategies=request.strategies, anyway=request.anyway)
+    if request.gates:
+        require_gateable(comparison, anyway=request.anyway)
+    rulings = judge(comparison, request.gates)
     return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
 
 
@@ -123,7 +123,7 @@ def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any
 
 
 def _run(
-    base: Path, head: Path | None, against: str | None, asked: _Comparison
+    base: Path, head: Path | None, against: str | None, request: _Comparison
 ) -> tuple[Page, tuple[Ruling, ...]]:
     from advisor import api, configuration
     from advisor.devices.environment import command_line
@@ -137,14 +137,16 @@ def _run(
             f"{target} is a script, and --run compares workloads",
             next_step="Write a workload: advisor new mine.py.",
         )
-    sources = configuration.places(
-        configuration.command_line(
-            workload=target, strategies=asked.strategies, no_environment=asked.no_environment, **asked.given
-        )
+    source = configuration.command_line(
+        workload=target,
+        strategies=request.strategies,
+        no_environment=request.no_environment,
+        **request.given,
     )
+    sources = configuration.places(source)
     merged = configuration.merged(sources)
-    backend = choose_backend(merged.gpu, merged.no_gpu, asked.quiet)
-    with _telling_of_ctrl_c(), make_progress(quiet=asked.quiet) as progress:
+    backend = choose_backend(merged.gpu, merged.no_gpu, request.quiet)
+    with _telling_of_ctrl_c(), make_progress(quiet=request.quiet) as progress:
         comparison = api.run_versions(
             sources,
             backend,
@@ -152,12 +154,12 @@ def _run(
             str(base),
             None if head is None else str(head),
             against=against,
-            limits=[gate.limit for gate in asked.gates if gate.kind == "slower"],
-            anyway=asked.anyway,
+            limits=[gate.limit for gate in request.gates if gate.kind == "slower"],
+            anyway=request.anyway,
             command=command_line(sys.argv[1:]),
             began=began(),
         )
-    rulings = judge(comparison, asked.gates)
+    rulings = judge(comparison, request.gates)
     return pages.versions_page(comparison, rulings), rulings
 
 

@@ -139,8 +139,8 @@ def began() -> float:
 
     The kernel counts a process's start from its own (proc(5), `stat`, field 22).
     """
-    if (told := AROUND.get().began) is not None:
-        return told
+    if (given := AROUND.get().began) is not None:
+        return given
     now = time.monotonic()
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
@@ -159,8 +159,8 @@ def say(text: str, *, written: bool = False, most: int | None = None) -> None:
     from advisor.profiles.redaction import here
 
     redactor = here(include_host=written)
-    told = (redactor.mask if written else redactor.hide)(text)
-    print(for_log(printable(bounded(told, most) if most else told)), file=sys.stderr)
+    masked = (redactor.mask if written else redactor.hide)(text)
+    print(for_log(printable(bounded(masked, most) if most else masked)), file=sys.stderr)
 
 
 def text(page: Page, *, details: bool, quiet: bool = False) -> str:
@@ -177,8 +177,8 @@ def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
     from advisor.profiles.outputs import instead_of
 
     for path in paths:
-        if asked := instead_of(path):
-            say(f"warning: {asked} was changed by another program during the run: wrote {path}")
+        if wanted := instead_of(path):
+            say(f"warning: {wanted} was changed by another program during the run: wrote {path}")
     if quiet or not paths:
         return
     names = [path.name for path in sorted(paths, key=lambda path: path.suffix != ".html")]

@@ -88,21 +88,21 @@ def fleet(
     from advisor.fleet.planning import parse_where
     from advisor.fleet.request import Limits, Selection, make_request
 
-    said = configuration.command_line(**given)
-    asked = configuration.merged(found := configuration.places(said))
-    formats = configuration.parse_formats(asked.formats)
+    source = configuration.command_line(**given)
+    merged = configuration.merged(sources := configuration.places(source))
+    formats = configuration.parse_formats(merged.formats)
     if str(out) == "-":
         raise UsageError(
             "advisor fleet writes a folder and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
-    limit = task_seconds or 3 * asked.max_seconds + 120
-    selection = Selection(each, parse_where(where or ()), asked.no_gpu, one_per_host)
-    request = make_request(found, selection, Limits(limit), send or (), sys.argv[1:])
+    limit = task_seconds or 3 * merged.max_seconds + 120
+    selection = Selection(each, parse_where(where or ()), merged.no_gpu, one_per_host)
+    request = make_request(sources, selection, Limits(limit), send or (), sys.argv[1:])
     reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
-    if not asked.quiet:
+    if not merged.quiet:
         say(f"to the workers: {request.package.contents}")
-    _run(request, reach, out, asked, formats, emit, resume=resume)
+    _run(request, reach, out, merged, formats, emit, resume=resume)
 
 
 def _connect(
@@ -131,7 +131,7 @@ def _run(
     request: Request,
     reach: AbstractContextManager[Cluster],
     out: Path,
-    asked: Options,
+    merged: Options,
     formats: Sequence[str],
     emit: Path | None,
     *,
@@ -143,12 +143,12 @@ def _run(
     from advisor.profiles import outputs
     from advisor.report import pages
 
-    def write(made: Profile, folder: Path) -> None:
+    def write(profile: Profile, folder: Path) -> None:
         make_room(folder, quiet=True)
-        pages.write(pages.page_of(made), folder, tuple(dict.fromkeys((*formats, "json"))))
+        pages.write(pages.page_of(profile), folder, tuple(dict.fromkeys((*formats, "json"))))
 
     def tell(message: str) -> None:
-        if not asked.quiet:
+        if not merged.quiet:
             say(message)
 
     forms = [form for form in formats if form in pages.PAGES]
@@ -158,14 +158,14 @@ def _run(
     with outputs.output_directory(out, names) as directory:
         if resume:
             storage.require_same(directory, request.record())
-        with make_progress(quiet=asked.quiet) as progress, reach as cluster:
+        with make_progress(quiet=merged.quiet) as progress, reach as cluster:
             outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
         page, paths = storage.write(outcome.record, directory, formats)
         if emit is not None:
             emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
-    print(text(page, quiet=asked.quiet, details=asked.details))
-    say_written(paths, quiet=asked.quiet)
-    if emit is not None and not asked.quiet:
+    print(text(page, quiet=merged.quiet, details=merged.details))
+    say_written(paths, quiet=merged.quiet)
+    if emit is not None and not merged.quiet:
         say(f"wrote {emit}", written=True)
     summarize(page)
     _end(outcome, out)

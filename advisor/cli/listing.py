@@ -100,8 +100,8 @@ def devices_show(name: options.Device, **given: Any) -> None:
     from advisor import configuration
     from advisor.model.device_texts import describe_one
 
-    said = configuration.command_line(**given)
-    print(describe_one(name, said.values.get("target_os", "linux")))
+    source = configuration.command_line(**given)
+    print(describe_one(name, source.values.get("target_os", "linux")))
 
 
 @devices.command("calibrate")
@@ -132,15 +132,15 @@ def devices_calibrate(
     calibrations.check(request, out, force=force)
     try:
         with make_progress(quiet=quiet) as progress:
-            found = calibrations.calibrate(request, progress, AROUND.get().calibrating)
+            calibration = calibrations.calibrate(request, progress, AROUND.get().calibrating)
     except KeyboardInterrupt:
         say("interrupted: nothing was written")
         raise typer.Exit(INTERRUPTED) from None
     if out and not force:
         out = outputs.unused(out)  # it was when the measurements began
-    print(calibrations.give(found, out))
+    print(calibrations.give(calibration, out))
     if not quiet:
-        say(calibrations.remarks(found, out))
+        say(calibrations.remarks(calibration, out))
 
 
 WIDTH = 80

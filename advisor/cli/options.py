@@ -19,8 +19,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def of_profile(name: str, **other: Any) -> Any:
     """An option of `advisor profile` for any command, which may explain it otherwise."""
     option = OPTIONS[name]
-    told = {"metavar": option.metavar, "help": option.help, **other}
-    return typer.Option(f"--{option.key}", *option.short, rich_help_panel=option.panel, **told)
+    facts = {"metavar": option.metavar, "help": option.help, **other}
+    return typer.Option(f"--{option.key}", *option.short, rich_help_panel=option.panel, **facts)
 
 
 def takes(*names: str) -> Callable[[Command], Command]:

@@ -48,34 +48,34 @@ def profile(**given: Any) -> None:
     from advisor.sweep import parse_sweep
     from advisor.workloads.outline import defaults_of
 
-    said = configuration.command_line(**given)
+    source = configuration.command_line(**given)
     script = is_script(given["workload"], given["arguments"] or ())
-    found = configuration.places(said, script=script)
-    asked = configuration.merged(found)
-    wanted = configuration.parse_formats(asked.formats)
-    swept, form = parse_sweep(asked.sweep, defaults_of(asked.workload)), only_format(asked.out, wanted)
+    sources = configuration.places(source, script=script)
+    merged = configuration.merged(sources)
+    wanted = configuration.parse_formats(merged.formats)
+    swept, form = parse_sweep(merged.sweep, defaults_of(merged.workload)), only_format(merged.out, wanted)
     if swept and form:
         raise UsageError(
             "--sweep writes one folder per value and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
-    backend = "cuda" if script else choose_backend(asked.first_gpu, asked.no_gpu, asked.quiet)
-    made = configuration.make_settings(
-        found, backend=backend, command=command_line(sys.argv[1:]), script=script
+    backend = "cuda" if script else choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet)
+    settings = configuration.make_settings(
+        sources, backend=backend, command=command_line(sys.argv[1:]), script=script
     )
     if script:
         with _answering(form):
-            require_gpu(made, no_gpu=asked.no_gpu)
-    if made.backend == "cpu" and "nsys" in made.trace and made.nsys is None and not asked.quiet:
+            require_gpu(settings, no_gpu=merged.no_gpu)
+    if settings.backend == "cpu" and "nsys" in settings.trace and settings.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
-    timed = replace(made, began=began())
+    timed = replace(settings, began=began())
     if swept:
-        _profile_sweep(made, swept, asked, wanted)
+        _profile_sweep(settings, swept, merged, wanted)
     elif form:
-        _profile_to_stdout(timed, form, asked.quiet)
+        _profile_to_stdout(timed, form, merged.quiet)
     else:
         with _answering(form):
-            _profile_once(timed, asked, wanted)
+            _profile_once(timed, merged, wanted)
 
 
 @contextmanager
@@ -114,24 +114,24 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _profile_once(made: Settings, asked: Options, wanted: tuple[str, ...]) -> None:
+def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) -> None:
     from advisor import pipeline
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
     from advisor.report import pages
 
     with (
-        outputs.output_directory(asked.out, _names(made, "report", wanted), aside=True) as directory,
+        outputs.output_directory(merged.out, _names(settings, "report", wanted), aside=True) as directory,
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
-        with make_progress(quiet=asked.quiet) as progress:
-            result = pipeline.profile(made, progress, keep_in=directory, launcher=launcher(made))
+        with make_progress(quiet=merged.quiet) as progress:
+            result = pipeline.profile(settings, progress, keep_in=directory, launcher=launcher(settings))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
-        make_room(directory, asked.quiet)
+        make_room(directory, merged.quiet)
         paths = pages.write(page, directory, wanted)
-        print(text(page, quiet=asked.quiet, details=asked.details))
-        say_written(paths, quiet=asked.quiet)
+        print(text(page, quiet=merged.quiet, details=merged.details))
+        say_written(paths, quiet=merged.quiet)
         _read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
     _end(result, page)
@@ -146,7 +146,7 @@ def _read_back(paths: Sequence[Path]) -> None:
             reading.require_readable(path.read_bytes(), str(path))
 
 
-def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
+def _profile_to_stdout(settings: Settings, form: str, quiet: bool) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
     from advisor import pipeline
     from advisor.measure.progress import make_progress
@@ -154,7 +154,7 @@ def _profile_to_stdout(made: Settings, form: str, quiet: bool) -> None:
     from advisor.report import pages
 
     with scratch() as folder, make_progress(quiet=quiet) as progress:
-        result = pipeline.profile(made, progress, keep_in=folder, launcher=launcher(made))
+        result = pipeline.profile(settings, progress, keep_in=folder, launcher=launcher(settings))
     page = pages.page_of(result)
     put(written := pages.render(page, form))
     if form == "json":
@@ -172,12 +172,12 @@ def _end(result: Profile, page: Page) -> None:
     require_figures(result)
 
 
-def _names(made: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
+def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
     from advisor import pipeline
     from advisor.nsys import capturing
     from advisor.report import pages
 
-    kept = made.strategies if made.keep_reports else ()
+    kept = settings.strategies if settings.keep_reports else ()
     return [
         *pages.names(kind, wanted),
         pipeline.PARTIAL,
@@ -185,7 +185,7 @@ def _names(made: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
     ]
 
 
-def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[str, ...]) -> None:
+def _profile_sweep(settings: Settings, swept: Sweep, merged: Options, wanted: tuple[str, ...]) -> None:
     """One profile for each value, and their page. If all values fail, the first one's error is raised."""
     from advisor import sweep as sweep_runs
     from advisor.measure.progress import make_progress
@@ -193,8 +193,8 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
     from advisor.report import pages
 
     names = pages.names("sweep", [form for form in wanted if form in pages.PAGES])
-    inside = _names(made, "report", wanted)
-    names += [f"{step.directory}/{name}" for step in swept.steps(made) for name in inside]
+    inside = _names(settings, "report", wanted)
+    names += [f"{step.directory}/{name}" for step in swept.steps(settings) for name in inside]
     kept = list[Path]()
 
     def keep(one: Profile, folder: Path) -> list[Path]:
@@ -205,20 +205,20 @@ def _profile_sweep(made: Settings, swept: Sweep, asked: Options, wanted: tuple[s
         return paths
 
     try:
-        with outputs.output_directory(asked.out, names, aside=True) as directory:
-            with make_progress(quiet=asked.quiet) as progress:
+        with outputs.output_directory(merged.out, names, aside=True) as directory:
+            with make_progress(quiet=merged.quiet) as progress:
                 result = sweep_runs.run(
-                    made, swept, progress, directory=directory, keep=keep, launcher=launcher(made)
+                    settings, swept, progress, directory=directory, keep=keep, launcher=launcher(settings)
                 )
             page = pages.page_of(result.results)
-            make_room(directory, asked.quiet)
+            make_room(directory, merged.quiet)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
-        done = f"finished values are in {asked.out}" if kept else "no value was finished"
+        done = f"finished values are in {merged.out}" if kept else "no value was finished"
         say(f"interrupted: {done}", written=True)
         raise typer.Exit(INTERRUPTED) from None
-    print(text(page, quiet=asked.quiet, details=asked.details))
-    say_written(paths, quiet=asked.quiet)
+    print(text(page, quiet=merged.quiet, details=merged.details))
+    say_written(paths, quiet=merged.quiet)
     summarize(page)
     if result.results.interrupted:
         sys.exit(INTERRUPTED)
@@ -232,32 +232,32 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
     from advisor.workloads import scripts
 
     file, name = file_and_name(target)
-    found = scripts.is_script(file, name, arguments)
-    if not found and arguments and file.exists():
+    script = scripts.is_script(file, name, arguments)
+    if not script and arguments and file.exists():
         raise UsageError(
             f"{target} is a workload and takes no arguments, but {arguments[0]!r} was given",
             next_step="Set its parameters with --set NAME=VALUE.",
         )
-    return found
+    return script
 
 
-def require_gpu(made: Settings, *, no_gpu: bool) -> None:
+def require_gpu(settings: Settings, *, no_gpu: bool) -> None:
     """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted.
 
     Raises `NothingToChange` where a run would not make a difference, `NothingMeasured` otherwise.
     """
     from advisor.workloads.scripts import require_cupy
 
-    there = machine()
-    gpus = 0 if no_gpu else there.gpus()
-    if gpus > 0 and there.cupy():
+    present = machine()
+    gpus = 0 if no_gpu else present.gpus()
+    if gpus > 0 and present.cupy():
         return
-    require_cupy(made.file)
+    require_cupy(settings.file)
     lacking = "--no-gpu was given" if no_gpu else "the CUDA driver reports no GPU"
     lacking = "CuPy is not installed" if gpus else lacking
-    runs = len(made.strategies) * (made.rounds + 1) + 1
-    print(f"{made.file} has no @workload, so it is a script. On a GPU it would run {runs} times, under:")
-    for strategy in made.strategies:
+    runs = len(settings.strategies) * (settings.rounds + 1) + 1
+    print(f"{settings.file} has no @workload, so it is a script. On a GPU it would run {runs} times, under:")
+    for strategy in settings.strategies:
         print(f"  {strategy.name}: {strategy.summary}")
     raise NothingMeasured(
         f"a script needs a GPU and CuPy and cannot be predicted: {lacking}",

@@ -48,11 +48,11 @@ def report(
     files = list(map(reading.in_directory, files))
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
-    found = configuration.places(configuration.command_line(**given))
+    sources = configuration.places(configuration.command_line(**given))
     loaded = [(file, reading.load(file)) for file in files]
     loaded = [
-        (file, pipeline.conclude_again(made, configuration.preferences(found, made.preferences)))
-        for file, made in loaded
+        (file, pipeline.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
+        for file, profile in loaded
     ]
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
@@ -61,8 +61,8 @@ def report(
         raise UsageError(
             "several profiles have no combined JSON", next_step="Give --format md, or one profile."
         )
-    told = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
-    _shown(pages.page_of(told), directory, wanted, form, details=details, quiet=quiet)
+    content = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
+    _shown(pages.page_of(content), directory, wanted, form, details=details, quiet=quiet)
 
 
 def history(
@@ -84,14 +84,14 @@ def history(
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
-    found = histories.gather(directory, pipeline.concluded)
-    told = all_series(found)
-    if not told:
+    past = histories.gather(directory, pipeline.concluded)
+    series = all_series(past)
+    if not series:
         raise NothingMeasured(
             f"no profile below {directory} has a strategy that was measured or predicted",
             next_step="Run `advisor report` on one of them to see the reason.",
         )
-    _shown(pages.history_page(found, told), out, wanted, form, details=details, quiet=quiet)
+    _shown(pages.history_page(past, series), out, wanted, form, details=details, quiet=quiet)
 
 
 def _shown(
@@ -142,18 +142,18 @@ def predict(
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
-    said = configuration.command_line(**given)
-    system = said.values.get("target_os", "linux")
-    made = reading.load(file)
-    if made.script is not None:
+    source = configuration.command_line(**given)
+    system = source.values.get("target_os", "linux")
+    profile = reading.load(file)
+    if profile.script is not None:
         raise UsageError(
             f"{file} is a profile of a script; predictions need a workload",
             next_step="Write a workload: `advisor new mine.py`.",
         )
-    named = said.values.get("targets") or default_targets(system, made.workload.gpus)
+    named = source.values.get("targets") or default_targets(system, profile.workload.gpus)
     targets = configuration.load_targets(named, system)
-    wanted_by = configuration.preferences(configuration.places(said), made.preferences)
-    result = pipeline.conclude(made.model_copy(update={"preferences": wanted_by}), targets)
+    preferences = configuration.preferences(configuration.places(source), profile.preferences)
+    result = pipeline.conclude(profile.model_copy(update={"preferences": preferences}), targets)
     if no_environment:
         result = redaction.without_environment(result)
     page = pages.page_of(result)
@@ -177,8 +177,8 @@ def trace(
     from advisor.report.traces import trace_page
 
     with scratch() as folder:
-        told = read_report(file, nsys, folder)
-    put(told.model_dump_json(indent=1) if as_json else text(trace_page(told), details=details))
+        summary = read_report(file, nsys, folder)
+    put(summary.model_dump_json(indent=1) if as_json else text(trace_page(summary), details=details))
 
 
 def doctor(

@@ -40,16 +40,16 @@ Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Hertz = Annotated[int, Field(gt=0, le=10**15)]
 
 
-def _tell_the_first(part: Any) -> None:
+def _fail_fast(part: Any) -> None:
     """Limits errors to the first wrong item of every list in a schema, and in what it is made of."""
     if isinstance(part, dict):
         if part.get("type") == "tuple":
             part["fail_fast"] = True
         for inner in part.values():
-            _tell_the_first(inner)
+            _fail_fast(inner)
     elif isinstance(part, (list, tuple)):
         for inner in part:
-            _tell_the_first(inner)
+            _fail_fast(inner)
 
 
 class Record(BaseModel):
@@ -60,9 +60,9 @@ class Record(BaseModel):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """With an end to what is told of a list: a damaged one may have millions of wrong items."""
-        made = handler(source)
-        _tell_the_first(made)
-        return made
+        schema = handler(source)
+        _fail_fast(schema)
+        return schema
 
 
 def optional(description: str, default: object = None) -> Any:
@@ -104,11 +104,11 @@ def _cleaned(value: Any, kinds: tuple[TextKind | None, ...], clean: Callable[[st
 
 @cache
 def _kinds_of(record: type[Record]) -> dict[str, tuple[TextKind | None, ...]]:
-    found = {}
+    kinds = {}
     for name, field in record.model_fields.items():
         kind = next((each for each in field.metadata if isinstance(each, TextKind)), None)
-        found[name] = (kind,) if kind else kinds_in(field.annotation)
-    return found
+        kinds[name] = (kind,) if kind else kinds_in(field.annotation)
+    return kinds
 
 
 def kinds_in(form: Any) -> tuple[TextKind | None, ...]:
@@ -116,8 +116,8 @@ def kinds_in(form: Any) -> tuple[TextKind | None, ...]:
     if get_origin(form) is Literal:
         return (None,) if isinstance(get_args(form)[0], str) else ()
     if get_origin(form) is Annotated:
-        inner, *told = get_args(form)
-        kind = next((each for each in told if isinstance(each, TextKind)), None)
+        inner, *metadata = get_args(form)
+        kind = next((each for each in metadata if isinstance(each, TextKind)), None)
         return (kind,) if kind else kinds_in(inner)
     if form is str:
         return (TextKind.TEXT,)

@@ -112,10 +112,10 @@ class Method(Record):
 
 def rounds(blocks: Iterable[Block]) -> list[list[float]]:
     """Mean seconds from one finished frame to the next in each block, by process."""
-    found: dict[int, list[float]] = {}
+    by_process: dict[int, list[float]] = {}
     for block in blocks:
-        found.setdefault(block.process, []).append(block.period_seconds)
-    return [found[process] for process in sorted(found)]
+        by_process.setdefault(block.process, []).append(block.period_seconds)
+    return [by_process[process] for process in sorted(by_process)]
 
 
 class FinalRecord(Record):

@@ -58,28 +58,28 @@ def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
     `FileProblem` where the folder or a readable profile is missing, `NothingMeasured` where there are
     profiles of scripts alone.
     """
-    found: list[Entry] = []
-    without: list[LeftOut] = []
-    for path in _files(directory, without):
+    entries: list[Entry] = []
+    left_out: list[LeftOut] = []
+    for path in _files(directory, left_out):
         name = str(path.relative_to(directory))
         try:
-            found.append(_entry(path, name, conclude))
+            entries.append(_entry(path, name, conclude))
         except AdvisorError as problem:
             # The message alone: what was read hangs on the error itself.
             reason = problem.message.removeprefix(f"{path} ")
-            without.append(LeftOut(name, reason, isinstance(problem, NothingMeasured)))
-    if not found:
-        raise _nothing(directory, without)
-    ordered = sorted(found, key=lambda entry: (entry.time, entry.profile.created, entry.file))
-    return History(tuple(ordered), tuple(without))
+            left_out.append(LeftOut(name, reason, isinstance(problem, NothingMeasured)))
+    if not entries:
+        raise _nothing(directory, left_out)
+    ordered = sorted(entries, key=lambda entry: (entry.time, entry.profile.created, entry.file))
+    return History(tuple(ordered), tuple(left_out))
 
 
-def _files(directory: Path, without: list[LeftOut]) -> list[Path]:
+def _files(directory: Path, left_out: list[LeftOut]) -> list[Path]:
     """The profiles; folders that cannot be read go to `without`."""
 
     def unreadable(problem: OSError) -> None:
         name = os.path.relpath(problem.filename or directory, directory)
-        without.append(LeftOut(name, f"cannot be read: {problem.strerror}"))
+        left_out.append(LeftOut(name, f"cannot be read: {problem.strerror}"))
 
     if not directory.is_dir():
         what = "is not a directory" if directory.exists() else "does not exist"
@@ -89,14 +89,14 @@ def _files(directory: Path, without: list[LeftOut]) -> list[Path]:
 
 
 def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Entry:
-    made = load(path)
-    if made.script is not None:
+    profile = load(path)
+    if profile.script is not None:
         raise NothingMeasured(
             "is a profile of a script: the times of whole processes vary more than most changes of code; a "
             "history needs profiles of workloads"
         )
-    require_plausible(made, str(path))
-    time, concluded = _time(made), conclude(made)
+    require_plausible(profile, str(path))
+    time, concluded = _time(profile), conclude(profile)
     # Without what a history does not tell, so that a thousand fit into memory.
     dropped = {"frame_seconds": (), "frames_per_round": (), "timeline": None}
     rows = tuple(
@@ -106,9 +106,9 @@ def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Ent
     return Entry(name, concluded.model_copy(update=left), time)
 
 
-def _time(made: Profile) -> datetime:
+def _time(profile: Profile) -> datetime:
     """When the code was made. Raises `FileProblem` where that is no time."""
-    written = made.commit.committed if made.commit else made.created
+    written = profile.commit.committed if profile.commit else profile.created
     try:
         time = datetime.fromisoformat(written.replace("Z", "+00:00"))
         return time.replace(tzinfo=time.tzinfo or timezone.utc).astimezone(timezone.utc)
@@ -116,13 +116,13 @@ def _time(made: Profile) -> datetime:
         raise FileProblem(f"has a time that cannot be read: {written}") from None
 
 
-def _nothing(directory: Path, without: Sequence[LeftOut]) -> AdvisorError:
-    if not without:
+def _nothing(directory: Path, left_out: Sequence[LeftOut]) -> AdvisorError:
+    if not left_out:
         return FileProblem(
             f"there is no {NAME} below {directory}",
             next_step=f"Keep one for each commit, such as {directory}/COMMIT/{NAME}.",
         )
-    return (NothingMeasured if all(each.script for each in without) else FileProblem)(
-        f"no {NAME} below {directory} can be used. {without[0].file}: {without[0].reason}",
+    return (NothingMeasured if all(each.script for each in left_out) else FileProblem)(
+        f"no {NAME} below {directory} can be used. {left_out[0].file}: {left_out[0].reason}",
         next_step="Profile a workload again: advisor profile FILE --out DIR.",
     )

@@ -56,8 +56,8 @@ def obstacle(directory: Path, name: str) -> str:
     for folder in (directory / parent for parent in PurePath(name).parents):
         if folder.exists() and not folder.is_dir():
             return f"{folder} is not a folder"
-    if found := _kind(path):
-        return "" if found == "absent" else f"{path} is {found}"
+    if kind := _kind(path):
+        return "" if kind == "absent" else f"{path} is {kind}"
     if _digest(path) not in _files(path.parent).get(path.name, ()):
         return f"{path} was not written by advisor, or has changed since"
     return ""
@@ -108,15 +108,15 @@ def _digest(path: Path) -> str:
 def require_free(directory: Path, names: Iterable[str], option: str = "--out") -> None:
     """Raises `UsageError` for the first file that cannot be written without loss of the user's."""
     folders = dict[Path, None]()
-    found = "" if directory.is_dir() else f"{directory} is not a directory"
+    problem = "" if directory.is_dir() else f"{directory} is not a directory"
     for name in names:
         folders[(directory / name).parent] = None
-        found = found or obstacle(directory, name)
+        problem = problem or obstacle(directory, name)
     for folder in folders:
-        if not found and folder.is_dir() and _manifest(folder) is None:
-            found = f"{folder / MANIFEST} is damaged: it should list the files that advisor wrote"
-    if found:
-        raise UsageError(found, next_step=f"Choose another {option}, or move that file away.")
+        if not problem and folder.is_dir() and _manifest(folder) is None:
+            problem = f"{folder / MANIFEST} is damaged: it should list the files that advisor wrote"
+    if problem:
+        raise UsageError(problem, next_step=f"Choose another {option}, or move that file away.")
 
 
 # The list of what is advisor's
@@ -125,11 +125,11 @@ def require_free(directory: Path, names: Iterable[str], option: str = "--out") -
 def _manifest(folder: Path) -> Manifest | None:
     """The list of a folder; None where it is damaged or not advisor's."""
     path = folder / MANIFEST
-    found = _kind(path)
-    if found == "absent":
+    kind = _kind(path)
+    if kind == "absent":
         return Manifest()
     with suppress(OSError, ValidationError):
-        if not found:
+        if not kind:
             return Manifest.model_validate_json(read_bytes(path, _LARGEST))
     return None
 
@@ -198,8 +198,8 @@ def _free(directory: Path, name: PurePath) -> str:
 
 def instead_of(path: Path) -> Path | None:
     """The path that `write` was given, if the user's file there made it write this one beside it."""
-    asked = path.with_stem(re.sub(r"-\d+$", "", path.stem))
-    return asked if asked != path and asked.exists() else None
+    wanted = path.with_stem(re.sub(r"-\d+$", "", path.stem))
+    return wanted if wanted != path and wanted.exists() else None
 
 
 def free_folder(directory: Path, relative: str, names: Iterable[str]) -> str:
@@ -270,7 +270,7 @@ def output_directory(directory: Path, names: Sequence[str] = (), *, aside: bool 
     if not str(directory).strip() or directory == Path():
         directory = Path.cwd()
     try:
-        made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+        created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
@@ -287,5 +287,5 @@ def output_directory(directory: Path, names: Sequence[str] = (), *, aside: bool 
             yield directory
     finally:
         with suppress(OSError):  # a folder that holds something stays
-            for folder in made:
+            for folder in created:
                 folder.rmdir()

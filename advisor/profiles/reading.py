@@ -241,7 +241,7 @@ def require_plausible(profile: Profile, name: str) -> None:
 
 def _times(profile: Profile) -> Iterator[tuple[str, str, Sequence[float]]]:
     """Strategy, what was timed, and its times in seconds; of rows and of the blocks behind them."""
-    rows = [*profile.results, *(row for made in profile.predictions for row in made.results)]
+    rows = [*profile.results, *(row for prediction in profile.predictions for row in prediction.results)]
     for row in (*rows, *(profile.script.measured if profile.script else ())):
         what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
         if isinstance(row, Predicted):

@@ -80,11 +80,11 @@ class Masking:
         if name not in self._labels:
             masked, number = printable(self._text(name)), 1
             taken = self._labels.values() if masked != name else ()
-            made = masked
-            while made in taken:
+            numbered = masked
+            while numbered in taken:
                 number += 1
-                made = f"{masked}{number}"
-            self._labels[name] = made
+                numbered = f"{masked}{number}"
+            self._labels[name] = numbered
         return self._labels[name]
 
 
@@ -118,8 +118,8 @@ class Redactor:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        told = {self.host: "<host>", self.host.partition(".")[0]: "<host>", self.user: "<user>"}
-        return {n: i for n, i in told.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
+        names = {self.host: "<host>", self.host.partition(".")[0]: "<host>", self.user: "<user>"}
+        return {n: i for n, i in names.items() if len(n) >= _SHORTEST_NAME and n.lower() not in _NOBODY}
 
 
 def here(*, include_host: bool = False) -> Redactor:
@@ -151,13 +151,13 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
     parameters = {n: MASK if is_hidden(n, value) else value for n, value in work.parameters.items()}
     if script is not None:
         script = script.model_copy(update={"arguments": tuple(masked(script.arguments))})
-    told = {"workload": work.model_copy(update={"parameters": parameters}), "script": script}
-    return hidden(profile.model_copy(update=told), redactor)
+    changes = {"workload": work.model_copy(update={"parameters": parameters}), "script": script}
+    return hidden(profile.model_copy(update=changes), redactor)
 
 
 def hidden(record: Written, redactor: Redactor) -> Written:
-    found: Written = cleaned(record, Masking(redactor.hide))
-    return found
+    masked_record: Written = cleaned(record, Masking(redactor.hide))
+    return masked_record
 
 
 def without_environment(profile: Profile) -> Profile:

@@ -299,8 +299,8 @@ def of_process(
     variables = os.environ if variables is None else variables
     found = [value for name, value in variables.items() if _is_secret_variable(name)]
     found += [password for value in variables.values() if "://" in value for password in _passwords(value)]
-    told = given(sys.argv[1:] if arguments is None else arguments, {})
-    return list(dict.fromkeys((*told, *_long(found), *_KNOWN)))
+    of_arguments = given(sys.argv[1:] if arguments is None else arguments, {})
+    return list(dict.fromkeys((*of_arguments, *_long(found), *_KNOWN)))
 
 
 def _is_secret_variable(name: str) -> bool:
@@ -391,9 +391,9 @@ def _option(found: re.Match[str]) -> str:
 def _hidden(value: str, *, prose: bool) -> str:
     """`name: word` is prose where the word has no digit; `name=word` and a quoted one are values."""
     quote = value[0] if value[0] in "\"'" else ""
-    said = prose and not re.search(r"[\d\"']", value)
+    is_prose = prose and not re.search(r"[\d\"']", value)
     bare = value.strip("\"'")
-    if not bare or bare.startswith(MASK) or said:
+    if not bare or bare.startswith(MASK) or is_prose:
         return value
     end = quote if len(value) > 1 and value.endswith(quote) else ""
     return f"{quote}{MASK}{end}"

@@ -90,10 +90,10 @@ def is_number(value: Value) -> bool:
 def sweep_results(
     workload: str, parameter: str, points: Sequence[Point], command: str = "", notes: Sequence[str] = ()
 ) -> SweepResults:
-    made = SweepResults(workload, parameter, tuple(points), command, tuple(notes))
-    if not made.ordered:
-        return made
-    return replace(made, points=tuple(sorted(points, key=lambda p: float(p.value))))
+    results = SweepResults(workload, parameter, tuple(points), command, tuple(notes))
+    if not results.ordered:
+        return results
+    return replace(results, points=tuple(sorted(points, key=lambda p: float(p.value))))
 
 
 def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults:

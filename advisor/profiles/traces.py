@@ -211,9 +211,9 @@ def lanes(timeline: Timeline) -> list[tuple[str, list[Span]]]:
 
 def merged(spans: Sequence[Span], gap: float) -> list[Span]:
     """Spans of one kind that follow one another within `gap` seconds become one."""
-    found: dict[tuple[str, str], list[Span]] = {}
+    rows: dict[tuple[str, str], list[Span]] = {}
     for span in sorted(spans, key=lambda s: s.begin_seconds):
-        row = found.setdefault((line_of(span), span.label), [])
+        row = rows.setdefault((line_of(span), span.label), [])
         if row and span.begin_seconds - row[-1].end_seconds <= gap:
             end = max(row[-1].end_seconds, span.end_seconds)
             together = {
@@ -223,7 +223,7 @@ def merged(spans: Sequence[Span], gap: float) -> list[Span]:
             row[-1] = row[-1].model_copy(update={"end_seconds": end, **together})
         else:
             row.append(span)
-    return [span for row in found.values() for span in row]
+    return [span for row in rows.values() for span in row]
 
 
 def worked(span: Span) -> float:
