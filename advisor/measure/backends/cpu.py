@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.schema import Device, MemoryKind, Side
-from advisor.strategies.backend import Array, Hint, HostFlag, PageLocks, host_array, ordinary_memory
+from advisor.strategies.backend import Array, HostFlag, PageLocks, host_array, ordinary_memory
 from advisor.strategies.parts import Span
 
 
@@ -28,8 +28,6 @@ class NullStream:
 
 
 class CpuBackend:
-    """See `advisor.strategies.backend.Backend`."""
-
     def __init__(self) -> None:
         self.xp: Any = np
         self.stream: Any = NullStream()
@@ -50,14 +48,6 @@ class CpuBackend:
     def current(self) -> AbstractContextManager[object]:
         """There is nothing to choose."""
         return nullcontext()
-
-    def enter(self) -> None:
-        """There is nothing to choose."""
-
-    leave = enter
-
-    def reach_peers(self, gpus: Sequence[int]) -> None:
-        """All memory is within reach."""
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
         del source_gpu
@@ -88,12 +78,6 @@ class CpuBackend:
 
     free_host = free
 
-    def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
-        """Means nothing to a CPU."""
-
-    def host_unregister(self, pointer: int) -> None:
-        """Means nothing to a CPU."""
-
     def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return self.xp.empty(shape, dtype)  # type: ignore[no-any-return]
 
@@ -105,21 +89,9 @@ class CpuBackend:
 
     malloc_managed = malloc
 
-    def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
-        """Nothing to move."""
-
     @property
     def discards(self) -> bool:
         return False
-
-    def discard(self, pointer: int, nbytes: int, side: Side) -> None:
-        """Nothing to move."""
-
-    def attach(self, pointer: int, side: Side) -> None:
-        """Nothing to give."""
-
-    def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
-        """Nobody to tell."""
 
     def host_device_pointer(self, pointer: int) -> int:
         return pointer
@@ -139,9 +111,6 @@ class CpuBackend:
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return host_array(pointer, nbytes, shape, dtype)
 
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
     def default_stream(self) -> NullStream:
         """It has nothing to wait for."""
         return NullStream()
@@ -153,35 +122,16 @@ class CpuBackend:
         del stream
         return self.clock()
 
-    def mark(self, stream: Any = None, again: Any = None) -> None:
-        """Everything is in order already."""
-        del stream, again
-
-    def hold(self, seconds: float) -> None:
-        """Nothing is launched here."""
-        del seconds
-
     def seconds_between(self, start: float, end: float) -> float:
         return end - start
-
-    def order(self, stream: Any, mark: Any) -> None:
-        """Everything is in order already."""
-
-    def wait(self, mark: Any) -> None:
-        """Nothing to wait for."""
-
-    def disturbed(self) -> str | None:
-        """A CPU has no such state."""
-        return None
-
-    def free_memory(self) -> int | None:
-        """The CPU device has no memory of its own."""
-        return None
 
     def page_locks(self) -> AbstractContextManager[PageLocks | None]:
         """Nothing is page-locked for a device that is not there."""
         return nullcontext(None)
 
-    def pool_reserved(self) -> int | None:
-        """NumPy has no pool."""
-        return None
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        """One memory, and work that is done when a call returns: nothing to move, lock, order or wait for."""
+
+    reach_peers = enter = leave = host_register = host_unregister = _nothing
+    prefetch = discard = attach = advise = mark = hold = order = wait = synchronize = _nothing
+    disturbed = free_memory = pool_reserved = _nothing
