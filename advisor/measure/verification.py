@@ -130,7 +130,8 @@ class Inspector:
             wait_for_all(self._backend)
             poisons = {
                 name: poison(stage.name, name, index, self._layouts[name].nbytes)
-                for name in outputs_of(stage)
+                for name, mode in stage.access.items()
+                if mode == "out"
             }
             before = self._prepare(stage, poisons)
             loop.act(action, index)
@@ -313,10 +314,6 @@ class Inspector:
 def _in_both(mask: Array, before: Array | None) -> Array:
     """What stayed in the rows that both have."""
     return mask if before is None else mask[: len(before)] & before[: len(mask)]
-
-
-def outputs_of(stage: BoundStage) -> list[str]:
-    return [name for name, mode in stage.access.items() if mode == "out"]
 
 
 @dataclass

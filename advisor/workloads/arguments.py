@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import MOST_GPUS, ArrayForm
+from advisor.profiles.schema import ArrayForm
 
 FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
 FORMS_EXPLAINED = (
@@ -25,24 +25,19 @@ _DEFERRED: Mapping[str, Callable[[object], object]] = {
 }
 
 
+def integer_of(value: object, what: str, least: int, most: int | None, next_step: str) -> int:
+    """The number itself. Raises `WorkloadError` for what is no integer within the limits."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
+        limits = f", {least} or more" if most is None else f" from {least} to {most}"
+        raise WorkloadError(f"{what} is {value!r}; it must be an integer{limits}", next_step=next_step)
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
 def every_of(every: object, stage: str) -> int:
     """The number itself. Raises `WorkloadError` for what is no count of frames."""
-    if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-        raise WorkloadError(
-            f"stage {stage!r}: every is {every!r}; it must be an integer, 1 or more",
-            next_step="every=10 runs it in frames 0, 10, 20 and so on.",
-        )
-    return int(every)
-
-
-def gpu_of(gpu: object, stage: str) -> int:
-    """The number itself. Raises `WorkloadError` for what is no GPU's."""
-    if isinstance(gpu, bool) or not isinstance(gpu, (int, np.integer)) or not 0 <= gpu < MOST_GPUS:
-        raise WorkloadError(
-            f"stage {stage!r}: gpu is {gpu!r}; it must be an integer from 0 to {MOST_GPUS - 1}",
-            next_step="gpu=1 is the workload's second GPU; --gpus says which device that is.",
-        )
-    return int(gpu)
+    next_step = "every=10 runs it in frames 0, 10, 20 and so on."
+    return integer_of(every, f"stage {stage!r}: every", 1, None, next_step)
 
 
 def form_of(arrays: object, stage: str) -> ArrayForm | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
 from advisor.profiles.row_figures import MOST_ITERATIONS
-from advisor.profiles.schema import MOST_PERIOD, ArrayForm, Loop, Side
+from advisor.profiles.schema import MOST_GPUS, MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.texts import in_a_line, is_name
 from advisor.workloads.access import Access as Access
@@ -33,7 +33,7 @@ from advisor.workloads.arguments import (
     every_of,
     form_of,
     function_of,
-    gpu_of,
+    integer_of,
     require_plain,
     shape_of,
 )
@@ -154,7 +154,8 @@ def device(
     twin = None if cpu is None else function_of(cpu, "device(cpu=...)")
     form = form_of(arrays, _name(function))
     often = every_of(every, _name(function))
-    where = gpu_of(gpu, _name(function))
+    step = "gpu=1 is the workload's second GPU; --gpus says which device that is."
+    where = integer_of(gpu, f"stage {_name(function)!r}: gpu", 0, MOST_GPUS - 1, step)
     return Stage(
         function_of(function, "device"), "device", twin, dict(passes or {}), flops, form, often, gpu=where
     )
@@ -416,11 +417,6 @@ def repeat(stages: Sequence[Stage], *, until: str, at_most: int) -> Repeat:
             )
     if not isinstance(until, str):
         raise WorkloadError(f"repeat: until is {until!r}; it must be a buffer's name", next_step=_WRITE)
-    counts = isinstance(at_most, (int, np.integer)) and not isinstance(at_most, bool)
-    if not counts or not 1 <= at_most <= MOST_ITERATIONS:
-        raise WorkloadError(
-            f"repeat until {until!r}: at_most is {at_most!r}; it must be an integer from 1 to "
-            f"{MOST_ITERATIONS}",
-            next_step="It is the number of iterations after which your program gives up.",
-        )
-    return Repeat(tuple(stages), until, int(at_most))
+    step = "It is the number of iterations after which your program gives up."
+    most = integer_of(at_most, f"repeat until {until!r}: at_most", 1, MOST_ITERATIONS, step)
+    return Repeat(tuple(stages), until, most)

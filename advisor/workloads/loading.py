@@ -357,7 +357,8 @@ def _of_buffers(bound: BoundWorkload) -> Iterator[str]:
 
 def _of_stage(stage: BoundStage) -> Iterator[str]:
     function = stage.stage.function
-    if _does_nothing(function):
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if isinstance(code, CodeType) and {each.opname for each in dis.get_instructions(code)} <= _IDLE:
         yield (
             f"Stage {stage.name!r} does nothing: its time is 0, but its buffers are still moved. "
             "Make it do what your program does, or remove it."
@@ -369,11 +370,6 @@ def _of_stage(stage: BoundStage) -> Iterator[str]:
             f"Stage {stage.name!r} takes buffer {name!r} but never uses it, so it may be moved "
             "unnecessarily. Remove the parameter."
         )
-
-
-def _does_nothing(function: Any) -> bool:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return isinstance(code, CodeType) and {each.opname for each in dis.get_instructions(code)} <= _IDLE
 
 
 def host_memory(group: Path = Path("/sys/fs/cgroup")) -> int:

@@ -315,13 +315,12 @@ class CudaBackend:
 
     def mark(self, stream: Any = None, again: Any = None) -> Any:
         """A CUDA event with cudaEventDisableTiming."""
-        event = again or self._untimed()
+        event = again
+        if event is None:
+            with self.current():
+                event = self.xp.cuda.Event(disable_timing=True)
         event.record(stream or self.stream)
         return event
-
-    def _untimed(self) -> Any:
-        with self.current():
-            return self.xp.cuda.Event(disable_timing=True)
 
     def hold(self, seconds: float) -> None:
         """A kernel of one thread that counts clock cycles; none where kernels cannot be compiled."""

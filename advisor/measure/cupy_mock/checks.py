@@ -222,9 +222,6 @@ def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
     home = type(error).__module__.partition(".")[0]
     library = home if home in _REMEDIES else "torch" if "np.ndarray" in str(error) else ""
     why, write = _REMEDIES.get(library, _OTHER)
-    owners = (watch.owner(v) for n, v in frame.f_locals.items() if _is_named(n, place.text, v))
+    named = (v for n, v in frame.f_locals.items() if re.search(rf"\b{n}\b", place.text))
+    owners = (watch.owner(value) for value in named if type(value).__module__ == "cupy")
     return Refused(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
-
-
-def _is_named(name: str, text: str, value: object) -> bool:
-    return type(value).__module__ == "cupy" and re.search(rf"\b{name}\b", text) is not None

@@ -65,7 +65,9 @@ class TrafficRecorder:
         self._stage = ""
         self._memory: dict[tuple[int, int], tuple[str, Array]] = {}
         self._tallies: dict[str, _Tally] = {}
-        self._current: _Tally | None = None
+        self._current = _Tally()
+        self.counting = False
+        """Whether a stage is running."""
 
     def own(self, name: str, array: Array) -> None:
         """The memory of `array` belongs to buffer `name` from now on."""
@@ -78,19 +80,15 @@ class TrafficRecorder:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """What happens inside belongs to this stage; outside of any stage nothing is counted."""
-        before = self._stage, self._current
-        self._stage = name
+        before = self._stage, self._current, self.counting
+        self._stage, self.counting = name, True
         self._current = self._tallies.setdefault(name, _Tally())
         self._current.runs += 1
         try:
             with torch_operations(self.operated):
                 yield
         finally:
-            self._stage, self._current = before
-
-    @property
-    def counting(self) -> bool:
-        return self._current is not None
+            self._stage, self._current, self.counting = before
 
     def read(self, array: Array, count: float, key: Any = None) -> None:
         """Counts `count` bytes read from the memory of `array`, or from where the key selects."""
@@ -108,7 +106,7 @@ class TrafficRecorder:
     def _judge(self, array: Array, count: float, key: Any, what: Literal["reads", "writes"]) -> None:
         """Notes elements outside the stage's region; of a call that touches some of an array nothing is known
         but for its key."""
-        owner = self._owner(array) if self._watched and self._current is not None else None
+        owner = self._owner(array) if self._watched else None
         place = (self._stage, owner or "")
         if place in self.strays or (key is None and count < unique_bytes(array)):
             return
@@ -122,8 +120,8 @@ class TrafficRecorder:
     ) -> None:
         """Counts what a routine reads again where no cache serves it, and on each multiprocessor."""
         some = count or (shared_bytes and readers > 1)
-        owner = self._owner(array) if some and self._current is not None else None
-        if owner is not None and self._current is not None:
+        owner = self._owner(array) if some else None
+        if owner is not None:
             key = owner, call, _caller()
             before = self._current.again.get(key, routines.Reread())
             self._current.again[key] = routines.Reread(
@@ -132,17 +130,13 @@ class TrafficRecorder:
 
     def called(self) -> None:
         """Counts a NumPy call that does work: what CuPy launches a kernel for."""
-        if self._current is not None:
-            self._current.calls += 1
+        self._current.calls += 1
 
     def computed(self, flops: float) -> None:
-        if self._current is not None:
-            self._current.flops += flops
+        self._current.flops += flops
 
     def operated(self, operation: Operation) -> None:
         """Counts an operator of PyTorch: its products are cuBLAS's, as CuPy's are."""
-        if self._current is None:
-            return
         self.called()
         self.computed(operation.flops)
         gathers = operation.name in GATHERS and operation.read and operation.written
@@ -159,8 +153,6 @@ class TrafficRecorder:
             self.wrote(array, unique_bytes(array))
 
     def _count(self, array: Array, count: float, *, written: bool) -> None:
-        if self._current is None:
-            return
         owner = self._owner(array)
         if owner is None:
             self._current.temporary += count
