@@ -15,8 +15,8 @@ from advisor.profiles.schema import Measured
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
 from advisor.verdicts.comparing.comparisons import compare
-from advisor.verdicts.comparing.drift import Drift
 from advisor.verdicts.comparing.gates import judge, parse_gates
+from advisor.verdicts.comparing.rows import Drift
 
 DATA = Path(__file__).parent / "data"
 SHARES = {"produce": 0.3, "add": 0.2, "consume": 0.2, "copies": 0.3}

@@ -15,9 +15,8 @@ from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.tables import merged
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
 from advisor.verdicts.comparing.conditions import Condition
-from advisor.verdicts.comparing.drift import Cause, Drift
 from advisor.verdicts.comparing.gates import Ruling
-from advisor.verdicts.comparing.rows import Compared
+from advisor.verdicts.comparing.rows import Cause, Compared, Drift
 
 _LIMIT = 500
 _CHANGES, _SHORT = 4, 60

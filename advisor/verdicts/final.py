@@ -61,15 +61,15 @@ class Step:
     rounds: int
 
 
-def first_step(seconds: float, pace: Pace, looks: int = LOOKS) -> Step:
+def first_step(seconds: float, pace: Pace) -> Step:
     """Two processes with so few rounds that all looks fit into the time, if it allows them three rounds.
 
     Taken to the last look are as many processes as `next_step` starts where there is no luck.
     """
     processes = FEWEST_PROCESSES
-    for _ in range(looks - 1):
+    for _ in range(LOOKS - 1):
         processes += math.ceil(processes / 2)
-    rounds = (seconds - processes * pace.process_seconds) / pace.round_seconds / 2 ** (looks - 1)
+    rounds = (seconds - processes * pace.process_seconds) / pace.round_seconds / 2 ** (LOOKS - 1)
     affordable = (seconds - FEWEST_PROCESSES * pace.process_seconds) / pace.round_seconds / FEWEST_PROCESSES
     least = min(FEWEST_ROUNDS, max(1, int(affordable)))
     return Step(FEWEST_PROCESSES, max(least, int(rounds / FEWEST_PROCESSES)))

@@ -28,6 +28,7 @@ from advisor.profiles.sweeps import Point, sweep_results
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
 from advisor.verdicts.tracks import Track, tracks
 
+CONFIDENCE = 0.95
 FEWEST = 6
 """Profiles of a series below which nothing is looked for: noise and step could not be distinguished."""
 _SHORTEST = 2
@@ -56,10 +57,10 @@ def can_look() -> bool:
     return find_spec("ruptures") is not None
 
 
-def steps(seconds: Sequence[float], *, series: int = 1, confidence: float = 0.95) -> tuple[Step, ...]:
+def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
     """The steps in times in order; `series` is how many are looked at together.
 
-    Needs the extra: ask `can_look`. Intervals are those of a step at its place, each at `confidence`.
+    Needs the extra: ask `can_look`. Intervals are those of a step at its place, each at `CONFIDENCE`.
     """
     count = len(seconds)
     if count < FEWEST:
@@ -67,9 +68,9 @@ def steps(seconds: Sequence[float], *, series: int = 1, confidence: float = 0.95
     logs = np.log(np.asarray(seconds, dtype=np.float64))
     noise = max(_FINEST, _GAUSSIAN * float(np.median(np.abs(np.diff(logs)))) / math.sqrt(2))
     logs = _tamed(logs, noise)
-    tail = (1 - confidence) / 2 / (count - 1) / series
+    tail = (1 - CONFIDENCE) / 2 / (count - 1) / series
     places = _kept(logs, _proposed(logs / noise, stats.student_upper(tail, count - 2) ** 2), tail)
-    return tuple(_step(logs, [0, *places, count], i, confidence) for i in range(1, len(places) + 1))
+    return tuple(_step(logs, [0, *places, count], i) for i in range(1, len(places) + 1))
 
 
 def _tamed(logs: stats.Floats, noise: float) -> stats.Floats:
@@ -116,9 +117,9 @@ def _fit(logs: stats.Floats, bounds: Sequence[int], index: int) -> tuple[float, 
     return float(logs[place:end].mean() - logs[start:place].mean()), error, freedom
 
 
-def _step(logs: stats.Floats, bounds: Sequence[int], index: int, confidence: float) -> Step:
+def _step(logs: stats.Floats, bounds: Sequence[int], index: int) -> Step:
     size, error, freedom = _fit(logs, bounds, index)
-    likely = stats.student_upper((1 - confidence) / 2, freedom)
+    likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)
     ends = (size, size - likely * error, size + likely * error)
     first, last = _where(logs, bounds, index, likely)
     return Step(bounds[index], first, last, stats.Ratio(*map(math.exp, ends)))

@@ -7,7 +7,7 @@ strategies have in common cancels out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +15,12 @@ import numpy.typing as npt
 
 from advisor import stats, units
 from advisor.profiles.conclusions import Objective, Preferences, Recommendation, Verdict
-from advisor.profiles.row_figures import Row
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import reasons
 from advisor.verdicts.choice import Candidate, break_tie, by_memory, code_change, within
 from advisor.verdicts.reasons import counted, listing
 
-CodeChange = Callable[[Row], int]
 Draws = Mapping[str, npt.NDArray[np.float64]]
 """Seconds per frame of each strategy in every draw; the same position is the same draw for all."""
 
@@ -58,7 +56,6 @@ def recommend_predicted(
     results: Sequence[PredictedResult],
     draws: Draws,
     *,
-    code_change: CodeChange = code_change,
     preferences: Preferences | None = None,
 ) -> Recommendation | None:
     """The choice among predicted rows; None when there are none. Memory rules out before time is looked at.
@@ -75,7 +72,7 @@ def recommend_predicted(
     if not rows:
         return reasons.nothing_fits(every, wanted)
     best = min(rows, key=lambda row: row.likely_seconds)
-    chosen = _chosen(_Candidate(every, rows, draws, best, wanted.indifference), code_change)
+    chosen = _chosen(_Candidate(every, rows, draws, best, wanted.indifference))
     unpredicted = by_time(wanted.objective)
     steps = (*filter(None, (unpredicted,)), *reasons.by_memory(fitting, over, wanted), *chosen.steps)
     return chosen.model_copy(
@@ -94,7 +91,7 @@ def by_time(objective: Objective) -> str:
     return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
 
-def _chosen(best: _Candidate, code_change: CodeChange) -> Recommendation:
+def _chosen(best: _Candidate) -> Recommendation:
     """The choice among its rows; the baseline that gains are told against may be another of `every`.
 
     The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
@@ -110,7 +107,7 @@ def _chosen(best: _Candidate, code_change: CodeChange) -> Recommendation:
             or np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
         )
     ]
-    return _tie(best, equals, code_change) if len(equals) > 1 else _single(best)
+    return _tie(best, equals) if len(equals) > 1 else _single(best)
 
 
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
@@ -156,7 +153,7 @@ def _rivals(made: _Candidate) -> list[Predicted]:
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
-def _tie(among: _Candidate, equals: Sequence[Predicted], code_change: CodeChange) -> Recommendation:
+def _tie(among: _Candidate, equals: Sequence[Predicted]) -> Recommendation:
     candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
     winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
     made = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))

@@ -14,13 +14,14 @@ from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
-from advisor.verdicts.comparing.drift import Drift, drift
 from advisor.verdicts.comparing.rows import (
     AnyRow,
     Compared,
+    Drift,
     Figures,
     OneSided,
     by_strategy,
+    drift,
     has_figures,
     one_sided,
     row,
