@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from advisor import units
 from advisor.report import words
-from advisor.report.axes import Strip
+from advisor.report.axes import RatioScale, Strip
 
 Form = Literal["html", "md", "txt"]
 Forms = Literal["html md txt", "html", "md", "txt", "html md", "html txt", "md txt"]
@@ -130,6 +131,12 @@ class TableCell:
     mark: str = ""
     badge: str = ""
     strip: Strip | None = None
+
+
+def ratio_cells(axis: RatioScale, value: float, low: float, high: float, mark: str) -> tuple[TableCell, ...]:
+    """A ratio on the strip of an axis, for a page, and as a figure with its interval."""
+    figure = TableCell(units.ratio(value), words.ratio_between(low, high))
+    return TableCell("", mark=mark, strip=axis.strip(value, low, high)), figure
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.conclusions import counts_latency
-from advisor.profiles.schema import Footprint, Measured, MemoryKind, Predicted, Prediction, Profile, Side
+from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.axes import Tick, binary_step, decimal_step, percent
 from advisor.report.blocks import Block
@@ -59,8 +59,6 @@ class Part:
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of the legend."""
-
     number: int
     label: str
     category: Category
@@ -133,31 +131,17 @@ def prediction_chart(prediction: Prediction, index: int) -> Chart:
 
 def footprint_chart(profile: Profile) -> Chart:
     """Reserved memory by kind, managed memory on a card on both sides, which add up to the value."""
-    chosen = recommended(profile)
-    stacks = [
-        Stack(
-            label=row.strategy,
-            value=f"{units.size(row.footprint.physical_bytes)} physical",
-            note=_asked(row.footprint),
-            parts=tuple(Part(kind, kind, amount) for kind, amount in _booked(row.footprint).items()),
-            emphasised=row.strategy == chosen,
-        )
-        for row in profile.measured().values()
-    ]
+    chosen, stacks = recommended(profile), []
+    for row in profile.measured().values():
+        taken, kinds = row.footprint.physical_bytes, {k: row.footprint.reserved.get(k, 0) for k in _KINDS}
+        # The second side of managed memory is what the physical total has beyond what was reserved.
+        kinds["managed"] += max(0, taken - sum(row.footprint.reserved.values()))
+        requested = sum(row.footprint.requested.values())
+        note = f"{units.size(requested)} requested" if taken > requested else ""
+        parts = tuple(Part(kind, kind, amount) for kind, amount in kinds.items())
+        value = f"{units.size(taken)} physical"
+        stacks.append(Stack(row.strategy, value, note, parts, emphasised=row.strategy == chosen))
     return chart("footprint", "Memory reserved by kind", stacks, write=units.size, step=binary_step)
-
-
-def _booked(taken: Footprint) -> dict[MemoryKind, int]:
-    """By kind; the second side of managed memory is what the physical total has beyond what was reserved."""
-    twice = max(0, taken.physical_bytes - sum(taken.reserved.values()))
-    found = {kind: taken.reserved.get(kind, 0) for kind in _KINDS}
-    return {**found, "managed": found["managed"] + twice}
-
-
-def _asked(taken: Footprint) -> str:
-    """What the buffers need, where more was taken for them."""
-    requested = sum(taken.requested.values())
-    return f"{units.size(requested)} requested" if taken.physical_bytes > requested else ""
 
 
 def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
@@ -171,15 +155,8 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
 
 def _timed(row: Measured | Predicted, parts: Iterable[Part], chosen: str | None) -> Stack:
     middle, low, high = times(row)
-    return Stack(
-        label=row.strategy,
-        value=units.seconds(middle),
-        note=words.seconds_between(low, high),
-        parts=tuple(parts),
-        middle=middle,
-        interval=(low, high),
-        emphasised=row.strategy == chosen,
-    )
+    value, between = units.seconds(middle), words.seconds_between(low, high)
+    return Stack(row.strategy, value, between, tuple(parts), middle, (low, high), row.strategy == chosen)
 
 
 def _measured_parts(row: Measured, sides: Mapping[str, Side]) -> Iterator[Part]:
@@ -226,17 +203,11 @@ def chart(
 ) -> Chart:
     """Lays the stacks out under one another, over an axis from 0 to a little past the longest."""
     stacks = _folded(stacks)
-    extent = max((_extent(s) for s in stacks), default=0.0) * 1.02 or 1.0
+    ends = (max(sum(p.amount for p in s.parts), s.interval[1] if s.interval else 0.0) for s in stacks)
+    extent = max(ends, default=0.0) * 1.02 or 1.0
     legend = _legend(stacks)
     bars = tuple(_bar(s, extent, legend, write) for s in stacks)
-    return Chart(
-        identifier=identifier,
-        title=title,
-        predicted=predicted,
-        bars=bars,
-        ticks=_ticks(extent, step(extent), write),
-        legend=legend,
-    )
+    return Chart(identifier, title, predicted, bars, _ticks(extent, step(extent), write), legend)
 
 
 def _folded(stacks: Sequence[Stack]) -> list[Stack]:
@@ -252,10 +223,6 @@ def _folded(stacks: Sequence[Stack]) -> list[Stack]:
         rest = sum(p.amount for p in stack.parts if p not in parts)
         made.append(replace(stack, parts=(*parts, Part("other", "rest", rest))))
     return made
-
-
-def _extent(stack: Stack) -> float:
-    return max(sum(p.amount for p in stack.parts), stack.interval[1] if stack.interval else 0.0)
 
 
 def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:

@@ -40,11 +40,17 @@ def comparison_page(
     found: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
 ) -> Page:
     """Everything a comparison says. `files` are what the two profiles are called."""
-    workload, where = words.name(found.head.workload.name), _where(found)
+    workload = words.name(found.head.workload.name)
+    before, where = words.name(found.base.device.name), words.name(found.head.device.name)
+    where += f" (BASE: {before})" * (where != before)
     sides = {"BASE": _side(files[0], found.base), "HEAD": _side(files[1], found.head)}
     names = [words.name(d.device.name) if d.basis == "predicted" else where for d in found.devices]
     devices = list(zip(names, found.devices, strict=True))
-    apart = [_clean(condition) for condition in found.conditions if condition.status == "differs"]
+    apart = [
+        replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
+        for c in found.conditions
+        if c.status == "differs"
+    ]
     told, changed = tuple(starmap(blocks.Fact, sides.items())), blocks.Fact("Changed", _changed(found, apart))
     opening = blocks.Facts((*told, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
@@ -86,21 +92,9 @@ def ruled(rulings: Sequence[Ruling]) -> str:
     return f"{'; '.join(told)}."
 
 
-def _where(found: Comparison) -> str:
-    """The measured device; both where HEAD's is another one."""
-    before, now = words.name(found.base.device.name), words.name(found.head.device.name)
-    return now if now == before else f"{now} (BASE: {before})"
-
-
 def _side(file: str, profile: Profile) -> str:
-    tool = f"advisor {words.name(profile.tool.version)}"
-    made = words.created(profile.created)
-    return ", ".join(filter(None, (words.name(file) if file else "", made, tool)))
-
-
-def _clean(told: Condition) -> Condition:
-    base, head = words.line(told.base, 120), words.line(told.head, 120)
-    return replace(told, what=words.name(told.what), base=base, head=head)
+    named = words.name(file) if file else "", words.created(profile.created)
+    return ", ".join(filter(None, (*named, f"advisor {words.name(profile.tool.version)}")))
 
 
 def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
@@ -227,13 +221,14 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
 def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
     tags = [side for side, name in (("BASE", told.base), ("HEAD", told.head)) if name == row.strategy]
     outcome, ratio = row.outcome.replace(" ", "-"), row.ratio
+    strip, figure = blocks.ratio_cells(axis, ratio.value, ratio.low, ratio.high, outcome)
     return blocks.Row(
         words.name(row.strategy),
         (
-            blocks.TableCell("", mark=outcome, strip=axis.strip(ratio.value, ratio.low, ratio.high)),
+            strip,
             blocks.TableCell(units.seconds(row.base_seconds)),
             blocks.TableCell(units.seconds(row.head_seconds)),
-            blocks.TableCell(units.ratio(ratio.value), words.ratio_between(ratio.low, ratio.high)),
+            figure,
             blocks.TableCell(
                 row.outcome.replace("cannot tell", "undecided"), mark=outcome, badge=f"outcome {outcome}"
             ),

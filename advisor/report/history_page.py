@@ -12,7 +12,7 @@ from advisor.report import blocks, words
 from advisor.report.axes import ratio_axis
 from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import pairs
-from advisor.report.page import MARKED, Page, Section, filled, lead, legend, panels
+from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
 from advisor.report.sweep_page import leading, sample
 from advisor.report.sweep_verdicts import cell
 from advisor.verdicts.comparing.conditions import Condition
@@ -35,7 +35,7 @@ _HOW = (
 def history_page(history: History, found: Sequence[Series]) -> Page:
     """Everything a history says; `found` are its series."""
     looks = styles(list(dict.fromkeys(name for series in found for name in series.track.with_figures)))
-    names = _names(found)
+    names, (first, *_, last) = _names(found), (*history.entries, history.entries[-1])
     named = list(zip(names, found, strict=True))
     told = tuple(_verdict(series, name) for name, series in named)
     charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
@@ -49,7 +49,9 @@ def history_page(history: History, found: Sequence[Series]) -> Page:
         name=f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}",
         where=f"on {words.listing(devices)}" if devices else "",
         basis="predicted" if predicted else "measured",
-        meta=(_between(history),),
+        meta=(
+            " to ".join(f"{e.label} ({e.time:%Y-%m-%d})" for e in (history.entries[0], history.entries[-1])),
+        ),
         sections=(
             lead(
                 blocks.Verdicts(_summed(told, named), named=len(told) > 1, forms="md txt"),
@@ -73,11 +75,6 @@ def _left_out(history: History) -> Iterator[blocks.Item]:
     for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
         listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
         yield blocks.Item((listed,), "left out", words.line(reason, 300))
-
-
-def _between(history: History) -> str:
-    first, last = history.entries[0], history.entries[-1]
-    return f"{first.label} ({first.time:%Y-%m-%d}) to {last.label} ({last.time:%Y-%m-%d})"
 
 
 def _names(found: Sequence[Series]) -> list[str]:
@@ -134,31 +131,20 @@ def _headline(series: Series) -> str:
         few = f"too few to look for steps ({FEWEST} are needed)"
         why = few if len(series.entries) < FEWEST else "steps were not looked for"
         return f"{many}: {why}"
-    last = series.changes[-1]
-    strategy = _foremost(series, last)
+    last, chosen = series.changes[-1], series.track.stops[-1].optima.chosen
+    # The strategy recommended last if it changed, else that with the largest step.
+    strategy = max(last.steps, key=lambda name: (name == chosen, abs(last.steps[name].ratio.value - 1)))
     others = len(last.steps) - 1
+    changed = words.listing(dict.fromkeys(words.name(c.what) for c in last.around), limit=3)
+    beside = f" ({changed} changed, too)" if changed else ""
+    if last.same_code:
+        beside = " (not the code: the commit is the same before and after)"
     more = f" (and {words.count(others, 'other strategy')})" if others else ""
     size = words.slower(last.steps[strategy].ratio)
-    where = f"{words.code(strategy)}{more} {size} at {place(series, last)}{_beside(last)}"
+    where = f"{words.code(strategy)}{more} {size} at {place(series, last)}{beside}"
     if len(series.changes) == 1:
         return f"One step in {many}: {where}"
     return f"{len(series.changes)} steps in {many}; the last: {where}"
-
-
-def _beside(change: Change) -> str:
-    """Says in a few words that a step need not come from the code."""
-    if change.same_code:
-        return " (not the code: the commit is the same before and after)"
-    changed = words.listing(dict.fromkeys(words.name(c.what) for c in change.around), limit=3)
-    return f" ({changed} changed, too)" if changed else ""
-
-
-def _foremost(series: Series, change: Change) -> str:
-    """The strategy recommended last if it changed, else that with the largest step."""
-    chosen = series.track.stops[-1].optima.chosen
-    if chosen in change.steps:
-        return chosen
-    return max(change.steps, key=lambda name: abs(change.steps[name].ratio.value - 1))
 
 
 def _now(series: Series) -> str:
@@ -181,10 +167,11 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
         Curve(s, looks[s], tuple(_joined([sample(track.stops[i], s) for i in group]) for group in groups))
         for s in track.with_figures
     ]
-    changes = [
-        Crossover(max(change.at - 1, 0) // size, change.at // size, _told(series, change))
-        for change in series.changes
-    ]
+    changes = []
+    for change in series.changes:  # the chart shows the place alone until somebody points at it
+        steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
+        told = f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
+        changes.append(Crossover(max(change.at - 1, 0) // size, change.at // size, told))
     notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
         size > 1
     )
@@ -212,12 +199,6 @@ def _joined(samples: Sequence[Sample | None]) -> Sample | None:
     return Sample(middle, min(s.low for s in known), max(s.high for s in known), known[-1].chosen)
 
 
-def _told(series: Series, change: Change) -> str:
-    """For the chart, which shows the place alone until somebody points at it."""
-    steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
-    return f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
-
-
 def _machines(found: Sequence[Series]) -> blocks.Items:
     """The machines, where there are several."""
     machines = words.grouped(found, lambda series: series.machine)
@@ -232,20 +213,31 @@ def _machines(found: Sequence[Series]) -> blocks.Items:
 
 MOST_ROWS = 200
 """Of a table, which tells those that matter."""
+_BLAMED = {
+    (True, True): "not the code",
+    (True, False): "not the code",
+    (False, True): "code or other changes",
+    (False, False): "code",
+}
+"""The cause of a step: whether the commit stayed the same, whether something else changed."""
 _UNSURE = "The cause may also be {}, which changed at the same commit."
 _CLOCKS = ("clocks", "clock throttling")
 """These change with every run: they are told beside a step alone."""
 
 
 def section(series: Series, name: str, number: int) -> Section:
-    """The section of the page."""
     table = _table(series, name, number)
+    causes = ((place(series, change).replace("`", ""), cause(change)) for change in reversed(series.changes))
     return Section(
         f"course-{number}",
         name,
         filled(
             _steps(series, number) if series.changes else None,
-            blocks.Items(tuple(_causes(series)), "Other possible causes", label="possible cause"),
+            blocks.Items(
+                tuple(blocks.Item((where,), "", told) for where, told in causes if told),
+                "Other possible causes",
+                label="possible cause",
+            ),
             table,
             blocks.Prose(legend(table), forms="md txt"),
             blocks.Items(tuple(_memory(series)), "Changes of memory", label="memory"),
@@ -290,16 +282,9 @@ def _steps(series: Series, number: int) -> blocks.Table:
         blocks.Row(
             words.name(strategy),
             (
-                blocks.TableCell(
-                    "",
-                    mark=_mark(step.ratio),
-                    strip=axis.strip(step.ratio.value, step.ratio.low, step.ratio.high),
-                ),
-                blocks.TableCell(
-                    units.ratio(step.ratio.value), words.ratio_between(step.ratio.low, step.ratio.high)
-                ),
+                *blocks.ratio_cells(axis, *_ends(step.ratio), "slower" if step.ratio.low > 1 else "faster"),
                 blocks.TableCell(place(series, change).replace("`", "")),
-                blocks.TableCell(_blamed(change)),
+                blocks.TableCell(_BLAMED[change.same_code, bool(change.around)]),
             ),
             rank=-float(change.at),
         )
@@ -323,38 +308,20 @@ def _steps(series: Series, number: int) -> blocks.Table:
     )
 
 
-def _mark(ratio: stats.Ratio) -> str:
-    return "slower" if ratio.low > 1 else "faster"
-
-
-def _blamed(change: Change) -> str:
-    if change.same_code:
-        return "not the code"
-    return "code or other changes" if change.around else "code"
-
-
-def _causes(series: Series) -> Iterator[blocks.Item]:
-    for change in reversed(series.changes):
-        if told := cause(change):
-            yield blocks.Item((place(series, change).replace("`", ""),), "", told)
+def _ends(ratio: stats.Ratio) -> tuple[float, float, float]:
+    return ratio.value, ratio.low, ratio.high
 
 
 def _table(series: Series, name: str, number: int) -> blocks.Table:
     shown, predicted = series.track.with_figures, series.track.basis == "predicted"
-    rows = list(_rows(series, shown))
-    cut = len(rows) > MOST_ROWS
-    if cut:
-        kept = sorted(sorted(range(len(rows)), key=lambda i: rows[i].rank)[:MOST_ROWS])
-        rows = [rows[i] for i in kept]
-    what = "Predicted time" if predicted else "Time"
-    only = (
-        f" {MOST_ROWS} of {len(series.entries)} profiles: those at changes, the others evenly spread." * cut
-    )
+    rows, what = tuple(_rows(series, shown)), "Predicted time" if predicted else "Time"
+    only = f" {MOST_ROWS} of {len(rows)} profiles: those at changes, the others evenly spread."
+    only *= len(rows) > MOST_ROWS
     return blocks.Table(
         "history",
         "commit",
         tuple(blocks.Column(words.name(each)) for each in shown),
-        tuple(rows),
+        kept_rows(rows, MOST_ROWS),
         caption=f"{what} per frame, with its {'range' if predicted else 'interval'} below. {MARKED}{only}",
         title=f"{what} per frame, {name}:",
         identifier=f"course-{number}",

@@ -261,11 +261,11 @@ def _final(profile: Profile) -> Iterator[str]:
     final, chosen = profile.final, profile.recommendation
     if final is None:
         return
-    anew = "set up once in each process" if final.kept_setup else "newly placed for each block"
+    placed = "set up once in each process" if final.kept_setup else "newly placed for each block"
     yield (
         f"{words.count(final.processes, 'process')} with all contestants, "
         f"{words.count(final.rounds, 'round')} in random order, blocks of "
-        f"{words.count(final.frames, 'frame')}, buffers {anew}; "
+        f"{words.count(final.frames, 'frame')}, buffers {placed}; "
         f"{words.count(final.looks, 'interim look')}, {'settled' if final.settled else 'out of time'}"
     )
     if chosen is not None and chosen.noise is not None:

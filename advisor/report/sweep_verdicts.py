@@ -37,7 +37,10 @@ def sweep_verdict(track: Track, parameter: str) -> Verdict:
     found = runs(optima) if ordered else ()
     changed = changes(optima, found)
     told = stretches(optima, found, changed)
-    headline = _in_order(track, parameter, told) if ordered else _by_value(track, parameter)
+    parts = [_part(track, parameter, told, i) for i in range(len(told))]
+    if (left := len(parts) - _MOST_PARTS + 1) > 1:
+        parts[_MOST_PARTS - 2 : -1] = [words.count(left, "more stretch")]
+    headline = ", ".join(parts) if ordered else _by_value(track, parameter)
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
@@ -72,16 +75,6 @@ def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
     if any(s.likely or (s.rivals and not s.best) for s in optima):
         return "inconclusive"
     return "tie" if all(s.rivals for s in optima if s.best) else "clear"
-
-
-def _in_order(track: Track, parameter: str, found: Sequence[Stretch]) -> str:
-    """Each strategy with its stretch of values, from the first to the last."""
-    parts = [_part(track, parameter, found, i) for i in range(len(found))]
-    if len(parts) > _MOST_PARTS:
-        shown = parts[: _MOST_PARTS - 2]
-        left = words.count(len(parts) - len(shown) - 1, "more stretch")
-        parts = [*shown, left, parts[-1]]
-    return ", ".join(parts)
 
 
 def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
