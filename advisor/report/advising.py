@@ -67,10 +67,9 @@ def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> It
 
 def _against(chosen: Recommendation | None, finding: Finding) -> bool:
     """Whether the device's verdict is to keep the baseline, and the change leads away from it."""
-    if chosen is None or not finding.strategy:
-        return False
-    best, baseline = chosen.strategy, chosen.baseline or BASELINE
-    return best == baseline and finding.strategy != words.name(baseline)
+    baseline = (chosen and chosen.baseline) or BASELINE
+    kept = chosen is not None and chosen.strategy == baseline
+    return kept and finding.strategy not in ("", words.name(baseline))
 
 
 def _chosen(profile: Profile) -> dict[str, Recommendation]:

@@ -29,7 +29,7 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
     missing = [row for row in record.rows if row.status != "profiled"]
     names = dict.fromkeys(row.device for row in record.rows if row.status != "unfit")
     predicted = bool(done) and all(row.basis == "predicted" for row in done)
-    each, gone = (_table(record, done), *_pages(side_by_side)), "Without a result"
+    each, gone = (_table(record, done), *map(_page, side_by_side)), "Without a result"
     return Page(
         kind="fleet",
         brand="fleet",
@@ -61,6 +61,7 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     if not chosen:
         return _predicted(value, rows)
     groups = words.grouped(chosen, lambda row: row.strategy)
+    one, measured = least(rows), [row for row in rows if row.costs]
     sure = all(row.verdict not in ("open", "untrusted") for row in chosen)
     headline = "; ".join(f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items())
     return blocks.Verdict(
@@ -69,7 +70,7 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
         value,
         headline,
         reason=APART * (len(groups) > 1),
-        remark=_one_for_all(rows),
+        remark=words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else "",
     )
 
 
@@ -100,11 +101,6 @@ def least(rows: Sequence[FleetRow]) -> OneForAll | None:
     return least_cost(
         [{s: stats.Ratio(cost, cost, cost) for s, cost in r.costs.items()} for r in rows if r.costs]
     )
-
-
-def _one_for_all(rows: Sequence[FleetRow]) -> str:
-    found, measured = least(rows), [row for row in rows if row.costs]
-    return words.one_for_all(found.strategy, found.cost, measured[found.device].device) if found else ""
 
 
 def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None:
@@ -153,11 +149,10 @@ def _row(row: FleetRow, cost: float | None, axis: RatioScale, *, swept: bool) ->
     return blocks.Row(words.name(row.device), tuple(cells), href=href, rank=-(cost or 0.0))
 
 
-def _pages(folders: Sequence[str]) -> Iterator[blocks.Prose]:
-    for folder in folders:
-        where = f" at {words.name(folder)}" if folder else ""
-        address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
-        yield blocks.Prose("", link=(f"All times side by side{where}", address), forms="html")
+def _page(folder: str) -> blocks.Prose:
+    where = f" at {words.name(folder)}" if folder else ""
+    address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
+    return blocks.Prose("", link=(f"All times side by side{where}", address), forms="html")
 
 
 def _missing(rows: Sequence[FleetRow]) -> blocks.Items:

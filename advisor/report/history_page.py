@@ -35,7 +35,7 @@ _HOW = (
 def history_page(history: History, found: Sequence[Series]) -> Page:
     """Everything a history says; `found` are its series."""
     looks = styles(list(dict.fromkeys(name for series in found for name in series.track.with_figures)))
-    names, (first, *_, last) = _names(found), (*history.entries, history.entries[-1])
+    names, ends = _names(found), (history.entries[0], history.entries[-1])
     named = list(zip(names, found, strict=True))
     told = tuple(_verdict(series, name) for name, series in named)
     charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
@@ -49,9 +49,7 @@ def history_page(history: History, found: Sequence[Series]) -> Page:
         name=f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}",
         where=f"on {words.listing(devices)}" if devices else "",
         basis="predicted" if predicted else "measured",
-        meta=(
-            " to ".join(f"{e.label} ({e.time:%Y-%m-%d})" for e in (history.entries[0], history.entries[-1])),
-        ),
+        meta=(" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),),
         sections=(
             lead(
                 blocks.Verdicts(_summed(told, named), named=len(told) > 1, forms="md txt"),

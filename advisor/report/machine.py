@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.redaction import WITHHELD
-from advisor.profiles.schema import Commit, Loop, Measured, Profile, StageRecord
+from advisor.profiles.schema import Loop, Measured, Profile, StageRecord
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.profiles.traces import Traffic
 from advisor.report import words
@@ -80,10 +80,14 @@ def _entries(items: Mapping[str, object]) -> list[Fact]:
 
 
 def _host(host: HostState) -> list[Fact]:
+    nodes = []
+    for node in host.numa_nodes[:16]:
+        told = f"CPUs {words.name(node.cpus)}" if node.cpus else "no CPUs", _size(node.memory_bytes)
+        nodes.append(f"{node.node} ({', '.join(filter(None, told))})")
     inside = (name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there)
     known = (
         ("CPU clock before the run", _clocks(host.cpu)),
-        ("NUMA nodes", "; ".join(_node(n.node, n.cpus, n.memory_bytes) for n in host.numa_nodes[:16])),
+        ("NUMA nodes", "; ".join(nodes)),
         ("NUMA node of the GPU", _known(host.gpu_numa_node, str)),
         ("Memory available before the run", _size(host.memory_available_bytes)),
         ("Memory limit (cgroup)", _limit(host.memory_limit)),
@@ -93,11 +97,6 @@ def _host(host: HostState) -> list[Fact]:
         ("Runs in", words.listing(inside)),
     )
     return [Fact(label, words.line(value, 300)) for label, value in known if value]
-
-
-def _node(number: int, cpus: str, memory: int | None) -> str:
-    told = ", ".join(filter(None, (f"CPUs {words.name(cpus)}" if cpus else "no CPUs", _size(memory))))
-    return f"{number} ({told})"
 
 
 def _gpu(states: Sequence[GpuState]) -> Table:
@@ -207,6 +206,7 @@ def _others(state: GpuState) -> str:
 CPU_LABEL = "measured on this CPU, not on a GPU"
 ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 
+_UNCOMMITTED = {True: ", with uncommitted changes", None: ", perhaps with uncommitted changes", False: ""}
 _OBJECTIVES = {
     "time": "time: the latency of a frame",
     "footprint": "footprint: the least memory, then time",
@@ -290,24 +290,13 @@ def _hints(profile: Profile) -> Iterator[Fact]:
 def _iterations(profile: Profile) -> Iterator[Fact]:
     """How often each loop ran, by strategy: the mean of the timed frames, and the first frames one by one."""
     for loop in profile.workload.loops[:10]:
-        told = [
-            f"{words.name(row.strategy)}: {units.digits(ran.mean, 3)}{_counts(ran.counts)}"
-            for row in profile.measured().values()
-            for ran in row.iterations
-            if ran.number == loop.number
-        ]
+        told = []
+        for row in profile.measured().values():
+            for ran in (ran for ran in row.iterations if ran.number == loop.number):
+                first = f" (first frames: {', '.join(map(str, ran.counts[:8]))})" if ran.counts else ""
+                told.append(f"{words.name(row.strategy)}: {units.digits(ran.mean, 3)}{first}")
         if told:
             yield Fact(f"Iterations per frame until {words.name(loop.until)}", "; ".join(told))
-
-
-def _counts(counts: Sequence[int]) -> str:
-    return f" (first frames: {', '.join(map(str, counts[:8]))})" if counts else ""
-
-
-def _commit(at: Commit | None) -> Iterator[Fact]:
-    if at is not None:
-        differs = {True: ", with uncommitted changes", None: ", perhaps with uncommitted changes", False: ""}
-        yield Fact("Commit", f"{at.revision}{differs[at.changed]}")
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:
@@ -317,7 +306,7 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
         shape = " × ".join(map(str, b.shape[:6]))
         valid = f", valid length in {words.name(b.valid)}" if b.valid else ""
         buffers.append(f"{words.name(b.name)}: {words.name(b.dtype)} {shape}, {units.size(b.bytes)}{valid}")
-    stages = [_run(loop, tuple(run)) for loop, run in groupby(ran.frame_stages()[:40], lambda s: s.loop)]
+    stages = [_run(loop, run) for loop, run in groupby(ran.frame_stages()[:40], lambda s: s.loop)]
     # What each stage moves of each buffer in one frame, and how that is known.
     sizes = {b.name: b.bytes for b in ran.buffers}
     rows = profile.traffic.traffic[:40] if profile.traffic else ()
@@ -326,7 +315,7 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
     return (
         Fact("File", words.line(ran.file, 300)),
         Fact("SHA-256", words.name(ran.sha256, 64)),
-        *_commit(profile.commit),
+        *([Fact("Commit", f"{at.revision}{_UNCOMMITTED[at.changed]}")] if (at := profile.commit) else []),
         Fact("Parameters", pairs(ran.parameters) or "none"),
         Fact("Buffers", "; ".join(buffers)),
         Fact("Frame", " → ".join(stages)),
@@ -334,16 +323,15 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
     )
 
 
-def _run(loop: Loop | None, stages: Sequence[StageRecord]) -> str:
-    """Stages in a row, those of a loop in brackets."""
-    row = " → ".join(f"{words.name(s.name)} ({', '.join(_about(s))})" for s in stages)
+def _run(loop: Loop | None, stages: Iterable[StageRecord]) -> str:
+    """Stages in a row with side, frames and forms of arrays, those of a loop in brackets."""
+    told = []
+    for stage in stages:
+        some = [f"every {stage.every} frames"] if stage.every > 1 else []
+        about = ", ".join((stage.side, *some, *dict.fromkeys(stage.arrays.values())))
+        told.append(f"{words.name(stage.name)} ({about})")
+    row = " → ".join(told)
     return row if loop is None else f"[{row}] until {words.name(loop.until)}, at most {loop.at_most} times"
-
-
-def _about(stage: StageRecord) -> list[str]:
-    """Its side, in which frames it runs, the forms of its arrays."""
-    some = [f"every {stage.every} frames"] if stage.every > 1 else []
-    return [stage.side, *some, *dict.fromkeys(stage.arrays.values())]
 
 
 def _moved(row: Traffic, size: int) -> str:

@@ -34,6 +34,7 @@ ROOMS = (
     Room(facts=8, code="none"),
     Room(rows=5, columns=4, devices=2, facts=4, code="none"),
 )
+_BASES = {"predicted": ", predicted: nothing was measured on a GPU", "nothing": ", without a GPU"}
 _MOST = 3
 """Most failures, warnings and pieces of advice."""
 
@@ -46,7 +47,8 @@ def render(page: Page, limit: int = LIMIT) -> str:
 def _written(page: Page, room: Room) -> str:
     tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, blocks.Table)]
     hidden = {id(table) for table in tables[room.devices :]}
-    writer, parts = _Writer(room), [_title(page)]
+    where = f" {escape(page.where, 120)}" if page.where else ""
+    writer, parts = _Writer(room), [f"### {escape(page.name, 250)}{where}{_BASES.get(page.basis, '')}"]
     for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
         told = (block for block in shown(section, "md") if id(block) not in hidden)
         inside = "\n\n".join(part for block in told for part in writer.write(block))
@@ -56,12 +58,6 @@ def _written(page: Page, room: Room) -> str:
     if hidden:
         parts.append(f"{words.count(len(hidden), 'more table')} in report.html.")
     return "\n\n".join(parts) + "\n"
-
-
-def _title(page: Page) -> str:
-    said = {"predicted": ", predicted: nothing was measured on a GPU", "nothing": ", without a GPU"}
-    where = f" {escape(page.where, 120)}" if page.where else ""
-    return f"### {escape(page.name, 250)}{where}{said.get(page.basis, '')}"
 
 
 class _Writer:
@@ -142,12 +138,15 @@ class _Writer:
 
     def table(self, table: blocks.Table) -> Iterator[str]:
         known = [i for i, column in enumerate(table.columns) if "md" in column.forms]
-        shown = sorted(sorted(known, key=lambda i: not _matters(table, i))[: self.room.columns])
+        # Of a table that may omit columns, those in which something is marked as chosen stay.
+        chosen = {i for row in table.rows for i, cell in enumerate(row.cells) if cell.mark == "chosen"}
+        matters = chosen if table.left_out else set()
+        shown = sorted(sorted(known, key=lambda i: i not in matters)[: self.room.columns])
         heads = {i: _heads(table.columns[i], table) for i in shown}
         first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
         right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
         rows = kept_rows(table.rows, self.room.rows)
-        body = [[_name(row, table), *_cells(row, table, shown, len(first) - 1)] for row in rows]
+        body = [_cells(row, table, shown, len(first) - 1) for row in rows]
         if table.title:
             yield prose(table.title)
         yield _drawn(first, right, body)
@@ -155,12 +154,6 @@ class _Writer:
             yield f"{len(table.rows) - len(rows)} more in the HTML page."
         if len(shown) < len(known):
             yield f"{words.count(len(known) - len(shown), 'more column')} in report.html."
-
-
-def _matters(table: blocks.Table, column: int) -> bool:
-    """Whether a column is kept in a table that may omit some: something in it is marked as chosen."""
-    chosen = (row.cells[column].mark == "chosen" for row in table.rows if not row.missing)
-    return bool(table.left_out) and any(chosen)
 
 
 def _more(left: int, noun: str) -> Iterator[str]:
@@ -226,10 +219,7 @@ def _list(texts: Iterable[str]) -> str:
 def _verdict(verdict: blocks.Verdict) -> Iterator[str]:
     certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
     yield f"**{prose(verdict.headline)}**{certainty}"
-    if verdict.reason:
-        yield prose(verdict.reason)
-    if verdict.remark:
-        yield prose(verdict.remark)
+    yield from map(prose, filter(None, (verdict.reason, verdict.remark)))
     if verdict.next_step:
         yield f"**Next:** {prose(verdict.next_step)}"
 
@@ -248,14 +238,12 @@ def _heads(column: blocks.Column, table: blocks.Table) -> list[str]:
     return [f"{head}{note}{basis}", *([escape(column.notes)] if column.notes else [])]
 
 
-def _name(row: blocks.Row, table: blocks.Table) -> str:
-    return f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
-
-
 def _cells(row: blocks.Row, table: blocks.Table, shown: Sequence[int], width: int) -> list[str]:
+    """The name, then the cells of the columns that are shown."""
+    name = f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
     if row.missing:
-        return [escape(row.missing, 80), *[""] * (width - 1)]
-    return [text for i in shown for text in _cell(row.cells[i], table.columns[i])]
+        return [name, escape(row.missing, 80), *[""] * (width - 1)]
+    return [name, *(text for i in shown for text in _cell(row.cells[i], table.columns[i]))]
 
 
 def _cell(cell: blocks.TableCell, column: blocks.Column) -> list[str]:

@@ -148,18 +148,15 @@ def _tail(row: Measured, chosen: str | None) -> Stack:
     middle = min(row.latency_seconds or row.median_seconds, p95)
     parts = [Part("median", "host", middle), Part("up to p95", "transfer", p95 - middle)]
     parts += [Part("up to p99", "wait", p99 - p95)] if p99 > p95 else []
-    value = units.seconds(max(p95, p99))
-    return Stack(
-        row.strategy, value, "99 %" if row.p99 else "95 %", tuple(parts), emphasised=row.strategy == chosen
-    )
+    value, share = units.seconds(max(p95, p99)), "99 %" if row.p99 else "95 %"
+    return Stack(row.strategy, value, share, tuple(parts), emphasised=row.strategy == chosen)
 
 
 def _metered(row: Measured, energy: FrameEnergy, chosen: str | None) -> Stack:
     idle = energy.idle_watts * energy.seconds / energy.frames
     parts = (Part("above idle", "kernel", energy.joules), Part("idle energy", "rest", idle))
-    return Stack(
-        row.strategy, units.joules(energy.joules), "above idle", parts, emphasised=row.strategy == chosen
-    )
+    value = units.joules(energy.joules)
+    return Stack(row.strategy, value, "above idle", parts, emphasised=row.strategy == chosen)
 
 
 def _places(measured: Sequence[Measured]) -> Table:

@@ -313,13 +313,6 @@ def _short(span: Span) -> str:
     return words.name(head, NAME_LENGTH)
 
 
-def _written(number: str, name: str, share: float) -> str:
-    """What a span of this share of the frame has room for: number and name, the number, or nothing."""
-    letters = (share * _PHONE - _MARGIN) / _LETTER
-    whole = f"{number} {name}".strip()
-    return next((text for text in (whole, number) if len(text) <= letters), "")
-
-
 def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
     """By line and label; of what is drawn without its cause, all that it may be."""
     told = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
@@ -333,12 +326,13 @@ def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str
     if span.merged > 1:
         times, lasted = f"{span.merged} × ", f"{units.seconds(worked(span))} within {lasted}"
     number = numbers.get((line_of(span), words.name(span.label)), "")
+    letters, texts = (length / frame * _PHONE - _MARGIN) / _LETTER, (f"{number} {_short(span)}", number)
     return Piece(
         x=percent(begin / frame),
         width=percent(max(length / frame, 0.001)),
         category=category(span),
         title=f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0}",
-        name=_written(number, _short(span), length / frame),
+        name=next((text for text in texts if len(text) <= letters), "").strip(),
     )
 
 
