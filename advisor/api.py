@@ -37,7 +37,7 @@ from advisor.verdicts.comparing import comparisons
 from advisor.verdicts.versions import INDIFFERENCE, Question
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
-from advisor.workloads.sources import source
+from advisor.workloads.sources import source as source_of
 
 if TYPE_CHECKING:
     from advisor.workloads.definition import Definition
@@ -47,8 +47,8 @@ class Profile(schema.Profile):
     """What one `advisor profile` learned, with what a program or a notebook asks of it."""
 
     @classmethod
-    def of(cls, made: schema.Profile) -> Profile:
-        return cls.model_construct(made.model_fields_set, **dict(made))
+    def of(cls, profile: schema.Profile) -> Profile:
+        return cls.model_construct(profile.model_fields_set, **dict(profile))
 
     def compare(
         self, other: schema.Profile | Path | str, *, strategies: Sequence[str] = (), anyway: bool = False
@@ -110,16 +110,16 @@ def compare_versions(
     _require_no_import()
     given = {"parameters": _assignments(parameters or {}), **arguments}
     with naming_arguments():
-        said = configuration.arguments(workload=str(base if head is None else head), **given)
-        found = configuration.places(said)
-        asked = configuration.merged(found)
-        backend = choose_backend(asked.gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
-        with make_progress(quiet=asked.quiet) as progress:
-            return run_versions(found, backend, progress, base, head, against=against, anyway=anyway)
+        source = configuration.arguments(workload=str(base if head is None else head), **given)
+        sources = configuration.places(source)
+        options = configuration.merged(sources)
+        backend = choose_backend(options.gpu, options.no_gpu, (lambda _: None) if options.quiet else _say)
+        with make_progress(quiet=options.quiet) as progress:
+            return run_versions(sources, backend, progress, base, head, against=against, anyway=anyway)
 
 
 def run_versions(
-    found: Sequence[OptionSource],
+    sources: Sequence[OptionSource],
     backend: BackendName,
     progress: Progress,
     base: Path | str,
@@ -133,24 +133,24 @@ def run_versions(
     launcher: Launcher | None = None,
 ) -> VersionComparison:
     """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner."""
-    asked = configuration.merged(found)
-    made = configuration.make_settings(found, backend=backend, command=command)
+    options = configuration.merged(sources)
+    settings = configuration.make_settings(sources, backend=backend, command=command)
     begin = time.monotonic() if began is None else began
-    named = asked.strategies
+    named = options.strategies
     fewer = choose((BASELINE, *named)) if backend == "cpu" else STRATEGIES
-    made = replace(made, strategies=fewer, began=begin)
-    question = Question(tuple(limits), asked.indifference or INDIFFERENCE)
-    with _sides(made, base, head, against) as (before, now, told, note):
+    settings = replace(settings, strategies=fewer, began=begin)
+    question = Question(tuple(limits), options.indifference or INDIFFERENCE)
+    with _sides(settings, base, head, against) as (before, now, labels, note):
         versions = Versions(before, now, named, question)
-        made_of = pipeline.compare_versions(
-            versions, told, progress, anyway=anyway, launcher=launcher, note=note
+        comparison = pipeline.compare_versions(
+            versions, labels, progress, anyway=anyway, launcher=launcher, note=note
         )
-    return VersionComparison(**{part.name: getattr(made_of, part.name) for part in fields(made_of)})
+    return VersionComparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
 
 
 @contextmanager
 def _sides(
-    made: Settings, base: Path | str, head: Path | str | None, against: str | None
+    settings: Settings, base: Path | str, head: Path | str | None, against: str | None
 ) -> Iterator[tuple[Settings, Settings, tuple[str, str], str]]:
     """The settings of BASE and of HEAD, what the two are, and a note on HEAD."""
     file, name = configuration.file_and_name(str(base))
@@ -160,22 +160,22 @@ def _sides(
                 "--against names a revision of one file, but two files were given",
                 next_step="Give one file, or omit --against.",
             )
-        earlier = replace(made, file=file.absolute(), workload=name)
-        now = replace(made, file=made.file.absolute())
+        earlier = replace(settings, file=file.absolute(), workload=name)
+        now = replace(settings, file=settings.file.absolute())
         yield earlier, now, (here().hide(str(base)), here().hide(str(head))), ""
         return
     repository = revisions.repository(file)
     chosen = revisions.base_of(repository, against)
-    with revisions.checkout(repository, chosen, made.max_seconds) as (folder, stored):
+    with revisions.checkout(repository, chosen, settings.max_seconds) as (folder, stored):
         tree = Tree(
             user=str(repository.top),
             checkout=str(folder),
             folder=str(namespaces.same_folder(repository.top, folder)),
         )
-        earlier = replace(made, file=folder / chosen.file, workload=name, tree=tree)
-        now = replace(made, file=file.absolute())
-        told = (here().hide(f"{chosen.file} at {chosen.told}"), f"{repository.file} in the working tree")
-        yield earlier, now, told, " ".join(filter(None, (revisions.dirty(repository), stored)))
+        earlier = replace(settings, file=folder / chosen.file, workload=name, tree=tree)
+        now = replace(settings, file=file.absolute())
+        labels = (here().hide(f"{chosen.file} at {chosen.label}"), f"{repository.file} in the working tree")
+        yield earlier, now, labels, " ".join(filter(None, (revisions.dirty(repository), stored)))
 
 
 class Arguments(TypedDict, total=False):
@@ -223,16 +223,17 @@ def profile(
     given = {"parameters": _assignments(parameters or {}), **arguments}
     with (
         naming_arguments(),
-        source(workload) as target,
+        source_of(workload) as target,
         scratch() as folder,
     ):
-        said = configuration.arguments(workload=str(target), **given)
-        found = configuration.places(said)
-        asked = configuration.merged(found)
-        backend = choose_backend(asked.first_gpu, asked.no_gpu, (lambda _: None) if asked.quiet else _say)
-        made = configuration.make_settings(found, backend=backend, command=_command(workload, said))
-        with make_progress(quiet=asked.quiet) as progress:
-            return Profile.of(pipeline.profile(made, progress, keep_in=folder))
+        source = configuration.arguments(workload=str(target), **given)
+        sources = configuration.places(source)
+        options = configuration.merged(sources)
+        say = (lambda _: None) if options.quiet else _say
+        backend = choose_backend(options.first_gpu, options.no_gpu, say)
+        settings = configuration.make_settings(sources, backend=backend, command=_command(workload, source))
+        with make_progress(quiet=options.quiet) as progress:
+            return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
 
 
 _OWN = {"anyway": "anyway", "against": "against"}
@@ -251,8 +252,8 @@ def naming_arguments() -> Iterator[None]:
         raise
 
 
-def _as_argument(found: re.Match[str]) -> str:
-    key, name, value, plain = found.groups()
+def _as_argument(match: re.Match[str]) -> str:
+    key, name, value, plain = match.groups()
     arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | _OWN
     if key == "set":
         return f'parameters={{"{name}": {value}}}' if name else "parameters"
@@ -261,7 +262,7 @@ def _as_argument(found: re.Match[str]) -> str:
     if key == "placement" and name:
         return f'placement={{"{name}": "{value}"}}'
     if key not in arguments:
-        return found[0]
+        return match[0]
     switch = key == "anyway" or (key not in _OWN and OPTIONS[arguments[key]].default is False)
     given = "True" if switch else plain
     return arguments[key] + (f"={given}" if given else "")
@@ -315,11 +316,11 @@ def _assignments(parameters: Mapping[str, Value]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
-def _command(workload: str | Path | Definition, said: OptionSource) -> str:
+def _command(workload: str | Path | Definition, source: OptionSource) -> str:
     """The command line that comes closest, for the report."""
     words = ["profile", str(workload) if isinstance(workload, (str, Path)) else workload.name]
     for option in OPTIONS.values():
-        value = () if option.positional else said.values.get(option.name, ())
+        value = () if option.positional else source.values.get(option.name, ())
         if isinstance(value, dict):
             value = [f"{name}={number}" for name, number in value.items()]
         for each in value if isinstance(value, (tuple, list)) else (value,):

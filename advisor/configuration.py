@@ -171,12 +171,12 @@ KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 
 def command_line(**given: Any) -> OptionSource:
     """What the options say, in the words of a shell. Raises `UsageError` for a wrong value."""
-    said = {name: value for name, value in given.items() if value not in (None, False, [])}
-    if "rules" in said:
-        said["rules"] = dict(map(_assignment, said["rules"]))
-    if "placement" in said:
-        said["placement"] = _placements(said["placement"])
-    return _read("", said)
+    values = {name: value for name, value in given.items() if value not in (None, False, [])}
+    if "rules" in values:
+        values["rules"] = dict(map(_assignment, values["rules"]))
+    if "placement" in values:
+        values["placement"] = _placements(values["placement"])
+    return _read("", values)
 
 
 def arguments(**given: object) -> OptionSource:
@@ -196,59 +196,63 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def _placements(words: Sequence[str]) -> dict[str, str]:
     """By buffer, each of which may be named once."""
-    found: dict[str, str] = {}
+    placements: dict[str, str] = {}
     for word in words:
         buffer, placement = (part.strip() for part in (word.partition("=")[::2]))
-        problem = f"places the buffer {buffer!r} twice" if buffer in found else ""
+        problem = f"places the buffer {buffer!r} twice" if buffer in placements else ""
         if problem or not (buffer and placement):
             raise UsageError(
                 f"--placement {problem or f'{word!r} is not BUFFER=PLACEMENT'}",
                 next_step=OPTIONS["placement"].give,
             )
-        found[buffer] = placement
-    return found
+        placements[buffer] = placement
+    return placements
 
 
 def places(
-    said: OptionSource, directory: Path | None = None, *, script: bool = False
+    source: OptionSource, directory: Path | None = None, *, script: bool = False
 ) -> tuple[OptionSource, ...]:
-    """The files, looked for from `directory` up, and what is said directly: a later one goes before.
+    """The files, looked for from `directory` up, and what is given directly: a later one goes before.
 
-    A script takes from the files what means something for it. Raises `UsageError` for what is wrong, or said
+    A script takes from the files what means something for it. Raises `UsageError` for what is wrong, or given
     directly and nothing for a script; `FileProblem` for a file that cannot be read.
     """
-    found = tuple(files(directory or Path.cwd()))
+    of_files = tuple(files(directory or Path.cwd()))
     if not script:
-        return (*found, said)
-    for name in said.values:
+        return (*of_files, source)
+    for name in source.values:
         if not OPTIONS[name].script:
             raise UsageError(
-                f"{said.called(name)} applies only to workloads, and this file has no @workload: it runs "
+                f"{source.called(name)} applies only to workloads, and this file has no @workload: it runs "
                 "as a script",
                 next_step="Omit it, or write a workload: advisor new mine.py.",
             )
     # Strategies of workloads and of scripts have different names: the files list the former.
     fits = {name for name, option in OPTIONS.items() if option.script and name != "strategies"}
-    return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in found), said)
+    return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in of_files), source)
 
 
-def merged(found: Sequence[OptionSource]) -> Options:
+def merged(sources: Sequence[OptionSource]) -> Options:
     """One value for each option, by the last place that says one; thresholds and silences add up."""
-    values = {name: value for said in found for name, value in said.values.items()}
-    values["ignore"] = tuple(rule for said in found for rule in said.values.get("ignore", ()))
-    values["rules"] = {name: limit for said in found for name, limit in said.values.get("rules", {}).items()}
+    values = {name: value for source in sources for name, value in source.values.items()}
+    values["ignore"] = tuple(rule for source in sources for rule in source.values.get("ignore", ()))
+    values["rules"] = {
+        name: limit for source in sources for name, limit in source.values.get("rules", {}).items()
+    }
     return Options(**values)
 
 
-def preferences(found: Sequence[OptionSource], recorded: Preferences | None = None) -> Preferences:
+def preferences(sources: Sequence[OptionSource], recorded: Preferences | None = None) -> Preferences:
     """By what to conclude, on top of what a profile has recorded."""
-    asked, before = merged(found), recorded or Preferences()
-    silenced = {rule: said.silences_as for said in reversed(found) for rule in said.values.get("ignore", ())}
+    options, before = merged(sources), recorded or Preferences()
+    silenced = {
+        rule: source.silences_as for source in reversed(sources) for rule in source.values.get("ignore", ())
+    }
     return Preferences(
-        objective=asked.objective or before.objective,
-        indifference=asked.indifference or before.indifference,
-        memory_budget_bytes=asked.memory_budget or before.memory_budget_bytes,
-        thresholds={**before.thresholds, **(asked.rules or {})},
+        objective=options.objective or before.objective,
+        indifference=options.indifference or before.indifference,
+        memory_budget_bytes=options.memory_budget or before.memory_budget_bytes,
+        thresholds={**before.thresholds, **(options.rules or {})},
         ignored={**silenced, **before.ignored},
     )
 
@@ -260,9 +264,9 @@ def files(directory: Path) -> Iterator[OptionSource]:
         tool = _toml(pyproject).get("tool", {}) if pyproject.is_file() else {}
         section = tool.get("advisor") if isinstance(tool, dict) else None
         if section is not None:
-            yield _said(section, "pyproject.toml: [tool.advisor]", folder)
+            yield _of_table(section, "pyproject.toml: [tool.advisor]", folder)
         if there := os.path.lexists(own):  # a FIFO or a dangling link is a mistake to tell of
-            yield _said(_toml(own), f"{FILE}:", folder)
+            yield _of_table(_toml(own), f"{FILE}:", folder)
         if section is not None or there:
             return
 
@@ -276,7 +280,7 @@ def _toml(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _said(table: object, where: str, folder: Path) -> OptionSource:
+def _of_table(table: object, where: str, folder: Path) -> OptionSource:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
     if unknown := [f"{key!r}{nearest(key, KEYS)}" for key in table if key not in KEYS]:
@@ -286,13 +290,15 @@ def _said(table: object, where: str, folder: Path) -> OptionSource:
         )
     values = dict(_read(where, {KEYS[key]: value for key, value in table.items()}).values)
     if "out" in values and str(values["out"]) != "-":
-        values["out"] = Path(_from(folder, values["out"]))
+        values["out"] = Path(_relative(folder, values["out"]))
     if "targets" in values:
-        values["targets"] = tuple(_from(folder, t) if t.endswith(".toml") else t for t in values["targets"])
+        values["targets"] = tuple(
+            _relative(folder, t) if t.endswith(".toml") else t for t in values["targets"]
+        )
     return OptionSource(where, values)
 
 
-def _from(folder: Path, path: Path | str) -> str:
+def _relative(folder: Path, path: Path | str) -> str:
     """A path in a file of that folder, as seen from the working directory."""
     return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
@@ -311,74 +317,74 @@ def _read(where: str, given: Mapping[str, Any]) -> OptionSource:
 
 
 def make_settings(
-    found: Sequence[OptionSource], *, backend: BackendName, command: str = "", script: bool = False
+    sources: Sequence[OptionSource], *, backend: BackendName, command: str = "", script: bool = False
 ) -> Settings:
     """What a run goes by. Without a GPU the default catalogue devices are predicted when no target is named.
 
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
-    asked = merged(found)
-    file, name = file_and_name(asked.workload)
-    if (asked.nsys or asked.keep_nsys) and "nsys" not in asked.trace:
-        option = "--nsys" if asked.nsys else "--keep-nsys"
+    options = merged(sources)
+    file, name = file_and_name(options.workload)
+    if (options.nsys or options.keep_nsys) and "nsys" not in options.trace:
+        option = "--nsys" if options.nsys else "--keep-nsys"
         raise UsageError(f"{option} has no effect without --trace nsys", next_step="Add --trace nsys.")
     strategies: Any  # those of scripts or of workloads
-    with _told_of(found, "strategies"):
-        strategies = (scripts if script else registry).choose(asked.strategies)
-    if asked.placement and not script:
-        strategies += mixes.asked(asked.placement, strategies if asked.strategies else strategies[:1])
-    with _told_of(found, "targets"):
-        targets = load_targets(asked.targets, asked.target_os)
+    with _naming_source(sources, "strategies"):
+        strategies = (scripts if script else registry).choose(options.strategies)
+    if options.placement and not script:
+        strategies += mixes.asked(options.placement, strategies if options.strategies else strategies[:1])
+    with _naming_source(sources, "targets"):
+        targets = load_targets(options.targets, options.target_os)
     return Settings(
         file=file,
         workload=name,
-        arguments=asked.arguments if script else None,
-        assignments=parse_assignments(asked.parameters),
+        arguments=options.arguments if script else None,
+        assignments=parse_assignments(options.parameters),
         backend=backend,
-        gpu=asked.first_gpu or 0,
-        gpus=_different(asked),
+        gpu=options.first_gpu or 0,
+        gpus=_different(options),
         strategies=strategies,
         targets=targets,
-        targets_under=asked.target_os if backend == "cpu" and not asked.targets else None,
-        rounds=asked.rounds,
-        max_seconds=asked.max_seconds,
-        timeout=asked.timeout,
-        seed=asked.seed,
+        targets_under=options.target_os if backend == "cpu" and not options.targets else None,
+        rounds=options.rounds,
+        max_seconds=options.max_seconds,
+        timeout=options.timeout,
+        seed=options.seed,
         command=command,
-        numa=asked.numa,
-        search=_search(found, asked),
-        oversubscribe=asked.allow_oversubscription,
-        preferences=preferences(found),
-        include_host=asked.include_host,
-        no_environment=asked.no_environment,
-        trace=asked.trace,
-        nsys=asked.nsys,
-        keep_reports=asked.keep_nsys,
+        numa=options.numa,
+        search=_search(sources, options),
+        oversubscribe=options.allow_oversubscription,
+        preferences=preferences(sources),
+        include_host=options.include_host,
+        no_environment=options.no_environment,
+        trace=options.trace,
+        nsys=options.nsys,
+        keep_reports=options.keep_nsys,
     )
 
 
-def _different(asked: Options) -> tuple[int, ...]:
+def _different(options: Options) -> tuple[int, ...]:
     """The GPUs of --gpus. Raises `UsageError` for one named twice, and beside --gpu."""
-    gpus = asked.chosen_gpus
-    if gpus and asked.gpu is not None:
+    gpus = options.chosen_gpus
+    if gpus and options.gpu is not None:
         raise UsageError("--gpu and --gpus contradict each other", next_step="Omit --gpu.")
     if len(set(gpus)) < len(gpus):
         raise UsageError(
-            f"--gpus {asked.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
+            f"--gpus {options.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
         )
     return gpus
 
 
-def _search(found: Sequence[OptionSource], asked: Options) -> SearchMode:
+def _search(sources: Sequence[OptionSource], options: Options) -> SearchMode:
     """By itself it adds no mix to strategies that were named."""
-    said = any("search" in said.values for said in found)
-    return asked.search if said or not (asked.strategies or asked.arguments) else "off"
+    given = any("search" in source.values for source in sources)
+    return options.search if given or not (options.strategies or options.arguments) else "off"
 
 
 @contextmanager
-def _told_of(found: Sequence[OptionSource], name: str) -> Iterator[None]:
-    """A name that nothing is called by is told with the file that says it."""
-    where = next((said.where for said in reversed(found) if name in said.values), "")
+def _naming_source(sources: Sequence[OptionSource], name: str) -> Iterator[None]:
+    """The error for an unknown name says which file has it."""
+    where = next((source.where for source in reversed(sources) if name in source.values), "")
     try:
         yield
     except UsageError as unknown:

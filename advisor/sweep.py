@@ -220,7 +220,7 @@ def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
     return [here().hide(note)]
 
 
-class SweepProgress:
+class SweepProgress(Progress):
     """Shows which value is at work, and counts on over the values, each as long as the one at work."""
 
     def __init__(self, progress: Progress, values: int) -> None:

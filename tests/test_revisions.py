@@ -54,7 +54,7 @@ def text_of(found: Repository, against: str | None = None) -> str:
 
 def test_the_merge_base_with_the_default_branch_is_base(found: Repository) -> None:
     assert text_of(found) == "two"
-    assert base_of(found, None).told.startswith("merge base with origin/HEAD, ")
+    assert base_of(found, None).label.startswith("merge base with origin/HEAD, ")
 
 
 @pytest.mark.parametrize(

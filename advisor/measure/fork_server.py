@@ -27,7 +27,7 @@ from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, NoReturn, Protocol
+from typing import IO, NoReturn
 
 import psutil
 
@@ -37,22 +37,6 @@ from advisor.profiles.scratch import remove_abandoned
 _LAST = 5.0
 """Seconds that the status of a process that is gone may take to arrive."""
 _UNKNOWN = -int(signal.SIGKILL)
-
-
-class Process(Protocol):
-    """The part of `subprocess.Popen` that watching and ending a worker takes."""
-
-    pid: int
-    returncode: int
-
-    def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Waits for it. Raises `subprocess.TimeoutExpired`."""
-
-    def kill(self) -> None:
-        """SIGKILL, if it still runs."""
 
 
 class ForkServer:
@@ -78,9 +62,7 @@ class ForkServer:
     def pid(self) -> int:
         return self._server.pid
 
-    def fork(
-        self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]
-    ) -> Process:
+    def fork(self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]) -> Forked:
         """A new worker: `main` of that module with those arguments; what it prints goes to `output`.
 
         `{fd}` among the arguments stands for the number that the passed descriptor has there. Raises OSError
@@ -111,7 +93,10 @@ class ForkServer:
 
 
 class Forked:
-    """A worker of the server's: it is not this process's child, so the server sends how it ended."""
+    """A worker of the server's, with the part of `subprocess.Popen` that watching and ending one takes.
+
+    It is not this process's child, so the server sends how it ended.
+    """
 
     def __init__(self, pid: int, status: Connection) -> None:
         self.pid, self.returncode = pid, _UNKNOWN
@@ -146,6 +131,9 @@ class Forked:
         except OSError:
             return False
         return fields[0] not in "ZX"
+
+
+Process = subprocess.Popen[bytes] | Forked
 
 
 def main(arguments: list[str]) -> None:

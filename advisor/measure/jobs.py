@@ -74,18 +74,18 @@ LOG, STDOUT = "log", "stdout"
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
 
 
-_MOST_SAID, _MOST_DETAIL = 1000, 16_000
+_MOST_MESSAGE, _MOST_DETAIL = 1000, 16_000
 """Characters of a message and of the text shown below it: an exception can hold a whole buffer."""
 
 
-def _told(text: str, most: int) -> str:
+def _cut(text: str, most: int) -> str:
     """Text of the user's, of this length at most, with what UTF-8 has no bytes for replaced."""
-    told = masked_and_bounded(text, most, of_process(()))
-    return printable(told.encode("utf-8", "replace").decode("utf-8"))
+    masked = masked_and_bounded(text, most, of_process(()))
+    return printable(masked.encode("utf-8", "replace").decode("utf-8"))
 
 
-Said = Annotated[str, BeforeValidator(partial(_told, most=_MOST_SAID))]
-Detail = Annotated[str, BeforeValidator(partial(_told, most=_MOST_DETAIL))]
+ShortText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_MESSAGE))]
+LongText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_DETAIL))]
 
 
 Task = Literal["parameters", "describe", "reference", "trace", "observe", "measure", "capture"]
@@ -163,9 +163,9 @@ class ReferenceRun(Record):
 class RefusedStage(Record):
     """A device stage that CuPy refuses, told as an error of the user's."""
 
-    message: Said
-    next_step: Said
-    detail: Detail
+    message: ShortText
+    next_step: ShortText
+    detail: LongText
 
 
 class TraceRun(Record):
@@ -236,9 +236,9 @@ class Problem(Record):
     task: Literal["problem"] = "problem"
     cause: Literal["wrong", "raised", "twin", "differs", "state", "memory", "device", "bug"]
     error: str = ""
-    message: Said
-    next_step: Said = ""
-    detail: Detail = ""
+    message: ShortText
+    next_step: ShortText = ""
+    detail: LongText = ""
 
     @classmethod
     def of(cls, error: AdvisorError) -> Problem:

@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Task, TaskID, TextColumn, TimeRemainingColumn
@@ -15,8 +14,13 @@ from rich.text import Text
 from typing_extensions import Self
 
 
-class Progress(Protocol):
-    """Is told what is at work."""
+class Progress:
+    """Is told what is at work; by itself it prints nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
     def start(self, total: int) -> None:
         """Announces a number of processes."""
@@ -34,26 +38,11 @@ class Progress(Protocol):
         """It has ended."""
 
 
-class Silent:
+class Silent(Progress):
     """Prints nothing (--quiet)."""
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None: ...
-
-    def start(self, total: int) -> None: ...
-
-    def limit(self, seconds: float) -> None: ...
-
-    def begin(self, what: str) -> None: ...
-
-    def printed(self, lines: str) -> None: ...
-
-    def end(self) -> None: ...
-
-
-class _Printing(Silent):
+class _Printing(Progress):
     def printed(self, lines: str) -> None:
         print(f"output of the first run:\n{lines}", file=sys.stderr, flush=True)
 
@@ -129,7 +118,7 @@ class Bar(_Printing):
         self._bar.advance(self._task)
 
 
-def make_progress(*, quiet: bool) -> Silent:
+def make_progress(*, quiet: bool) -> Progress:
     if quiet:
         return Silent()
     return Bar() if sys.stderr.isatty() else Lines()

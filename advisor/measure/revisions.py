@@ -136,7 +136,7 @@ class Base:
     """What HEAD is compared with: a commit, how it was chosen, in words, and the file there."""
 
     commit: str
-    told: str
+    label: str
     file: Path
 
 
@@ -222,7 +222,7 @@ def checkout(found: Repository, base: Base, seconds: float = 60.0) -> Iterator[t
     """
     with scratch() as folder:
         tree, index = folder / "base", folder / "index"
-        stored = list(_write(replace(found, seconds=seconds), tree, index, base.commit, base.told))
+        stored = list(_write(replace(found, seconds=seconds), tree, index, base.commit, base.label))
         note = (
             f"In BASE, {_listed(stored)} as the repository stores it: filters of git (LFS) are not run. "
             "If BASE reads it, give two files."

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pydantic import ValidationError
 
@@ -73,37 +73,10 @@ class Prepared:
     samples: Mapping[str, AnySample] = field(default_factory=dict)
 
 
-class Subject(Protocol):
-    """A workload or a script."""
-
-    next_steps: ClassVar[Mapping[str, str]]
-    """For the user, by how a process ended that has no outcome."""
-    observed: ClassVar[bool]
-    """Each strategy has a run that is looked at and not timed, before the rounds."""
-
-    @property
-    def rounds(self) -> int:
-        """Processes of each strategy before the final, or in its place."""
-
-    @property
-    def has_final(self) -> bool:
-        """The best strategies meet in processes that hold all of them."""
-
-    def describe(self, launch: Launch) -> Description:
-        """What it is and where it runs. Raises `AdvisorError` where it cannot be run at all."""
-
-    def prepare(self, launch: Launch) -> Prepared:
-        """What has to run before the strategies. Raises `AdvisorError` as `describe` does."""
-
-    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
-        """Why a strategy is not run; None where it is."""
-
-    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
-        """The row of what its processes measured; None where that is too little for one."""
-
-
 @dataclass
 class WorkloadSubject:
+    """A workload; a script has the same attributes and methods."""
+
     settings: Settings
     directory: Path
     notes: list[str] = field(default_factory=list)
@@ -112,19 +85,22 @@ class WorkloadSubject:
 
     record: WorkloadRecord | None = None
     next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
+    """For the user, by how a process ended that has no outcome."""
     observed: ClassVar[bool] = False
+    """Each strategy has a run that is looked at and not timed, before the rounds."""
 
     @property
     def rounds(self) -> int:
-        """One screens; on the CPU device two time the host's stages."""
+        """Processes of each strategy: one screens, on the CPU device two time the host's stages."""
         return min(CPU_ROUNDS, self.settings.rounds) if self.settings.backend == "cpu" else 1
 
     @property
     def has_final(self) -> bool:
-        """The CPU device has no second memory to decide about."""
+        """The best strategies meet in processes that hold all; the CPU device has nothing to decide."""
         return self.settings.final and self.settings.backend != "cpu"
 
     def describe(self, launch: Launch) -> Description:
+        """What it is and where it runs. Raises `AdvisorError` where it cannot be run at all."""
         ended = launch(Step("reference", BASELINE, "reference", "checking the workload"))
         problem = ended.outcome if isinstance(ended.outcome, Problem) else None
         if problem and problem.cause in ("wrong", "raised", "bug"):
@@ -181,13 +157,14 @@ class WorkloadSubject:
         return Prepared(notes=(*self.notes, note))
 
     def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
-        """Device or workload do not allow it, or a kernel has no twin."""
+        """Why a strategy is not run; None where it is."""
         if self.kernels_only:
             return "a device stage cannot run without a GPU and has no CPU twin"
         unsuited = strategy.unsuited(description.workload) if isinstance(strategy, Strategy) else None
         return strategy.unavailable(description.device) or unsuited
 
     def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
+        """The row of what its processes measured; None where that is too little for one."""
         own = [sample for sample in samples if isinstance(sample, Sample)]
         return combine(strategy, own, self.record, confidence=CONFIDENCE) if own and self.record else None
 
@@ -321,6 +298,9 @@ class ScriptSubject:
             notes=observed.notes,
             **of_runs(timed),
         )
+
+
+Subject = WorkloadSubject | ScriptSubject
 
 
 def _uses_cupy(run: ScriptSample) -> bool:

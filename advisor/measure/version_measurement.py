@@ -16,7 +16,7 @@ from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_
 from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, Run, job_of
-from advisor.measure.progress import Progress, Silent
+from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
 from advisor.measure.settings import Settings
@@ -153,7 +153,7 @@ class VersionMeasurement:
         )
 
 
-class _VersionProgress(Silent):
+class _VersionProgress(Progress):
     """Shows which version's process it is; the number and the time left are known of the whole alone."""
 
     def __init__(self, progress: Progress, version: str) -> None:
