@@ -20,7 +20,7 @@ from builders import (
 from judging import bet, figures, predicted_run, read, row, says, workload
 
 from advisor import stats
-from advisor.cli.listing import describe
+from advisor.cli.explaining import describe
 from advisor.errors import UsageError
 from advisor.profiles.schema import MemoryClass, Profile, Trace
 from advisor.rules.advise import advise, apply, cases

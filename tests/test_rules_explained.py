@@ -18,7 +18,7 @@ import pytest
 import rule_examples
 from running import Command
 
-from advisor.cli.listing import describe, overview
+from advisor.cli.explaining import describe, overview
 from advisor.rules.base import Rule
 from advisor.rules.registry import RULES, by_id
 from advisor.rules.snippets.base import opening
