@@ -39,7 +39,7 @@ def test_what_cupy_runs_is_never_refused(case: Case) -> None:
 def test_what_cupy_refuses_is_refused(case: Case) -> None:
     with pytest.raises(Refusal) as refused:
         run(case)
-    found = refused.value.found
+    found = refused.value.reason
     assert found.place.file.endswith("cupy_cases.py")
     assert found.write.endswith(".")
 
@@ -76,7 +76,7 @@ def test_the_buffer_that_is_meant_is_named() -> None:
     watch.buffers = {"image": a.plain}
     with pytest.raises(Refusal) as refused:
         np.asarray(a[3:9])
-    assert refused.value.found.buffer == "image"
+    assert refused.value.reason.buffer == "image"
 
 
 def test_coverage_goes_by_version() -> None:

@@ -29,7 +29,7 @@ _UNSEEN = "VmLck counts memory locked by mlock, not memory locked by the CUDA dr
 
 @dataclass(frozen=True)
 class Reading:
-    """What the system said at one moment, in bytes; None where it did not."""
+    """The system's counts at one moment, in bytes; None where unreadable."""
 
     process: int | None
     locked: int | None
@@ -69,8 +69,8 @@ FRAMES = 2
 def over_frames(
     loop: FrameLoop, first: int, backend: Backend, before: Reading, gpu: int, process: Path = _PROCESS
 ) -> dict[str, PlaceMemory]:
-    """What frames from index `first` on take beyond `before`, by place: `host`, and `gpu0` of a card. Of
-    several GPUs each has its own, by its number in the workload.
+    """Memory that frames from index `first` on take beyond `before`, by place: `host`, and `gpu0` of a card.
+    Each of several GPUs has its own, by its number in the workload.
 
     Read after each step of two frames, and once nothing is under way. A step's own temporaries that it gives
     back are not seen, but for those of the GPU's pool, which keeps them.

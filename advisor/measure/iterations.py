@@ -114,7 +114,7 @@ def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
 
 
 def difference(frame: int, counts: Counts, reference: Counts) -> str:
-    """What a strategy did otherwise than the reference run in that frame; empty where nothing."""
+    """Loops that ran differently from the reference run in that frame; empty if none."""
     told = [
         f"in frame {frame}, {name} ran {ran[frame]} iterations; the reference run "
         f"ran {reference[name][frame]}"
@@ -139,8 +139,8 @@ def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
     )
 
 
-def told(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
-    """What the profile keeps: the counts of the first frames, and the mean of those since a reset."""
+def iteration_records(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
+    """The profile's record: the counts of the first frames, and the mean of those since a reset."""
     return tuple(
         Iterations(
             number=count.loop.number,

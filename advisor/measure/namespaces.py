@@ -51,7 +51,7 @@ class Namespace:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """What is imported within is the version's own, but for libraries."""
+        """Modules imported within are the version's own, but for libraries."""
         around, path = dict(sys.modules), list(sys.path)
         finder = _Moved(self.tree) if self.tree else None
         sys.modules.update(self.modules)
@@ -94,7 +94,7 @@ def _origin(module: object) -> str | None:
 
 
 def _fact(module: object, name: str) -> Any:
-    """What the module has by that name; a lazy one imports others when it is asked for what it lacks."""
+    """The module's own attribute; a lazy module imports others when asked for one that it lacks."""
     return getattr(module, "__dict__", {}).get(name)
 
 

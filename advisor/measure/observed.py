@@ -60,7 +60,7 @@ class Observed(Record):
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
-        """What needs a buffer: array arguments, then array results."""
+        """Values that need a buffer: array arguments, then array results."""
         return tuple(each for each in (*self.arguments, *self.results) if each.kind == "array")
 
 
@@ -229,7 +229,7 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
 
 
 def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argument, ...]:
-    """What is returned, part by part. Raises `TypeError` or `ValueError` for what no buffer can hold."""
+    """The parts of the result. Raises `TypeError` or `ValueError` for what no buffer can hold."""
     own = {id(value) for value, _ in given.values()}
     several = isinstance(result, (tuple, list)) and any(isinstance(_host(p), np.ndarray) for p in result)
     names = (name for name in ("result", *(f"result_{i}" for i in range(2, 1000))) if name not in given)
@@ -376,7 +376,7 @@ def _producing(stage: str, comment: str, fed: Sequence[Argument]) -> list[str]:
 
 
 def _used(call: Observed) -> list[str]:
-    """What the host reads: what is written there, or one input; nothing that was on the GPU."""
+    """Buffers the host reads: those written there, or one input; none that was on the GPU."""
     there = [a for a in call.arrays if not a.on_device]
     written = [a.name for a in there if a.mode != "in"]
     return written or ([] if len(there) < len(call.arrays) else [a.name for a in there][:1])

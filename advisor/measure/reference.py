@@ -54,7 +54,7 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
         frames, counts, limited, unwritten, nan = _checked(begin, kept, backend, clock, seconds)
     except RegionViolation as stray:
         with begin() as run:
-            found = located(stray.found, run, job.seed, LEAST_FRAMES)
+            found = located(stray.access, run, job.seed, LEAST_FRAMES)
         raise RegionViolation(found, stray.part) from None
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
@@ -105,7 +105,7 @@ def _checked(
 def _as_it_is(
     begin: Begin, kept: KeptResults, path: Path, frames: int, counts: Counts, seconds: float
 ) -> tuple[Repeated, WorkloadError | None]:
-    """What the same frames give unchecked, and what the user's check says of the last of them."""
+    """Results of the same frames unchecked, and the verdict of the user's check on the last."""
     others: dict[str, int] = {}
     with begin() as run:
         inspector, lengths = run.inspector, run.inspector.lengths()
@@ -176,7 +176,7 @@ def _zeros_in(stage: str, buffer: str) -> Poison:
 
 
 def _outputs(begin: Begin, frames: int, poison: Poison) -> Mapping[Output, Written]:
-    """What stages wrote in the first frames, in order, their outputs filled like that before."""
+    """Outputs of stages in the first frames, in order, filled like that before."""
     outputs: dict[Output, Written] = {}
     with begin() as run:
         run.serial.run_setup()

@@ -17,7 +17,7 @@ from advisor.workloads.stage_code import located
 
 
 @dataclass(frozen=True)
-class Stray:
+class StrayAccess:
     """A stage that touches elements outside its region. `line`: file and line, where they are known."""
 
     stage: str
@@ -29,14 +29,14 @@ class Stray:
 class RegionViolation(WorkloadError):
     """A stage touched elements outside the region that it annotates."""
 
-    def __init__(self, found: Stray, part: Region) -> None:
-        where = f" ({found.line})" if found.line else ""
+    def __init__(self, access: StrayAccess, part: Region) -> None:
+        where = f" ({access.line})" if access.line else ""
         super().__init__(
-            f"stage {found.stage!r} {found.what} elements of buffer {found.buffer!r} outside the region that "
-            f"it declares, {part}{where}",
-            next_step=f"Widen the slice, or remove it to annotate all of {found.buffer!r}.",
+            f"stage {access.stage!r} {access.what} elements of buffer {access.buffer!r} outside the region "
+            f"that it declares, {part}{where}",
+            next_step=f"Widen the slice, or remove it to annotate all of {access.buffer!r}.",
         )
-        self.found, self.part = found, part
+        self.access, self.part = access, part
 
 
 def extent(array: Array) -> tuple[int, int]:
@@ -97,7 +97,7 @@ MostRows = Mapping[str, Most]
 
 
 def most_rows(bound: BoundWorkload) -> MostRows:
-    """What each length of a workload may be at most."""
+    """The upper limit of each length of a workload."""
     found: dict[str, Most] = {}
     for name, buffer in bound.workload.buffers.items():
         rows, length = buffer.dimensions[0], buffer.valid

@@ -33,7 +33,7 @@ _COPIES = frozenset(("copy", "ascontiguousarray", "array", "astype", "flatten", 
 
 
 class Reread(NamedTuple):
-    """What a call reads again: bytes that no L1 holds, and those that each multiprocessor reads for itself,
+    """Repeated reads of a call: bytes that no L1 holds, and those that each multiprocessor reads for itself,
     with the number of blocks that do."""
 
     bytes: float = 0.0
@@ -79,7 +79,7 @@ def _routine(call: str, dtype: np.dtype[Any]) -> Routine | None:
 def beyond(
     call: str, operand: Array, counted: float, multiplications: float = 0.0, largest: int = 0
 ) -> Reread:
-    """What the routine reads of an operand beyond `counted` passes.
+    """Reads of an operand beyond `counted` passes of the routine.
 
     `multiplications`: of a contraction, in all; `largest`: elements of its largest operand.
     """
@@ -99,7 +99,7 @@ def beyond(
 
 
 def broadcast(operand: Array, result: tuple[int, ...]) -> Reread:
-    """What an elementwise call reads again of an operand that it repeats along leading axes: every
+    """Repeated reads of an elementwise call's operand that it repeats along leading axes: every
     multiprocessor runs blocks that read all of it."""
     own = (1,) * (len(result) - operand.ndim) + operand.shape
     along = next((axis for axis, n in enumerate(own) if n > 1), len(own))

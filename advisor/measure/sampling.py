@@ -60,12 +60,12 @@ def _with_children() -> float:
 
 
 COUNTERS: Counters = {"cpu_seconds": time.process_time}
-"""What reads each of `FrameFigures` in this process, as a total that grows."""
+"""Readers of `FrameFigures` in this process, each a growing total."""
 SCRIPT_COUNTERS: Counters = {**COUNTERS, "cpu_seconds": _with_children}
 
 
 class Spending:
-    """What this process spends from now on."""
+    """This process's consumption from now on."""
 
     def __init__(self, counters: Counters = COUNTERS) -> None:
         self._counters = counters

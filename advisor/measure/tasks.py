@@ -24,7 +24,7 @@ from advisor.measure import footprint
 from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
 from advisor.measure.footprint import host_pages
 from advisor.measure.frames import FrameLoop
-from advisor.measure.iterations import counted, told
+from advisor.measure.iterations import counted, iteration_records
 from advisor.measure.jobs import Captured, Description, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
@@ -76,7 +76,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> 
     count = len(scored.samples.frame_seconds) * loop.period
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
-    iterations = told(loop.iterations, first_counts)
+    iterations = iteration_records(loop.iterations, first_counts)
     after = footprint.read(run.arena.backend)
     state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
     loop.frame_alone(scored.index)

@@ -18,7 +18,7 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
-from advisor.measure.regions import RegionViolation, Stray, most_rows, valid_rows
+from advisor.measure.regions import RegionViolation, StrayAccess, most_rows, valid_rows
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed
@@ -42,7 +42,7 @@ Output = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Written:
-    """What a stage left in a buffer, in some elements, and which of them still held what was there before."""
+    """Some elements of a buffer after a stage, and which of them still held what was there before."""
 
     contents: Array
     untouched: Array
@@ -152,7 +152,7 @@ class Inspector:
         return untouched
 
     def _touched(self, stage: BoundStage, name: str, frame: int) -> tuple[slice, ...]:
-        """What of a buffer the stage touches, in the course of a checked frame. Raises `WorkloadError`."""
+        """The part of a buffer that the stage touches in a checked frame. Raises `WorkloadError`."""
         part = stage.parts.get(name)
         if not isinstance(part, str):
             return part.index if part else ()
@@ -188,7 +188,7 @@ class Inspector:
         return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
-        """What the side that wrote it last holds; of cells that no stage has written, zeros."""
+        """The contents on the side that wrote it last; zeros for cells that no stage has written."""
         held = self._plan.current(index)
         if name not in self._plan.cells.of:
             return self._held(name, held[name], index, alone=alone)
@@ -200,7 +200,7 @@ class Inspector:
         return contents
 
     def _held(self, name: str, places: frozenset[Place], index: int, *, alone: bool) -> Array:
-        """What a place holds, in the set of the frame that wrote it last."""
+        """The contents at a place, in the set of the frame that wrote it last."""
         place = "host" if "host" in places else min(places, default="device")
         if alone or place != "host":
             wait_for_all(self._backend)
@@ -258,7 +258,7 @@ class Inspector:
                 expected = contents.copy()
                 expected[part.index] = found[part.index]
                 if found.tobytes() != expected.tobytes():
-                    raise RegionViolation(Stray(stage.name, name, "writes"), part)
+                    raise RegionViolation(StrayAccess(stage.name, name, "writes"), part)
             if stage.access[name] == "in":
                 raise WorkloadError(
                     f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",
@@ -312,22 +312,22 @@ class Inspector:
 
 
 def _in_both(mask: Array, before: Array | None) -> Array:
-    """What stayed in the rows that both have."""
+    """Both masks, in the rows that both have."""
     return mask if before is None else mask[: len(before)] & before[: len(mask)]
 
 
 @dataclass
 class _Untouched:
-    """What stayed poisoned of an output over several frames."""
+    """Elements of an output that stayed poisoned over several frames."""
 
     stage: str
     buffer: str
     layout: Layout
     frames: int = 0
     most: Array = field(default_factory=lambda: np.zeros(0, bool))
-    """What stayed so in the frame where most did."""
+    """Mask of the frame with the most of them."""
     always: Array = field(default_factory=lambda: np.array(True))
-    """What stayed so in all frames, of the rows that were valid in all."""
+    """Mask of those in all frames, over the rows that were valid in all."""
 
     def see(self, mask: Array) -> None:
         """Another frame's, of the rows that were valid."""

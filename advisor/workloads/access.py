@@ -11,12 +11,12 @@ from typing_extensions import TypeVar
 from advisor.profiles.schema import AccessMode
 
 T = TypeVar("T", default=Any)
-"""What the stage wants the buffer as: `In[torch.Tensor]`; the side's own array where nothing is said."""
+"""The type a stage gets the buffer as: `In[torch.Tensor]`; by default the side's own array."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a stage does to a buffer, or to a part of it; carried by the annotations `In`, `Out` and `InOut`.
+    """A stage's access to a buffer, or to a part of it; carried by the annotations `In`, `Out` and `InOut`.
 
     part: what stands in the brackets of `In[0, :]`; None for all of the buffer.
     """

@@ -65,7 +65,7 @@ def form_of(wanted: Any, who: str, parameter: str) -> ArrayForm | None:
 
 
 def part_of(key: Any, buffer: Buffer, where: str) -> Part | None:
-    """What the stage touches of the buffer; None for all of it. Raises `WorkloadError` for no region."""
+    """The part that the stage touches; None for all of the buffer. Raises `WorkloadError` for no region."""
     if key is None or isinstance(key, Region):
         return key or buffer.valid
     if buffer.valid is not None:
@@ -123,19 +123,19 @@ class BoundStage:
     access: Mapping[str, AccessMode]
     specials: frozenset[str]
     cpu_specials: frozenset[str] = frozenset()
-    """Those that the CPU twin takes."""
+    """Specials of the CPU twin."""
     forms: Mapping[str, ArrayForm] = field(default_factory=dict)
     """Buffers that it asks for in another form than the side's own arrays."""
     cpu_forms: Mapping[str, ArrayForm] = field(default_factory=dict)
-    """Those of the CPU twin."""
+    """Forms of the CPU twin's buffers."""
     parts: Mapping[str, Part] = field(default_factory=dict)
-    """Of buffers of which it touches a part: which."""
+    """The part that it touches, for buffers of which it touches a part."""
 
     def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
         return self.cpu_forms if cpu and self.stage.cpu is not None else self.forms
 
     def implementation(self, *, cpu: bool) -> tuple[StageFunction, frozenset[str]]:
-        """What to run, and the specials it takes: the twin where there is one and no GPU."""
+        """The function to run and its specials: the twin where there is one and no GPU."""
         if cpu and self.stage.cpu is not None:
             return self.stage.cpu, self.cpu_specials
         return self.stage.function, self.specials
@@ -336,7 +336,7 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
 
 @dataclass(frozen=True)
 class _Taken:
-    """What a function takes: what it does to each buffer, the specials, the forms it wants buffers in, and
+    """A function's parameters: its access to each buffer, the specials, the forms it wants buffers in, and
     of which it touches a part."""
 
     access: dict[str, AccessMode] = field(default_factory=dict)
@@ -358,7 +358,7 @@ def _parameters(
     arrays: ArrayForm | None = None,
     side: Side = "host",
 ) -> _Taken:
-    """What the function takes; of what is not annotated, what `default` takes."""
+    """The function's parameters; those without an annotation are as in `default`."""
     who = f"stage {located(stage, function)}"
     require_plain(function, who)
     try:
@@ -401,7 +401,7 @@ def _parameters(
 def _mode(
     function: StageFunction, parameter: inspect.Parameter, who: str, default: _Taken | None
 ) -> tuple[Access, ArrayForm | None]:
-    """What it does to the buffer, or to a part of it, and the form that it wants."""
+    """Its access to the buffer, or to a part of it, and the form that it wants."""
     name = parameter.name
     access, wanted = annotated(function, parameter.annotation, f"{who}, buffer {name!r}")
     if access is None and default is not None and name in default.access:

@@ -102,7 +102,7 @@ class Stage:
     loop: Loop | None = None
     """The loop it is in; the workload knows it."""
     gpu: int = 0
-    """Of a device stage: which of the workload's GPUs it runs on."""
+    """Index among the workload's GPUs; for device stages."""
 
     @property
     def name(self) -> str:
@@ -172,7 +172,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Workload:
-    """What a `@workload` function returns: buffers by name, and the stages of one frame in order, which may
+    """The result of a `@workload` function: buffers by name, and the stages of one frame in order, which may
     be in a `repeat`.
 
     setup: stages that run once before the frames. check: gets the host arrays it names after a frame and

@@ -20,7 +20,7 @@ import numpy as np
 from advisor.errors import FileProblem, WorkloadError, nearest
 
 _ERROR = re.compile(r"^(.*?)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?:? *(.*)$", re.MULTILINE)
-"""As NVRTC writes it: default_program(3): error: identifier "x" is undefined."""
+"""NVRTC's format: default_program(3): error: identifier "x" is undefined."""
 _AROUND = 2
 
 
@@ -290,13 +290,13 @@ def _has_c_linkage(plain: str, start: int) -> bool:
 
 
 LOOK = "Check the order of the arguments against the kernel's parameters."
-"""What to do about an argument of a wrong type."""
+"""Next step after an argument of a wrong type."""
 
 
 BLOCK = 256
 """Threads of a block where the caller names none: a whole number of warps that every GPU takes."""
 MOST_THREADS = 1024
-"""Of one block, on every GPU (CUDA C++ Programming Guide, technical specifications)."""
+"""Threads of one block, on every GPU (CUDA C++ Programming Guide, technical specifications)."""
 Extent = int | Sequence[int]
 
 
@@ -374,7 +374,7 @@ class Kernel:
         return WorkloadError(f"kernel {self.name!r} cannot be launched: {what}", next_step=next_step)
 
     def _argument(self, index: int, value: Any) -> Any:
-        """What CuPy's launch takes: an array, a NumPy scalar, or an address as one."""
+        """The argument for CuPy's launch: an array, a NumPy scalar, or an address as one."""
         signature = self._signature
         foreign = getattr(value, "__cuda_array_interface__", None)
         if signature is None:

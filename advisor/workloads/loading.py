@@ -49,7 +49,7 @@ class Loaded:
     bound: BoundWorkload
     record: WorkloadRecord
     cautions: tuple[str, ...] = ()
-    """What of it looks forgotten, in words."""
+    """Parts that look forgotten, in words."""
 
 
 def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded:
@@ -146,7 +146,7 @@ def user_error(what: str, error: BaseException, path: Path) -> WorkloadError:
 
 
 def after_error(error: BaseException, path: Path) -> str:
-    """What to do about an exception of the user's own code."""
+    """Next step after an exception of the user's own code."""
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         return _NO_CUPY
     if is_numba_misfit(error):

@@ -20,7 +20,7 @@ Value = int | float | bool | str
 _EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\d{1,2}")
 _POWER = re.compile(r"(\d+)(\*\*|<<)(\d+)")
 _MOST_BITS = 128
-"""Of a parameter: room for any size and any hash."""
+"""Bits of a parameter: room for any size and any hash."""
 _PLAIN = {kind.__name__: kind for kind in (int, float, bool, str)}
 
 

@@ -1,4 +1,4 @@
-"""What a stage's code tells: where it stands, where it reads a buffer, whether it samples textures."""
+"""Facts from a stage's code: where it is, where it reads a buffer, whether it samples textures."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _is(node: ast.AST, name: str) -> bool:
 _FETCH = re.compile(r"\btex(1Dfetch|[123]D|2Dgather|Cubemap)\w*\s*[<(]")
 """A call of CUDA's texture functions in a kernel's source."""
 _OBJECTS = {"TextureObject", "TextureReference"}
-"""Of `cupy.cuda.texture`."""
+"""Classes of `cupy.cuda.texture`."""
 
 
 def samples_textures(function: Callable[..., object]) -> bool:

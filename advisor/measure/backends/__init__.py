@@ -58,7 +58,7 @@ PREDICTING = ("predict", "predicts")
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to measure on, looked for when it is asked."""
+    """The hardware and libraries to measure with, looked up when needed."""
 
     gpus: Callable[[], int] = gpu_count
     cupy: Callable[[], bool] = has_cupy

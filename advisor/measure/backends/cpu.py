@@ -19,7 +19,7 @@ from advisor.strategies.parts import Span
 
 
 class NullStream:
-    """What a stage's `stream` parameter is where there is no GPU: work is done when a call returns."""
+    """The `stream` of stages without a GPU: work is done when a call returns."""
 
     ptr = 0
 

@@ -369,6 +369,6 @@ class CudaBackend:
         return None
 
     def pool_reserved(self) -> int | None:
-        """What CuPy's default pool holds of this device's memory."""
+        """Bytes in CuPy's default pool."""
         with self.current():
             return int(self.xp.get_default_memory_pool().total_bytes())

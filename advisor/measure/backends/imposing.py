@@ -236,7 +236,7 @@ class MemoryWatch:
         self._hook.__enter__()
 
     def memory(self) -> ScriptMemory | None:
-        """What was seen; None where the pool has no hooks (CUDA's own)."""
+        """Counts so far; None where the pool has no hooks (CUDA's own)."""
         self._hook.__exit__(None, None, None)
         if not self._has_hooks:
             return None

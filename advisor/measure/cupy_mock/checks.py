@@ -1,4 +1,4 @@
-"""What the imitation finds: what CuPy refuses, by exceptions of its kinds, and what waits for the GPU."""
+"""Checks of the mock: refusals, as exceptions of CuPy's kinds, and calls that wait for the GPU."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OTHER = (
 
 
 class Unknowable(BaseException):
-    """What CuPy does here is unknown without a GPU. Not an Exception, so that no stage catches it."""
+    """CuPy's behaviour here is unknown without a GPU. Not an Exception, so that no stage catches it."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Refused:
 
 
 class Refusal(Exception):
-    """CuPy raises here; `found` says why."""
+    """CuPy raises here; `reason` says why."""
 
-    def __init__(self, found: Refused) -> None:
-        super().__init__(found.why)
-        self.found = found
+    def __init__(self, reason: Refused) -> None:
+        super().__init__(reason.why)
+        self.reason = reason
 
 
 class NoSuchName(Refusal, AttributeError):
@@ -210,7 +210,7 @@ def _upload() -> str:
 
 
 def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
-    """What a library says of an array of CuPy's; None for any other error."""
+    """A library's refusal of CuPy's array; None for any other error."""
     if not _SIGNS.search(str(error)):
         return None
     frames = [f for f in traceback.walk_tb(error.__traceback__) if is_users(f[0].f_code.co_filename)]

@@ -1,4 +1,4 @@
-"""What NumPy's functions and methods do to their arguments, where it is not "read each once".
+"""Traffic and arithmetic of NumPy's calls: of functions and methods where it is not "read each once".
 
 The default is one pass over every array argument and one over what is new in the result. The tables
 hold the exceptions; arithmetic is counted for sums, products and contractions.

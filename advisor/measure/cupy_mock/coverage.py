@@ -1,4 +1,4 @@
-"""What CuPy has, by version: names, parameters, and functions that wait for the GPU.
+"""CuPy's API by version: names, parameters, and functions that wait for the GPU.
 
 `tests/cupy_coverage.py` writes the files from an installed CuPy; each has the command in it.
 """
@@ -36,7 +36,7 @@ class Coverage:
     """Functions whose documentation says that they may synchronize."""
 
     def refused(self, parameters: str | None, count: int, keywords: Mapping[str, object]) -> str:
-        """What of a call the parameters do not take: `where=`, or "6 arguments by position"; else nothing."""
+        """The part of a call that they do not take: `where=`, or "6 arguments by position"; else empty."""
         if parameters is None:
             return ""
         words = parameters.split()

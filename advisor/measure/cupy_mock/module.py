@@ -1,4 +1,4 @@
-"""What a stage gets as `xp` in place of cupy: CuPy's names, which work on `DeviceArray`."""
+"""The mock that a stage gets as `xp`: CuPy's names, which work on `DeviceArray`."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ class MockModule:
         if name.startswith("__"):
             raise AttributeError(name)
         path, known = self._path + name, self._watch.coverage.names
-        found = getattr(self._numpy, name, _MISSING)
+        member = getattr(self._numpy, name, _MISSING)
         if path not in known:
-            if found is not _MISSING:
+            if member is not _MISSING:
                 self._watch.lacks(path)
             raise AttributeError(f"module 'cupy' has no attribute {path!r}")
         if path in _OWN:
             return _OWN[path](self)
-        if found is _MISSING:
+        if member is _MISSING:
             raise Unknowable
-        return self._member(path, found)
+        return self._member(path, member)
 
-    def _member(self, path: str, found: Any) -> Any:
+    def _member(self, path: str, member: Any) -> Any:
         watch = self._watch
-        if isinstance(found, types.ModuleType):
-            return MockModule(watch, found, f"{path}.")
-        if isinstance(found, np.ufunc):
-            return Ufunc(watch, found)
-        if isinstance(found, type):
-            if issubclass(found, (np.generic, np.dtype, np.finfo, np.iinfo, Exception, *_PLAIN[:5])):
-                return found
+        if isinstance(member, types.ModuleType):
+            return MockModule(watch, member, f"{path}.")
+        if isinstance(member, np.ufunc):
+            return Ufunc(watch, member)
+        if isinstance(member, type):
+            if issubclass(member, (np.generic, np.dtype, np.finfo, np.iinfo, Exception, *_PLAIN[:5])):
+                return member
             raise Unknowable
-        if isinstance(found, _PLAIN) or path in ("s_", "index_exp"):
-            return found
-        if not callable(found):
+        if isinstance(member, _PLAIN) or path in ("s_", "index_exp"):
+            return member
+        if not callable(member):
             raise Unknowable
 
         def call(*args: Any, **options: Any) -> Any:
             arrays = [a for a in (*args, *options.values()) if isinstance(a, (np.ndarray, DeviceArray))]
             if arrays and not any(isinstance(a, DeviceArray) for a in arrays):
                 raise Unknowable  # some of CuPy's functions refuse NumPy's arrays, some compute on the CPU
-            return compute(watch, path, found, args, options)
+            return compute(watch, path, member, args, options)
 
         return call
 
@@ -74,15 +74,15 @@ class MockModule:
             if isinstance(values, DeviceArray) and name == "asarray" and not args and not options:
                 return values
             options.pop("blocking", None)
-            made = getattr(np, name)(stripped(values), *args, **options)
-            if made.dtype.kind not in _ARITHMETIC:
+            array = getattr(np, name)(stripped(values), *args, **options)
+            if array.dtype.kind not in _ARITHMETIC:
                 watch.refuse(
                     NotTaken,
-                    f"CuPy does not support arrays of {made.dtype}",
+                    f"CuPy does not support arrays of {array.dtype}",
                     "Use bool, integers, float16 to float64 or complex numbers.",
                 )
             own = isinstance(values, DeviceArray)
-            return DeviceArray(made if own else made.copy(order="K"), watch)
+            return DeviceArray(array if own else array.copy(order="K"), watch)
 
         return make
 
@@ -103,10 +103,10 @@ class Ufunc:
         return compute_ufunc(self._watch, self._ufunc, inputs, options)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._ufunc, name)
-        if not callable(found):
-            return found
-        return lambda *args, **options: wrapped(found(*stripped(args), **stripped(options)), self._watch)
+        member = getattr(self._ufunc, name)
+        if not callable(member):
+            return member
+        return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)
 
 
 def _asnumpy(values: Any, *args: Any, **options: Any) -> Any:

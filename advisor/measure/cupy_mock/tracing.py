@@ -27,12 +27,12 @@ from advisor.measure.cupy_mock.module import MockModule
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.measure.frames import Action, FrameLoop
-from advisor.measure.iterations import counted, told
+from advisor.measure.iterations import counted, iteration_records
 from advisor.measure.jobs import Job, RefusedStage, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.regions import Stray
+from advisor.measure.regions import StrayAccess
 from advisor.measure.sampling import breakdown
 from advisor.measure.tasks import slow_seconds, to_a_whole_frame
 from advisor.profiles.schema import Trace
@@ -49,7 +49,7 @@ _SLOW = 2.0
 
 @dataclass(frozen=True)
 class CheckedPass:
-    """What CuPy refuses first in each stage, what is wrong on a GPU too, and the calls that wait for the GPU.
+    """The first refusal of CuPy in each stage, what is wrong on a GPU too, and calls that wait for the GPU.
 
     trace: without times; None where a stage was not judged to the end.
     """
@@ -88,7 +88,7 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     seconds = min(job.seconds, 1.0)
     timed, index = breakdown(serial.timed_frame, perf_counter, 1, seconds, slow_seconds(job), serial.period)
     index = to_a_whole_frame(serial, index)
-    iterations = told(serial.iterations, counted(serial.iterations))
+    iterations = iteration_records(serial.iterations, counted(serial.iterations))
     often = Trace(iterations=iterations)
     times = {
         s.name: median(f[f"{s.side}:{s.name}"] for f in timed) * s.stage.every / often.times(s.stage.loop)
@@ -105,7 +105,7 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
 
 
-def located(stray: Stray, run: PlacedWorkload, seed: int, frames: int) -> Stray:
+def located(stray: StrayAccess, run: PlacedWorkload, seed: int, frames: int) -> StrayAccess:
     """The stray access with its line, where so many frames from the start show it."""
     recorder = TrafficRecorder(regions_of(run.bound))
     loop = _loop_on(_traced_buffers(recorder, run), run, seed)
@@ -114,9 +114,9 @@ def located(stray: Stray, run: PlacedWorkload, seed: int, frames: int) -> Stray:
         for action in loop.in_turn(loop.actions(index)):
             with recorder.stage(action.label.partition(":")[2]):
                 loop.act(action, index)
-            found = recorder.strays.get((stray.stage, stray.buffer))
-            if found:
-                return replace(stray, line=found.found.line)
+            violation = recorder.strays.get((stray.stage, stray.buffer))
+            if violation:
+                return replace(stray, line=violation.access.line)
     return stray
 
 
@@ -170,7 +170,7 @@ def _traced_frames(
 
 
 def _trace_of(recorder: TrafficRecorder, bound: BoundWorkload, valid: dict[str, float]) -> Trace:
-    """What the traced frames did, without times. Raises `RegionViolation`."""
+    """Traffic of the traced frames, without times. Raises `RegionViolation`."""
     for stray in recorder.strays.values():
         raise stray
     seen = recorder.trace(
@@ -252,7 +252,7 @@ class _Checks:
         before = sums(captured)
         if name not in self.stages or name in self.skipped or not self._runs(placed, name, index):
             action.run(index)
-        written = [array for array, found in sums(captured).items() if found != before[array]]
+        written = [array for array, checksum in sums(captured).items() if checksum != before[array]]
         if stage and written and name not in self._refused:
             self._wrong.setdefault(name, _unknown_buffer(stage, written[0], captured[written[0]]))
 
@@ -270,12 +270,12 @@ class _Checks:
         try:
             stage.stage.function(**arrays, **given)
         except Refusal as refusal:
-            self._refused[name] = refusal.found
+            self._refused[name] = refusal.reason
         except Unknowable:
             pass
         except Exception as error:
-            if found := refused_by_library(error, self._watch):
-                self._refused[name] = found
+            if reason := refused_by_library(error, self._watch):
+                self._refused[name] = reason
         else:
             return True
         self.skipped.add(name)
@@ -292,10 +292,10 @@ def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> RefusedStage:
     )
 
 
-def _refusal(stage: str, found: Refused, version: str) -> RefusedStage:
-    buffer = f", buffer {found.buffer!r}" if found.buffer else ""
+def _refusal(stage: str, reason: Refused, version: str) -> RefusedStage:
+    buffer = f", buffer {reason.buffer!r}" if reason.buffer else ""
     return RefusedStage(
-        message=f"stage {stage!r} fails under CuPy {version} at {found.place}{buffer}: {found.why}",
-        next_step=found.write,
-        detail=f"{found.place.file}:{found.place.line}\n    {found.place.text}",
+        message=f"stage {stage!r} fails under CuPy {version} at {reason.place}{buffer}: {reason.why}",
+        next_step=reason.write,
+        detail=f"{reason.place.file}:{reason.place.line}\n    {reason.place.text}",
     )

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from advisor.measure import routines
-from advisor.measure.regions import Regions, RegionViolation, Stray, Watched, extent
+from advisor.measure.regions import Regions, RegionViolation, StrayAccess, Watched, extent
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Again, StageWork, Traffic
 from advisor.strategies.parts import Region
@@ -42,7 +42,7 @@ def unique_bytes(array: Array) -> int:
 
 @dataclass
 class _Tally:
-    """What one stage did so far, over all the times it ran."""
+    """Totals of one stage over all its runs."""
 
     runs: int = 0
     read: dict[str, float] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class TrafficRecorder:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What happens inside belongs to this stage; outside of any stage nothing is counted."""
+        """Charges everything inside to this stage; outside of any stage nothing is counted."""
         before = self._stage, self._current, self.counting
         self._stage, self.counting = name, True
         self._current = self._tallies.setdefault(name, _Tally())
@@ -112,7 +112,7 @@ class TrafficRecorder:
             return
         for watched in self._watched.get(place, ()):
             if watched.owns(array) and not watched.holds(array, key):
-                found = Stray(*place, what, _caller())
+                found = StrayAccess(*place, what, _caller())
                 self.strays[place] = RegionViolation(found, watched.region)
 
     def again(
@@ -217,7 +217,7 @@ class TrafficRecorder:
         )
 
     def _again(self, use: StageUse, buffer: str, flops: float) -> Iterator[Again]:
-        """What a device stage reads again; `flops` of an unseen one, which may be those of products."""
+        """Repeated reads of a device stage; `flops` of an unseen one, which may be those of products."""
         if use.side != "device":
             return
         tally = self._tallies[use.name]

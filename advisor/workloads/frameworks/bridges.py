@@ -1,4 +1,4 @@
-"""What makes a buffer's array into another library's, and what must be around a call that uses it.
+"""Conversion of a buffer's array to another library's, and the context of a call that uses it.
 
 Without a library: as an address, and as an object that any library's from_dlpack takes.
 """
@@ -29,7 +29,7 @@ class Bridge(ABC):
     """One library on one side of one backend. Wraps an array without a copy."""
 
     library: str
-    """What messages call it."""
+    """Its name in messages."""
 
     def __init__(self, backend: Backend, side: Side) -> None:
         """Loads the library. Raises `WorkloadError` where it is missing."""

@@ -1,4 +1,4 @@
-"""What PyTorch's operators read, write and compute, seen while a stage runs on the CPU.
+"""Reads, writes and arithmetic of PyTorch's operators, seen while a stage runs on the CPU.
 
 Every operator that PyTorch dispatches is told once, composite ones as those they are made of; views are not.
 Products, convolutions and attention have the arithmetic of `torch.utils.flop_counter`; an element-wise
@@ -35,7 +35,7 @@ class Operation:
     written: Sequence[Array]
     flops: float
     key: tuple[Any, ...] | None = None
-    """What it selects of the first tensor, where it gathers along axes."""
+    """The key into the first tensor, where it gathers along axes."""
 
 
 @contextmanager
