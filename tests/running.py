@@ -88,8 +88,9 @@ def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = ""
 
 
 def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
-    """A small run on the CPU device under the two strategies it has."""
-    given = {"rounds": 1, "max_seconds": 300.0, "strategies": ("pageable", "zero-copy"), **options}
+    """A small run on the CPU device under the two strategies it has, predicted for one device."""
+    few = {"strategies": ("pageable", "zero-copy"), "targets": ("rtx-4090",)}
+    given = {"rounds": 1, "max_seconds": 300.0, **few, **options}
     return asked(target, parameters=assignments, **given)
 
 
