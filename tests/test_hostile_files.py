@@ -220,22 +220,16 @@ def test_a_view_is_no_table(tmp_path: Path) -> None:
 
 
 STREAMS = {
-    "devices >&-": 5,
     "devices >/dev/full": 5,
-    "devices 2>&-": 0,
     "report nothing.json 2>&-": 5,
-    "report nothing.json 2>/dev/full": 5,
-    "report --bad 2>/dev/full": 2,
     "report --bad >&- 2>&- <&-": 2,
-    "report p.json --out o >&- 2>&-": 5,
-    "compare {base} {head} --fail-if slower=5% >&- 2>&-": 5,
     "compare {base} {head} --fail-if slower=5% >/dev/full 2>/dev/full": 5,
 }
 
 
 @pytest.mark.parametrize(("line", "code"), STREAMS.items())
 def test_closed_and_full_streams(line: str, code: int, tmp_path: Path) -> None:
-    """Never 1, which means that a gate failed."""
+    """Never 1, which means that a gate failed. Each command with each stream: tests/faults."""
     (tmp_path / "p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
     line = line.format(base=DATA / "h200-vector_add.json", head=DATA / "h200-vector_add-again.json")
     said = subprocess.run(
@@ -282,7 +276,7 @@ def test_a_module_of_the_workload_shadows_none_of_the_workers(tmp_path: Path) ->
     assert said.returncode == 0, said.stderr
 
 
-@pytest.mark.parametrize("delay", [0.06, 0.1, 0.2, 0.35])
+@pytest.mark.parametrize("delay", [0.06, 0.2])
 def test_ctrl_c_while_the_program_is_loaded(delay: float, tmp_path: Path) -> None:
     """From where Python has read the first lines of ours."""
     started = "import sys; import advisor.__main__ as m; print('up', flush=True); m.main()"

@@ -1,7 +1,7 @@
 """An interpreter that has the program loaded and forks a process for each command.
 
 What it does is what `python -m advisor` does but for the sensitivity, in a process and a session of its own;
-the imports, which take most of a command's CPU time, are shared. A case with a shell starts its own interpreter.
+the imports, which take most of a command's CPU time, are shared. A case with a shell starts an interpreter.
 A `forked` command forks the server of its workers too, in place of starting it.
 """
 
