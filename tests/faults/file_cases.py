@@ -23,10 +23,12 @@ _MISNAMED: dict[str, Callable[[dict[str, Any]], object]] = {
     "predictions.0.results.0.terms": lambda p: p["predictions"][0]["results"][0]["terms"].update(
         {"host:ghost": 0.1}
     ),
-    "traffic.waits": lambda p: p["traffic"].update(
+    "traffic.waits.0.stage": lambda p: p["traffic"].update(
         waits=[{"stage": "ghost", "line": "w.py:1", "call": "get", "write": "nothing", "count": 1.0}]
     ),
-    "trace.missing": lambda p: p["trace"].update(missing=[{"strategy": "ghost", "reason": "none"}]),
+    "trace.missing.0.strategy": lambda p: p["trace"].update(
+        missing=[{"strategy": "ghost", "reason": "none"}]
+    ),
 }
 """By the key that names what is nowhere in the profile."""
 

@@ -8,7 +8,7 @@ from tests.faults.case import FILES, SHORT, Case, workload
 
 
 def options() -> Iterator[Case]:
-    """Options that cannot be right: usage errors, exit code 2, whatever they say. More in test_wrong_input.py."""
+    """Options that cannot be right, beside those of test_wrong_input.py: exit code 2, whatever they say."""
     wrong: tuple[tuple[str, ...], ...] = (
         ("--no-such",),
         ("--max-seconds", "-1"),
