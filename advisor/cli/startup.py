@@ -51,10 +51,10 @@ def obstacle() -> tuple[str, str]:
 def hidden() -> tuple[str, str]:
     """Which modules in PYTHONPATH hide Python's or those that advisor needs; asked only after a failure."""
     folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    found = [path for folder in folders for path in _in(Path(folder))]
-    if not found:
+    hiding = [path for folder in folders for path in _in(Path(folder))]
+    if not hiding:
         return "", ""
-    return f"{str(found[0])!r} in PYTHONPATH hides a module that advisor needs", "Rename it."
+    return f"{str(hiding[0])!r} in PYTHONPATH hides a module that advisor needs", "Rename it."
 
 
 def leave_if_hidden() -> None:

@@ -60,8 +60,8 @@ def load(name_or_path: str) -> CatalogueEntry:
 def of_device(name: str) -> CatalogueEntry | None:
     """The entry of the catalogue for a device's name, or for several of it; None if there is none."""
     count, _, one = name.rpartition(_TIMES)
-    found = next((entry for entry in map(load, names()) if entry.device().name == one), None)
-    return _times(int(count), found) if found and count else found
+    match = next((entry for entry in map(load, names()) if entry.device().name == one), None)
+    return _times(int(count), match) if match and count else match
 
 
 def _times(count: int, entry: CatalogueEntry) -> CatalogueEntry:

@@ -95,8 +95,8 @@ def _modes(tree: Tree) -> tuple[str | None, str | None]:
         cores = sum(int(value) for part, _, value in lines if part == "CPU_ONLINE")
         modes[int(number)] = (name, (_cap(lines, "GPU"), _cap(lines, "EMC"), cores, _cap(lines, "CPU_")))
     # pmode:0002, on older releases pmode:0002 fmode:quiet
-    found = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
-    active = modes.get(int(found[1])) if found else None
+    mode_number = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
+    active = modes.get(int(mode_number[1])) if mode_number else None
     if active is None:
         return None, None
     best = max(modes.values(), key=lambda mode: (mode[1], mode is active))

@@ -85,12 +85,12 @@ class DaskCluster:
     def workers(self) -> Collection[str]:
         self._require_scheduler()
         try:
-            there = set(self._client.nthreads())
+            present = set(self._client.nthreads())
             self._listen()
         except Exception as problem:  # whatever a connection that breaks raises
             raise _lost(problem) from None
         now = self._clock()
-        return {w for w in there if w not in self._heard or now - self._heard[w][1] <= self._silent}
+        return {w for w in present if w not in self._heard or now - self._heard[w][1] <= self._silent}
 
     def _listen(self) -> None:
         """Notes new heartbeats; now and then, as what Dask says of 200 workers is a megabyte."""

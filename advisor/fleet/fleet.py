@@ -131,14 +131,14 @@ class Dispatcher:
 
     def _turn(self) -> bool:
         """Starts what can be started; whether anything is left to wait for."""
-        there = set(self._cluster.workers())
-        for worker in self._devices.keys() - there:
+        present = set(self._cluster.workers())
+        for worker in self._devices.keys() - present:
             del self._devices[worker]
             self.machines.pop(worker, None)
             self._seats.pop(worker, None)
             for call in [call for call in self._calls if call.worker == worker]:
                 self._lose(call, "the worker was lost")
-        for worker in sorted(there - self._devices.keys()):
+        for worker in sorted(present - self._devices.keys()):
             self._devices[worker] = ()
             self._calls[self._cluster.start(worker, "inspect")] = _Running(self._clock())
         self._cancel_late()
@@ -192,8 +192,8 @@ class Dispatcher:
     def _homes(self, item: Item) -> Iterator[tuple[str, Device]]:
         """Workers with this device, or one like it, that have not lost the item before."""
         key = self._request.key(item.device)
-        for worker, there in self._devices.items():
-            for device in there:
+        for worker, own in self._devices.items():
+            for device in own:
                 if worker not in item.tried and self._request.key(device) == key:
                     yield worker, device
 

@@ -21,7 +21,7 @@ from advisor.fleet.planning import Answer, Device, Item, Unfit, wrong
 from advisor.fleet.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
-from advisor.profiles.fleets import FleetRecord, Foreseen, Row, RowStatus
+from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row, RowStatus
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import link
@@ -227,7 +227,7 @@ def concluded(row: Row, profile: Profile) -> Row:
             "verdict": advice.verdict if advice else None,
             "basis": "measured" if seconds else "predicted" if predicted else "none",
             "predicted": tuple(
-                Foreseen(device=p.device.name, strategy=str(guess.strategy), verdict=guess.verdict)
+                PredictedChoice(device=p.device.name, strategy=str(guess.strategy), verdict=guess.verdict)
                 for p in profile.predictions
                 if (guess := p.recommendation) and guess.strategy
             ),

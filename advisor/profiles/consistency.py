@@ -240,7 +240,7 @@ def _element(dtype: str) -> np.dtype[np.generic] | None:
     """The dtype of that text, which is NumPy's own for it; None where there is none."""
     try:
         # A structured one is the list or the table that makes it.
-        found = np.dtype(literal_eval(dtype) if dtype.startswith(("[", "{")) else dtype)
+        element = np.dtype(literal_eval(dtype) if dtype.startswith(("[", "{")) else dtype)
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError, OverflowError):
         return None
-    return found if str(found) == dtype else None
+    return element if str(element) == dtype else None

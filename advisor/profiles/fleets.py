@@ -9,39 +9,39 @@ from pydantic import Field
 from advisor.profiles.base import Record, Text, Word, optional, table
 from advisor.profiles.schema import Kind, MemoryClass
 
-Told = Annotated[Text, Field(max_length=2000)]
-Named = Annotated[Word, Field(max_length=2000)]
+ShortText = Annotated[Text, Field(max_length=2000)]
+ShortWord = Annotated[Word, Field(max_length=2000)]
 RowStatus = Literal["profiled", "failed", "unfit", "not run"]
 """unfit: the machine cannot run it, such as by its versions. not run: interrupted, or the scheduler lost."""
 
 
-class Foreseen(Record):
-    """What a profile made without a GPU predicts for a device."""
+class PredictedChoice(Record):
+    """The prediction for a device in a profile made without a GPU."""
 
-    device: Named
-    strategy: Named
-    verdict: Named
+    device: ShortWord
+    strategy: ShortWord
+    verdict: ShortWord
 
 
 class Row(Record):
     """One device and one value of the swept parameter."""
 
-    task: Named = Field(description="The device's key and the value, by which a run is resumed")
-    device: Told = Field(description="Its name, numbered where several have the same")
+    task: ShortWord = Field(description="The device's key and the value, by which a run is resumed")
+    device: ShortText = Field(description="Its name, numbered where several have the same")
     kind: Kind = "cuda"
     memory_class: MemoryClass | None = None
-    value: Told = optional("The swept parameter, as NAME=VALUE; empty without a sweep", "")
+    value: ShortText = optional("The swept parameter, as NAME=VALUE; empty without a sweep", "")
     status: RowStatus
-    reason: Told = ""
-    next_step: Told = ""
-    folder: Told = optional("Of its report, relative to the fleet's", "")
-    strategy: Named | None = optional("The recommended one")
-    verdict: Named | None = None
+    reason: ShortText = ""
+    next_step: ShortText = ""
+    folder: ShortText = optional("Of its report, relative to the fleet's", "")
+    strategy: ShortWord | None = optional("The recommended one")
+    verdict: ShortWord | None = None
     basis: Literal["measured", "predicted", "none"] = "none"
     costs: dict[Word, Annotated[float, Field(ge=1)]] = table(
         "Measured strategies: the median time as a multiple of the fastest one's"
     )
-    predicted: tuple[Foreseen, ...] = ()
+    predicted: tuple[PredictedChoice, ...] = ()
     seconds: Annotated[float, Field(ge=0)] = optional("From giving out the task to its result", 0.0)
 
 
@@ -49,10 +49,10 @@ class FleetRecord(Record):
     """fleet.json: the run so far. `request` identifies what was asked: the files sent and the options."""
 
     format: Literal[1] = 1
-    request: Named
-    workload: Told
-    created: Named
-    command: Told = ""
-    parameter: Named = optional("The swept one", "")
+    request: ShortWord
+    workload: ShortText
+    created: ShortWord
+    command: ShortText = ""
+    parameter: ShortWord = optional("The swept one", "")
     rows: tuple[Row, ...] = ()
-    notes: tuple[Told, ...] = ()
+    notes: tuple[ShortText, ...] = ()

@@ -220,16 +220,16 @@ def remove(directory: Path, *names: str) -> None:
 
 def set_aside(directory: Path) -> Path | None:
     """Moves the report of an earlier run to `previous`, in place of the one before; where it is then."""
-    there = _own_report(directory)
-    if not there:
+    report = _own_report(directory)
+    if not report:
         return None
-    previous = directory / free_folder(directory, PREVIOUS, there)
+    previous = directory / free_folder(directory, PREVIOUS, report)
     previous.mkdir(exist_ok=True)
     remove(previous, *SET_ASIDE)
-    _record(previous, {name: (_digest(directory / name),) for name in there})
-    for name in there:
+    _record(previous, {name: (_digest(directory / name),) for name in report})
+    for name in report:
         (directory / name).replace(previous / name)
-    _record(directory, dict.fromkeys(there))
+    _record(directory, dict.fromkeys(report))
     return previous
 
 

@@ -47,8 +47,8 @@ def first_problem(value: object, record: type[Record], where: str = "") -> str |
     for key, form in known.items():
         if form is not None and key in value:
             for place, inner, kind in _within(value[key], form, f"{where}{key}"):
-                if found := first_problem(inner, kind, f"{place}."):
-                    return found
+                if problem := first_problem(inner, kind, f"{place}."):
+                    return problem
     return None
 
 
@@ -132,9 +132,9 @@ def in_directory(path: Path) -> Path:
     """The profile.json of a directory; another path as it is. Raises `FileProblem` where it has none."""
     if not path.is_dir() or (path / "profile.json").is_file():
         return path / "profile.json" if path.is_dir() else path
-    if found := sorted(path.glob("*/profile.json")):
-        step = f"Give one, such as {found[0]}. To see all: advisor report {path}/*/profile.json."
-        raise FileProblem(f"{path} is a directory with {len(found)} profiles; one is needed", next_step=step)
+    if inside := sorted(path.glob("*/profile.json")):
+        step = f"Give one, such as {inside[0]}. To see all: advisor report {path}/*/profile.json."
+        raise FileProblem(f"{path} is a directory with {len(inside)} profiles; one is needed", next_step=step)
     raise FileProblem(f"{path} is a directory without a profile.json", next_step=_GIVE)
 
 
@@ -151,8 +151,8 @@ def parse(text: str | bytes, name: str) -> Profile:
         first = problem.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise _damaged(name, f"{where}: {first['msg']}") from None
-    if found := contradiction(read):
-        raise _damaged(name, ": ".join(found))
+    if conflict := contradiction(read):
+        raise _damaged(name, ": ".join(conflict))
     return _shown(read)
 
 
@@ -180,8 +180,8 @@ def _shown(read: Profile) -> Profile:
         left -= len(text) if secrets.may_hold_secrets(text) else 0
         return secrets.mask(text, known) if left >= 0 else secrets.MASK
 
-    found: Profile = cleaned(read, Masking(shown))
-    return found
+    harmless: Profile = cleaned(read, Masking(shown))
+    return harmless
 
 
 def _damaged(name: str, what: str) -> FileProblem:

@@ -62,10 +62,10 @@ _ARMOUR = re.compile(r"""(?:[\w+/=\\"',|]+|[ \t]*\n[ \t\r]*|(?<=["']) +)*""", re
 def _without_keys(text: str) -> Iterator[str]:
     """The text in parts, without private keys, of which the beginning or the end may have been cut."""
     text, done = _KEY.sub(MASK, text), 0
-    for found in _END.finditer(text):
-        lines = _ARMOUR.match(text[done : found.start()][::-1])
-        yield f"{text[done : found.start() - (len(lines[0]) if lines else 0)]}{MASK}"
-        done = found.end()
+    for match in _END.finditer(text):
+        lines = _ARMOUR.match(text[done : match.start()][::-1])
+        yield f"{text[done : match.start() - (len(lines[0]) if lines else 0)]}{MASK}"
+        done = match.end()
     yield text[done:]
 
 
@@ -283,8 +283,8 @@ def _long(values: Iterable[str]) -> Iterator[str]:
 
 def _passwords(text: str) -> list[str]:
     """Secrets of the URLs in a text, as they are and decoded."""
-    found = [password for pattern in _PASSWORD_IN_URL for password in pattern.findall(text)]
-    return [*found, *map(unquote, found)]
+    passwords = [password for pattern in _PASSWORD_IN_URL for password in pattern.findall(text)]
+    return [*passwords, *map(unquote, passwords)]
 
 
 def remember(values: Iterable[str]) -> None:
@@ -297,10 +297,10 @@ def of_process(
 ) -> list[str]:
     """The secret values this process knows: of its command line and environment, and what it remembers."""
     variables = os.environ if variables is None else variables
-    found = [value for name, value in variables.items() if _is_secret_variable(name)]
-    found += [password for value in variables.values() if "://" in value for password in _passwords(value)]
+    secrets = [value for name, value in variables.items() if _is_secret_variable(name)]
+    secrets += [password for value in variables.values() if "://" in value for password in _passwords(value)]
     of_arguments = given(sys.argv[1:] if arguments is None else arguments, {})
-    return list(dict.fromkeys((*of_arguments, *_long(found), *_KNOWN)))
+    return list(dict.fromkeys((*of_arguments, *_long(secrets), *_KNOWN)))
 
 
 def _is_secret_variable(name: str) -> bool:
@@ -311,12 +311,12 @@ def _is_secret_variable(name: str) -> bool:
 @lru_cache(maxsize=8)
 def _known(values: tuple[str, ...]) -> tuple[tuple[str, ...], Parts]:
     """Each value as it is, and as Python, JSON and this program write it, longest first; their parts."""
-    found = {
+    spellings = {
         form
         for value in values
         for form in (value, repr(value)[1:-1], json.dumps(value)[1:-1], printable(value))
     }
-    return tuple(sorted(found, key=len, reverse=True)), Parts(found)
+    return tuple(sorted(spellings, key=len, reverse=True)), Parts(spellings)
 
 
 def may_hold_secrets(text: str) -> bool:
@@ -358,11 +358,11 @@ def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
 def _blocks(text: str) -> Iterator[str]:
     """The text in parts, without the lines of secret values in YAML."""
     done = 0
-    for found in _BLOCK.finditer(text):
-        if found.start() < done or not is_secret(found["name"]):
+    for match in _BLOCK.finditer(text):
+        if match.start() < done or not is_secret(match["name"]):
             continue
-        if lines := _BLOCK_LINES.match(text, found.end()):
-            yield f"{text[done : found.end()]}{lines[1]}{MASK}"
+        if lines := _BLOCK_LINES.match(text, match.end()):
+            yield f"{text[done : match.end()]}{lines[1]}{MASK}"
             done = lines.end()
     yield text[done:]
 
@@ -370,22 +370,22 @@ def _blocks(text: str) -> Iterator[str]:
 def _assignments(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
     """The text in parts, without the values of secret names; a value may have names in it in turn."""
     done = 0
-    for found in pattern.finditer(text):
-        begin = found.end("between")
-        if begin <= done or not is_secret(found["name"]):
+    for match in pattern.finditer(text):
+        begin = match.end("between")
+        if begin <= done or not is_secret(match["name"]):
             continue
         if value := _VALUE.match(text, begin):
             yield text[done:begin]
-            yield _hidden(value[0], prose=found["sign"] in (":", "is"))
+            yield _hidden(value[0], prose=match["sign"] in (":", "is"))
             done = value.end()
             while value[0][0] in "\"'" and (more := _ADJACENT.match(text, done)):
                 done = more.end()
     yield text[done:]
 
 
-def _option(found: re.Match[str]) -> str:
-    value = _hidden(found["value"], prose=True) if is_secret(found["name"]) else found["value"]
-    return f"{found['name']}{found['between']}{value}"
+def _option(match: re.Match[str]) -> str:
+    value = _hidden(match["value"], prose=True) if is_secret(match["name"]) else match["value"]
+    return f"{match['name']}{match['between']}{value}"
 
 
 def _hidden(value: str, *, prose: bool) -> str:

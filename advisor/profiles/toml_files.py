@@ -31,8 +31,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         # Some editors put a byte order mark before UTF-8, which TOML does not know.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        found = problem.object[problem.start]
-        raise ValueError(f"expected UTF-8, but byte {problem.start} is 0x{found:02x}") from None
+        byte = problem.object[problem.start]
+        raise ValueError(f"expected UTF-8, but byte {problem.start} is 0x{byte:02x}") from None
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {_MOST_PARTS} parts")
     return parse_toml(text)
