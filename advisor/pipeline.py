@@ -34,7 +34,7 @@ from advisor.measure.version_measurement import VersionFinal, VersionMeasurement
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
 from advisor.model.predict import predict
-from advisor.model.turns import sensitivity
+from advisor.model.sensitivity import sensitivity
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method

@@ -71,12 +71,13 @@ def sensitivity_computed_once() -> Iterator[None]:
     """What would change the model's choice takes up to 19 predictions: of each profile once."""
     # Not above, where the settings of this process are not yet made.
     from advisor.devices.entries import CatalogueEntry
-    from advisor.model import machines, turns
+    from advisor.model import machines
+    from advisor.model import sensitivity as model
     from advisor.profiles.conclusions import Sensitivity
     from advisor.profiles.schema import Profile
 
     known: dict[tuple[object, str, str], tuple[Sensitivity, ...]] = {}
-    compute = turns.turns
+    compute = model.turns
 
     def once(profile: Profile, entry: CatalogueEntry, device: str) -> tuple[Sensitivity, ...]:
         key = machines.defaults, profile.model_dump_json(), entry.model_dump_json()
@@ -85,7 +86,7 @@ def sensitivity_computed_once() -> Iterator[None]:
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "turns", once)
+        patch.setattr(model, "turns", once)
         yield
 
 

@@ -34,6 +34,7 @@ from advisor.errors import FileProblem
 from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
+from advisor.model.sensitivity import sensitivity
 from advisor.pipeline import concluded
 from advisor.profiles.conclusions import Gain
 from advisor.profiles.outputs import MANIFEST
@@ -112,8 +113,8 @@ def gpu_profile() -> Profile:
 
 
 PROFILES: dict[str, Callable[[], Profile]] = {
-    "gpu": gpu_profile,
-    "cpu": cpu_profile,
+    "gpu": lambda: sensitivity(gpu_profile()),
+    "cpu": lambda: sensitivity(cpu_profile()),
     "all": all_strategies,
     "nothing": lambda: profile(results=(failed(), skipped())),
     "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),

@@ -20,7 +20,7 @@ from rendering import blocks, shown
 from advisor.model import accuracy
 from advisor.model.accuracy import Accuracy
 from advisor.model.measured import compare
-from advisor.model.turns import sensitivity
+from advisor.model.sensitivity import sensitivity
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import evidence

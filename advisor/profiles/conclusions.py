@@ -172,6 +172,20 @@ class Checkup(Record):
     findings: tuple[Finding, ...]
 
 
+class Alternative(Record):
+    """What would be recommended for a device by an objective and a memory budget."""
+
+    device: Word
+    objective: Objective
+    budget_bytes: int | None = optional("This budget, and larger ones up to the next; None without a budget")
+    strategy: Word | None = optional("None where no strategy fits the budget")
+    verdict: Verdict
+    bound: float | None = Field(default=None, ge=0, description="As in the recommendation")
+    speedup: float | None = optional("For a prediction: the baseline's likely time over its own")
+    excluded: bool = Field(default=False, description="Whether the budget excludes a strategy")
+    least_memory: bool = Field(default=False, description="Whether it alone needs the least memory")
+
+
 class Sensitivity(Record):
     """From which factor on the model would recommend another strategy, by the traced traffic alone."""
 

@@ -27,7 +27,7 @@ from advisor.profiles.base import (
     table,
 )
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
-from advisor.profiles.conclusions import Advice, Preferences, Recommendation, Sensitivity
+from advisor.profiles.conclusions import Advice, Alternative, Preferences, Recommendation, Sensitivity
 from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
     FrameEnergy,
@@ -365,6 +365,9 @@ class Profile(Record):
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None
     predictions: tuple[Prediction, ...] = ()
+    alternatives: tuple[Alternative, ...] = optional(
+        "What would be recommended by other objectives and memory budgets, larger budgets first", ()
+    )
     sensitivity: tuple[Sensitivity, ...] = optional("What would change the model's choice", ())
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.conclusions import Alternative, Recommendation
 from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.profiles.sweeps import SweepResults
 from advisor.report import words
@@ -179,7 +179,7 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     return sentence(chosen, gain)
 
 
-SENTENCES = {
+_SENTENCES = {
     "over budget": "No strategy fits the memory budget",
     "untrusted": "This run cannot be trusted: a strategy measured twice differs from itself",
     "least memory": "{verb} {name}: it needs the least memory",
@@ -189,32 +189,48 @@ SENTENCES = {
     "too few": "Open: {name} looks best, but there are too few measurements to tell",
     "open": "Open: {name} is at most {bound} from {best}{among}",
 }
-"""The words of each kind of verdict, which the page's script fills in too."""
-AMONG = {"footprint": " of those with the least memory", "budget": " that fits the memory budget", "": ""}
+"""The words of each kind of verdict."""
+_AMONG = {"footprint": " of those with the least memory", "budget": " that fits the memory budget", "": ""}
 """Whom time was compared among, where memory ruled out others, which may be faster."""
 
 
 def sentence(made: Recommendation, gain: str = "") -> str:
     """`use pinned: the fastest`, what it gains, and the mix that it is preferred to; names in backquotes."""
+    only = made.objective == "footprint" and made.groups == ((made.strategy,),)
+    told = verdict_words(
+        Alternative(
+            device="",
+            objective=made.objective,
+            strategy=made.strategy,
+            verdict=made.verdict,
+            bound=made.bound,
+            excluded=bool(made.excluded),
+            least_memory=only,
+        )
+    )
+    if made.strategy and made.verdict == "open" and made.bound is not None and not only and made.seconds_more:
+        told += f"; about {units.seconds(made.seconds_more)} more would settle it"
+    return f"{', '.join(filter(None, (told, gain)))}{_simpler(made)}"
+
+
+def verdict_words(made: Alternative) -> str:
+    """The words of a verdict, with the strategy's name in backquotes."""
     kind: str = made.verdict
     if made.strategy is None:
         if not made.excluded:
             return counted(made.objective).lacking
         kind = "over budget"
-    elif kind != "untrusted" and made.objective == "footprint" and made.groups == ((made.strategy,),):
+    elif kind != "untrusted" and made.least_memory:
         kind = "least memory"
     elif kind == "open" and made.bound is None:
         kind = "too few"
-    told = SENTENCES[kind].format(
+    return _SENTENCES[kind].format(
         verb="Keep" if made.verdict == "keep" else "Use",
         name=words.code(made.strategy or ""),
         best=counted(made.objective).best,
         bound=shown_bound(made.bound),
-        among=AMONG["footprint" if made.objective == "footprint" else "budget" if made.excluded else ""],
+        among=_AMONG["footprint" if made.objective == "footprint" else "budget" if made.excluded else ""],
     )
-    if kind == "open" and made.seconds_more:
-        told += f"; about {units.seconds(made.seconds_more)} more would settle it"
-    return f"{', '.join(filter(None, (told, gain)))}{_simpler(made)}"
 
 
 def _simpler(made: Recommendation) -> str:

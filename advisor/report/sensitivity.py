@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
-import numpy as np
-
-from advisor.profiles.conclusions import Objective, Recommendation, Sensitivity
-from advisor.profiles.schema import Predicted, Profile
+from advisor import units
+from advisor.profiles.conclusions import Alternative, Preferences, Sensitivity
+from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.page import Section, filled
-from advisor.report.recommendations import AMONG, SENTENCES, sentence
+from advisor.report.recommendations import sentence, verdict_words
 from advisor.report.tables import setup_costs
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.caveats import doubt
-from advisor.verdicts.choice import code_change
-from advisor.verdicts.measured import aim_of, baseline, compared, contestants_of, recommend, speeds
-from advisor.verdicts.reasons import counted as counts
-from advisor.verdicts.scores import counted, figures_of
+from advisor.verdicts.measured import baseline, speeds
+from advisor.verdicts.scores import counted
 
 _BLIND = (
     "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "
@@ -47,107 +43,51 @@ class Choice(blocks.Block):
 
 
 def sensitivity(profile: Profile) -> Section:
-    """Nothing is told of a workload whose verdict is in doubt."""
+    """Nothing is told of a workload whose verdict is in doubt, nor of what the profile has no figures for."""
     measured = profile.device.kind != "cpu" and bool(profile.measured()) and not doubt(profile)
     parts = filled(
-        _choice(profile) if measured and profile.recommendation else None,
-        _predicted_choice(profile) if profile.device.kind == "cpu" else None,
-        None if profile.script else _model(profile),
+        _choice(profile) if profile.alternatives else None,
+        _model(profile),
         _setup(profile) if measured else None,
     )
     return Section("sensitivity", "What would change the verdict", parts, nav="Sensitivity", forms="html")
 
 
 def _choice(profile: Profile) -> Choice:
-    objectives = [o for o in get_args(Objective) if _counts(profile, o)]
-    made = ((o, recommend(_with(profile, o))) for o in objectives)
-    told = {o: found for o, found in made if found is not None}
-    seconds = figures_of(list(profile.measured().values()), "time")
-    data = {
-        "contestants": {
-            words.name(one.name): [
-                *(one.physical_bytes, one.code_change, one.left, one.dropped),
-                *(one.mixed, float(f"{seconds.get(one.name, 0.0):.6g}")),
-            ]
-            for one in contestants_of(profile)
-        },
-        "objectives": {o: _data(profile, o, found) for o, found in told.items()},
-        "budget": profile.preferences.memory_budget_bytes,
-        "sentences": SENTENCES,
-        "among": AMONG,
+    wanted, measured = profile.preferences, profile.device.kind != "cpu"
+    data: dict[str, dict[str, list[tuple[int | None, str]]]] = {}
+    for one in profile.alternatives:
+        by_device = data.setdefault(one.objective, {})
+        by_device.setdefault(words.name(one.device), []).append((one.budget_bytes, _told(one, measured)))
+    if measured:
+        facts = [blocks.Fact(f"by {name}", _at(by_device, wanted)) for name, by_device in data.items()]
+    else:
+        made = [(p.device.name, p.recommendation) for p in profile.predictions if not doubt(profile, p)]
+        facts = [blocks.Fact(words.name(d), sentence(r), predicted=True) for d, r in made if r is not None]
+    told = {
+        "prefix": "" if measured else "Predicted, by the likely times alone: ",
+        "objectives": {name: list(by_device.values()) for name, by_device in data.items()},
+        "objective": wanted.objective,
+        "budget": wanted.memory_budget_bytes,
     }
-    return _written((blocks.Fact(f"by {o}", sentence(found)) for o, found in told.items()), data)
+    return Choice(tuple(facts), json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("`", ""))
 
 
-def _predicted_choice(profile: Profile) -> Choice | None:
-    """By the likely times; the draws, which say how sure that is, are not in the profile."""
-    trusted = [made for made in profile.predictions if made.recommendation and not doubt(profile, made)]
-    some = any(row.status == "predicted" and row.latency_seconds for made in trusted for row in made.results)
-    by_time = _likely(profile, "time")
-    objectives = {"time": by_time, **({"throughput": _likely(profile, "throughput")} if some else {})}
-    objectives |= {"footprint": by_time}
-    told = {words.name(made.device.name): made.recommendation for made in trusted}
-    data = {
-        "predicted": True,
-        "objectives": {
-            o: {name: rows for name, rows in by_device.items() if name in told}
-            for o, by_device in objectives.items()
-        },
-        "baseline": BASELINE,
-        "indifference": profile.preferences.indifference,
-        "objective": profile.preferences.objective,
-        "budget": profile.preferences.memory_budget_bytes,
-    }
-    facts = (blocks.Fact(name, sentence(found), predicted=True) for name, found in told.items() if found)
-    return _written(facts, data) if told else None
+def _told(one: Alternative, measured: bool) -> str:
+    if measured:
+        return verdict_words(one)
+    if one.strategy is None:
+        return f"no strategy fits the memory budget on {words.name(one.device)}"
+    gained = one.speedup is not None and one.strategy != BASELINE
+    gain = f" (gain {units.ratio(one.speedup or 1.0)})" * gained
+    return f"{words.name(one.strategy)} on {words.name(one.device)}{gain}"
 
 
-def _likely(profile: Profile, objective: Objective) -> dict[str, list[list[object]]]:
-    """By device: name, seconds, bytes and code change of each strategy."""
-    return {
-        words.name(made.device.name): [
-            [words.name(row.strategy), row.likely_seconds, row.physical_bytes, code_change(row)]
-            for row in made.results
-            if isinstance(row, Predicted)
-        ]
-        for made in counted(profile, objective).predictions
-    }
-
-
-def _written(facts: Iterable[blocks.Fact], data: Mapping[str, object]) -> Choice:
-    return Choice(tuple(facts), json.dumps(data, separators=(",", ":")))
-
-
-def _counts(profile: Profile, objective: Objective) -> bool:
-    """Whether the objective has figures, and says something that time does not."""
-    rows = tuple(profile.measured().values())
-    if objective == "throughput":
-        return any(row.latency_seconds is not None for row in rows)
-    return bool(figures_of(rows, objective)) and bool(compared(profile, objective).names)
-
-
-def _with(profile: Profile, objective: Objective) -> Profile:
-    wanted = profile.preferences.model_copy(update={"objective": objective})
-    return profile.model_copy(update={"preferences": wanted})
-
-
-def _data(profile: Profile, objective: Objective, found: Recommendation) -> dict[str, object]:
-    """The upper triangles of the pairs, as far as their digits matter."""
-    pairs, aim = compared(profile, objective), aim_of(_with(profile, objective))
-    above = np.triu_indices(len(pairs.names), 1)
-    error = np.minimum(pairs.error, 1e6)
-    return {
-        "names": [words.name(name) for name in pairs.names],
-        "difference": np.round(pairs.difference[above], 7).tolist(),
-        "error": np.round(error[above], 7).tolist(),
-        "freedom": (np.floor(pairs.freedom[above] * 10) / 10).tolist(),
-        "processes": pairs.processes,
-        "baseline": aim.baseline,
-        "indifference": aim.indifference,
-        "certainty": aim.certainty,
-        "untrusted": found.verdict == "untrusted",
-        "best": counts(objective).best,
-    }
+def _at(by_device: Mapping[str, Sequence[tuple[int | None, str]]], wanted: Preferences) -> str:
+    """What holds for the profile's own budget."""
+    (choices,), budget = by_device.values(), wanted.memory_budget_bytes
+    fits = (told for least, told in choices if least == budget or (least and budget and least <= budget))
+    return next(fits, choices[-1][1])
 
 
 def _setup(profile: Profile) -> blocks.Table:
