@@ -66,7 +66,7 @@ PARTIAL = "profile.partial.json"
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunContext:
     """What is known before anything runs."""
 
     environment: Environment
@@ -90,10 +90,10 @@ def profile(
     if settings.began is None:
         settings = replace(settings, began=time.monotonic())
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    begun = Begun(environment(), now, commit_of(settings.file))
+    context = RunContext(environment(), now, commit_of(settings.file))
     with scratch() as folder, _launching(settings, launcher) as launch:
-        run = _measured(settings, launch, progress, folder, begun, keep_in)
-        complete = _assembled(settings, run, _ended(begun, run, settings))
+        run = _measured(settings, launch, progress, folder, context, keep_in)
+        complete = _assembled(settings, run, _ended(context, run, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
             tools = captures or NsysCaptures(settings.nsys, kept, left=_left(settings))
@@ -107,7 +107,12 @@ def _published(profile: Profile, settings: Settings) -> Profile:
 
 
 def _measured(
-    settings: Settings, launcher: Launcher, progress: Progress, folder: Path, begun: Begun, keep_in: Path
+    settings: Settings,
+    launcher: Launcher,
+    progress: Progress,
+    folder: Path,
+    context: RunContext,
+    keep_in: Path,
 ) -> Run:
     """All phases of the measurement, up to the one in which Ctrl-C ends it."""
     measurement = Measurement(
@@ -115,14 +120,14 @@ def _measured(
         launcher,
         progress,
         folder,
-        save=lambda so_far: _save(so_far, settings, begun, keep_in),
+        save=lambda so_far: _save(so_far, settings, context, keep_in),
     )
     _require(settings, measurement.describe())
     measurement.prepare()
     with measurement.interruptible():
-        measurement.screen(_screening_order(measurement, begun))
+        measurement.screen(_screening_order(measurement, context))
         if measurement.searches:
-            measurement.search(_mix_estimate(_assembled(settings, measurement.run(), begun), settings))
+            measurement.search(_mix_estimate(_assembled(settings, measurement.run(), context), settings))
         measurement.final()
     return measurement.run()
 
@@ -148,17 +153,17 @@ def compare_versions(
 
     Raises `AdvisorError` where one of them cannot be run, or frames do different work (but for `anyway`).
     """
-    begun = Begun(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    context = RunContext(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     settings = versions.head
     with scratch() as folder, _launching(settings, launcher) as launch:
         measurement = VersionMeasurement(versions, launch, progress, folder)
         with measurement.version(HEAD) as head:
             _require(settings, head.describe())
             head.prepare()
-            head.screen(measurement.screening_order(_screening_order(head, begun)))
+            head.screen(measurement.screening_order(_screening_order(head, context)))
         run = measurement.runs[HEAD]
         chosen = (
-            recommend(_assembled(settings, run, begun)) if run.description.device.kind == "cuda" else None
+            recommend(_assembled(settings, run, context)) if run.description.device.kind == "cuda" else None
         )
         measurement.choose(chosen.strategy if chosen else None)
         with measurement.version(BASE) as base:
@@ -166,7 +171,7 @@ def compare_versions(
             if not anyway:
                 require_same_frames(description.workload, run.description.workload)
             base.prepare()
-            base.screen(measurement.screening_order(_screening_order(base, begun)))
+            base.screen(measurement.screening_order(_screening_order(base, context)))
         final = measurement.final()
     runs = measurement.runs
     notes = (
@@ -175,14 +180,14 @@ def compare_versions(
         *measurement.notes,
     )
     return comparing_versions(
-        _concluded_version(versions.base, runs[BASE], begun),
-        _concluded_version(versions.head, runs[HEAD], begun),
+        _concluded_version(versions.base, runs[BASE], context),
+        _concluded_version(versions.head, runs[HEAD], context),
         _version_run(final, versions, labels, notes),
     )
 
 
-def _concluded_version(settings: Settings, found: Run, begun: Begun) -> Profile:
-    complete = _assembled(settings, found, _ended(begun, found, settings))
+def _concluded_version(settings: Settings, found: Run, context: RunContext) -> Profile:
+    complete = _assembled(settings, found, _ended(context, found, settings))
     hidden = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(hidden, _targets(settings, hidden)), settings)
 
@@ -216,9 +221,9 @@ def _version_run(
     )
 
 
-def _save(run: Run, settings: Settings, begun: Begun, directory: Path) -> None:
+def _save(run: Run, settings: Settings, context: RunContext, directory: Path) -> None:
     """Saves what is measured so far; one that fails costs that alone, for the last one may succeed."""
-    hidden = anonymous(_assembled(settings, run, begun), include_host=settings.include_host)
+    hidden = anonymous(_assembled(settings, run, context), include_host=settings.include_host)
     with suppress(FileProblem):
         outputs.write(directory, PARTIAL, _published(hidden, settings).to_json())
 
@@ -257,12 +262,12 @@ def _like(profile: Profile) -> CatalogueEntry | None:
     return entry_of(profile.device) or next(like_it, None)
 
 
-def _screening_order(measurement: Measurement, begun: Begun) -> list[str]:
+def _screening_order(measurement: Measurement, context: RunContext) -> list[str]:
     """The baseline, then those with the least time predicted for the device, or for one like it, first."""
     names, settings = measurement.available, measurement.settings
     if not measurement.screens:
         return names
-    profile = _assembled(settings, measurement.run(), begun)
+    profile = _assembled(settings, measurement.run(), context)
     target = _like(profile)
     placing = [s for s in settings.strategies if isinstance(s, Strategy) and s.name in names]
     predicted = predict(profile, target, placing).results if target else ()
@@ -282,27 +287,27 @@ def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
     return MixEstimate(mixes.seconds, ruled_out)
 
 
-def _ended(begun: Begun, measured: Run, settings: Settings) -> Begun:
+def _ended(context: RunContext, measured: Run, settings: Settings) -> RunContext:
     """With what the machine says once everything has run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
     place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
     after = finished(
-        begun.environment,
+        context.environment,
         place or None,
         index=settings.gpu if on_gpu else None,
         under_load=measured.gpu_states,
     )
-    return replace(begun, environment=after)
+    return replace(context, environment=after)
 
 
-def _assembled(settings: Settings, measured: Run, begun: Begun) -> Profile:
+def _assembled(settings: Settings, measured: Run, context: RunContext) -> Profile:
     description = measured.description
     return Profile(
         tool=Tool(version=__version__),
-        created=begun.created,
+        created=context.created,
         command=settings.command,
-        commit=begun.commit,
-        environment=begun.environment.model_copy(
+        commit=context.commit,
+        environment=context.environment.model_copy(
             update={"packages": description.packages, "gpu": description.gpu}
         ),
         method=Method(

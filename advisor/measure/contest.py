@@ -67,7 +67,11 @@ class Contest:
     """Why there are no blocks, where there are none."""
 
     def __post_init__(self) -> None:
-        times = {name: _score(row, self._preferences) for name, row in self.rows.items()}
+        by_latency = counts_latency(self._preferences.objective)
+        times = {
+            name: (by_latency and row.latency_seconds) or row.median_seconds
+            for name, row in self.rows.items()
+        }
         best = min(times.values(), default=math.inf)
         lean = set(self._lean())
         quickest = min((times[name] for name in lean), default=math.inf)
@@ -113,7 +117,8 @@ class Contest:
         def look(blocks: Sequence[Block]) -> Look:
             found = decided(blocks, self.entered, self._preferences, self.record())
             self.dropped |= found.dropped
-            progress.begin(_shown(found.verdict.kind, found.verdict.chosen))
+            state = "looks best" if found.verdict.kind == "open" else "leads"
+            progress.begin(f"the final: {found.verdict.chosen} {state}")
             return Look(found.settled, self.dropped, found.step)
 
         progress.begin("the final")
@@ -233,12 +238,3 @@ def _hosts(blocks: Sequence[Block]) -> set[str]:
 def _outside(row: Measured, reason: str) -> Measured:
     absent = dict.fromkeys(("p95", "p99", "energy"), OUTSIDE)
     return row.model_copy(update={"outside": reason, "absent": absent})
-
-
-def _score(row: Measured, preferences: Preferences) -> float:
-    latency = row.latency_seconds if counts_latency(preferences.objective) else None
-    return latency or row.median_seconds
-
-
-def _shown(kind: str, chosen: str | None) -> str:
-    return f"the final: {chosen} {'looks best' if kind == 'open' else 'leads'}"

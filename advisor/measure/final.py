@@ -259,7 +259,11 @@ class _Final(SessionLoop):
         return True
 
     def _ask(self, names: Sequence[str], number: int) -> None:
-        order = self._order(names, random.Random(f"{self.plan.seed}-{self.processes}-{number}"))
+        generator = random.Random(f"{self.plan.seed}-{self.processes}-{number}")
+        order, strategy_of = generator.sample(names, len(names)), self.plan.contestants
+        if not self.plan.same_work:  # versions under one strategy, which are compared, follow one another
+            strategies = [strategy_of[name] for name in order]
+            order.sort(key=lambda name: strategies.index(strategy_of[name]))
         warm = self.results.warm_frames
         if warm is None:
             warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
@@ -270,14 +274,6 @@ class _Final(SessionLoop):
         for name, problem in unequal(self.results.blocks, self.processes - 1, number, contestants):
             self.results.alone.pop(name, None)
             self.results.left[name] = problem
-
-    def _order(self, names: Sequence[str], generator: random.Random) -> list[str]:
-        """Random; versions of the code under one strategy, which are compared, follow one another."""
-        order = generator.sample(names, len(names))
-        if self.plan.same_work:
-            return order
-        strategies = [self.plan.contestants[name] for name in order]
-        return sorted(order, key=lambda name: strategies.index(self.plan.contestants[name]))
 
     def block(self, done: BlockDone) -> None:
         if done.block.contestant in self.results.alone:

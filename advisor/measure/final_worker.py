@@ -215,18 +215,13 @@ class Final:
         with ExitStack() as stack:
             kept = self._placed(name, number, stack)
             yield kept
-            if self._keeps():
+            count = len(self.job.contestants)
+            if len(self.setup_seconds) < count or min(self.setup_seconds) <= self.job.block_seconds:
+                return  # function and set-up take less than a block, once all is compiled
+            free = self.backend.free_memory()
+            if free is None or self.needed * count < free / 2:
                 self.kept[name] = kept
                 self.open.push(stack.pop_all())
-
-    def _keeps(self) -> bool:
-        """Function and set-up take longer than a block, once all is compiled too, and all contestants fit."""
-        if len(self.setup_seconds) < len(self.job.contestants):
-            return False
-        if min(self.setup_seconds) <= self.job.block_seconds:
-            return False
-        free = self.backend.free_memory()
-        return free is None or self.needed * len(self.job.contestants) < free / 2
 
     def _shared(self, job: Job, loaded: Loaded, number: int) -> ReusedAllocations | None:
         """Where the memory of this round's last version under that strategy is; None where that is too much

@@ -21,7 +21,7 @@ class ResultsDiffer(Exception):
 
 
 @dataclass(frozen=True)
-class Begun:
+class FirstFrames:
     """What the first frames took. `count`: of frames, and so the index of the next one."""
 
     count: int
@@ -38,7 +38,7 @@ def first_frames(
     most: int = MOST_FRAMES,
     seconds: float = SECONDS,
     clock: Clock = time.perf_counter,
-) -> Begun:
+) -> FirstFrames:
     """Set-up, then frames from 0 on with a look after each: as many as so many seconds hold, two at least.
 
     Nothing is under way after the last one.
@@ -58,7 +58,7 @@ def first_frames(
         spent = clock() - started
         look(index, last or not loop.overlaps)
         if last:
-            return Begun(index + 1, ready - begin, began - ready, spent)
+            return FirstFrames(index + 1, ready - begin, began - ready, spent)
 
 
 def comparing(inspector: Inspector, kept: KeptResults, loop: FrameLoop) -> Look:

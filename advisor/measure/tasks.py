@@ -21,7 +21,7 @@ from advisor.devices.gpus import gpu_state
 from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
-from advisor.measure.first_frames import Begun, ResultsDiffer, comparing, first_frames
+from advisor.measure.first_frames import FirstFrames, ResultsDiffer, comparing, first_frames
 from advisor.measure.footprint import host_pages
 from advisor.measure.frames import FrameLoop
 from advisor.measure.iterations import counted, iteration_records
@@ -201,7 +201,7 @@ def comparing_seconds(job: Job) -> float:
 
 def compared(
     job: Job, run: PlacedWorkload, most: int = MOST_FRAMES, seconds: float | None = None
-) -> tuple[Begun, bool]:
+) -> tuple[FirstFrames, bool]:
     """Runs the first frames and compares each with the reference run's; False where results could not be
     compared.
 

@@ -306,18 +306,16 @@ class VersionFinal:
             found = self.judged()
             shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in found.ratios.items())
             progress.begin(f"HEAD / BASE: {shown}")
-            return Look(found.complete, self._resting(found, deadline - self.clock()), found.step)
+            resting: frozenset[str] = frozenset()
+            if not found.settled and found.processes >= FEWEST_PROCESSES:
+                # their question is answered, or waits until that of those before it is
+                measured = set(found.open) - set(found.beyond(deadline - self.clock(), self.state.pace))
+                resting = frozenset(n for n, strategy in self.entry.names.items() if strategy not in measured)
+            return Look(found.complete, resting, found.step)
 
         progress.begin("HEAD against BASE")
         run_final(plan, self.state, self._start, self.clock, look, lambda _: None)
         progress.end()
-
-    def _resting(self, found: Judged, seconds: float) -> frozenset[str]:
-        """Contestants of strategies whose question is answered, or waits until that of those before it is."""
-        if found.settled or found.processes < FEWEST_PROCESSES:
-            return frozenset()
-        measured = set(found.open) - set(found.beyond(seconds, self.state.pace))
-        return frozenset(name for name, strategy in self.entry.names.items() if strategy not in measured)
 
     def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
         if not self.entry.apart:
