@@ -18,7 +18,6 @@ from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop
 from advisor.strategies.parts import NAME_THE_LENGTH, Cells, Part, Region, buffer_of
 from advisor.strategies.schedule import (
-    Pending,
     Place,
     Places,
     Plan,
@@ -31,8 +30,8 @@ from advisor.strategies.schedule import (
     gpu_of,
     merged,
     migration,
+    moved_between,
     place_of,
-    strayed,
 )
 from advisor.strategies.streams import Memory, Streams
 
@@ -60,7 +59,7 @@ def _planned(
     cells = Cells.among(stage.parts for stage in (*setup, *frame))
     first_stages, stages = ([_in_cells(stage, cells) for stage in part] for part in (setup, frame))
     several = any(stage.gpu for stage in (*first_stages, *stages))
-    tracker = _Tracker(cells.each(dict(placed)), Streams() if several else None)
+    tracker = _Tracker(traits=cells.each(dict(placed)), streams=Streams() if several else None)
     length = frames_of_a_period(stages)
     tracker.lengths = dict(chain(*(stage.parts.items() for stage in (*first_stages, *stages))))
     before = tracker.run(first_stages)
@@ -108,8 +107,8 @@ def _in_cells(stage: StageUse, cells: Cells) -> StageUse:
     return replace(stage, access=cells.touched(stage.access, stage.parts), parts=lengths)
 
 
-@dataclass
-class _Tracker:
+@dataclass(kw_only=True)
+class _Tracker(State):
     """Holds where each buffer is current and what is in flight, from one stage to the next."""
 
     traits: Mapping[str, Traits]
@@ -117,24 +116,13 @@ class _Tracker:
     """Only with several GPUs; with one there is nothing to keep in order."""
     lengths: Mapping[str, Part] = field(default_factory=dict)
     """By buffer, the buffer that holds its length."""
-    current: Places = field(default_factory=dict)
-    foreign: Places = field(default_factory=dict)
-    """By buffer in foreign memory: host where that memory is current, device where our own is."""
-    writer: Places = field(default_factory=dict)
-    """The place where it was written last, which holds more than what was valid when it moved."""
-    told: Places = field(default_factory=dict)
-    """Lengths that the host has read since they were written."""
-    being_read: Pending = field(default_factory=dict)
-    being_written: Pending = field(default_factory=dict)
-    in_flight: set[int] = field(default_factory=set)
-    """GPUs that the host has not waited for since it gave them a kernel."""
     steps: list[Step] = field(default_factory=list)
     known: dict[Hashable, tuple[tuple[Step, ...], tuple[Places, ...]]] = field(default_factory=dict)
 
     @property
     def places(self) -> tuple[Places, ...]:
         """All that is carried from one frame to the next."""
-        return self.current, self.foreign, self.writer, self.told
+        return self.current, self.foreign, self.writer, self.known_lengths
 
     def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
         """`run`, but once alone for the same stages with everything in the same places before them."""
@@ -180,15 +168,15 @@ class _Tracker:
             self._synchronize(self.in_flight)
         before = self._in_order()
         first = self._iteration(loop, body)
-        began = after = self._state()
+        began = after = self.copy()
         while True:
             again = self._iteration(loop, body)
-            both = merged(after, self._state())
-            self._resume(both)
+            both = merged(after, self.copy())
+            vars(self).update(vars(both.copy()))
             if both == after:
                 break
             after = both
-        first += (migration(name, to) for name, to in strayed(began, after))
+        first += (migration(name, to) for name, to in moved_between(began, after))
         marked = [replace(step, loop=loop) for step in first]
         marked += [replace(step, loop=loop, again=True) for step in again]
         self.steps = [*before, *marked]
@@ -202,17 +190,6 @@ class _Tracker:
         if self.streams:
             self._synchronize(self.in_flight)
         return self._in_order()
-
-    def _state(self) -> State:
-        current, foreign, writer, told = map(dict, self.places)
-        pending = dict(self.being_read), dict(self.being_written), set(self.in_flight)
-        return current, foreign, *pending, writer, told
-
-    def _resume(self, state: State) -> None:
-        current, foreign, being_read, being_written, in_flight, writer, told = state
-        self.current, self.foreign, self.writer, self.told = map(dict, (current, foreign, writer, told))
-        self.being_read, self.being_written = dict(being_read), dict(being_written)
-        self.in_flight = set(in_flight)
 
     def newest(self, name: str) -> set[Place]:
         """The places whose stages would find the newest contents."""
@@ -335,18 +312,18 @@ class _Tracker:
         moved = self._to_move(replace(stage, access=own))
         moved += [n for n in stage.reads() if n not in own and stage.side not in self.foreign[n]]
         for length in dict.fromkeys(self._part(name, stage) for name in moved):
-            if isinstance(length, str) and length not in self.told:
+            if isinstance(length, str) and length not in self.known_lengths:
                 looking = StageUse(stage.name, "host", {length: "in"})
                 self._require_written(looking)
                 self._host(self._own(looking), Step("length", length))
-                self.told[length] = {"host"}
+                self.known_lengths[length] = {"host"}
 
     def _note_lengths(self, stage: StageUse) -> None:
         """Records that no more of the buffer has moved than was valid before its length changed."""
         written = stage.writes()
         for name in written:
             self.writer[name] = {stage.place}
-            self.told.pop(name, None)
+            self.known_lengths.pop(name, None)
         for name, length in self.lengths.items():
             if length not in written or name in written or name not in self.writer:
                 continue

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -242,24 +243,47 @@ def doubled(frame: Sequence[StageUse]) -> list[str]:
 Places: TypeAlias = dict[str, set[Place]]
 Pending: TypeAlias = dict[str, set[int]]
 """Buffers, and the GPUs whose streams are at work on their host memory."""
-State: TypeAlias = tuple[Places, Places, Pending, Pending, set[int], Places, Places]
-"""Where buffers are current, in our own memory and in foreign memory; which are being read and written;
-the GPUs with kernels under way; where each was written last; and the lengths that the host has read."""
+
+
+@dataclass(kw_only=True)
+class State:
+    """What holds between two stages of a frame."""
+
+    current: Places = field(default_factory=dict)
+    """Where each buffer is current, in the program's own memory."""
+    foreign: Places = field(default_factory=dict)
+    """By buffer in foreign memory: host where that memory is current, device where our own is."""
+    writer: Places = field(default_factory=dict)
+    """The place where it was written last, which holds more than what was valid when it moved."""
+    known_lengths: Places = field(default_factory=dict)
+    """Lengths that the host has read since they were written."""
+    being_read: Pending = field(default_factory=dict)
+    being_written: Pending = field(default_factory=dict)
+    in_flight: set[int] = field(default_factory=set)
+    """GPUs that the host has not waited for since it gave them a kernel."""
+
+    def copy(self) -> State:
+        return State(**{each.name: copy(getattr(self, each.name)) for each in fields(State)})
 
 
 def merged(one: State, other: State) -> State:
     """What holds after either: the sides that are current in both, and all that may be under way."""
-    places = [
-        {name: (before.get(name, set()) & sides) or sides for name, sides in after.items()}
-        for before, after in zip(one[:2], other[:2], strict=True)
-    ]
-    moving = strayed(one, other)
+
+    def common(before: Places, after: Places) -> Places:
+        return {name: (before.get(name, set()) & sides) or sides for name, sides in after.items()}
+
+    moving = moved_between(one, other)
     coming = {name: {gpu_of(to)} for name, to in moving if to != "host"}
     leaving = {name: {0} for name, to in moving if to == "host"}
-    reading, writing = _either(one[2], other[2], coming), _either(one[3], other[3], leaving)
-    told = {name: sides for name, sides in other[6].items() if name in one[6]}
-    under_way = one[4].union(other[4], *coming.values(), *leaving.values())
-    return places[0], places[1], reading, writing, under_way, other[5], told
+    return State(
+        current=common(one.current, other.current),
+        foreign=common(one.foreign, other.foreign),
+        writer=other.writer,
+        known_lengths={n: at for n, at in other.known_lengths.items() if n in one.known_lengths},
+        being_read=_either(one.being_read, other.being_read, coming),
+        being_written=_either(one.being_written, other.being_written, leaving),
+        in_flight=one.in_flight.union(other.in_flight, *coming.values(), *leaving.values()),
+    )
 
 
 def _either(*pending: Pending) -> Pending:
@@ -279,12 +303,12 @@ def migration(name: str, to: Place) -> Step:
     return Step("to-host", name) if to == "host" else Step("to-device", name, gpu=gpu_of(to))
 
 
-def strayed(one: State, other: State) -> list[tuple[str, Place]]:
+def moved_between(one: State, other: State) -> list[tuple[str, Place]]:
     """Memory that migrates and lies elsewhere after one than after the other: it is moved to that place."""
     return [
         (name, "host" if "host" in places else min(places))
-        for name, places in other[0].items()
-        if not places & one[0].get(name, set())
+        for name, places in other.current.items()
+        if not places & one.current.get(name, set())
     ]
 
 
