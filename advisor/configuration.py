@@ -332,7 +332,7 @@ def make_settings(
     with _naming_source(sources, "strategies"):
         strategies = (scripts if script else registry).choose(options.strategies)
     if options.placement and not script:
-        strategies += mixes.asked(options.placement, strategies if options.strategies else strategies[:1])
+        strategies += mixes.requested(options.placement, strategies if options.strategies else strategies[:1])
     with _naming_source(sources, "targets"):
         targets = load_targets(options.targets, options.target_os)
     return Settings(

@@ -185,7 +185,7 @@ def constants(fit: Fit) -> Iterator[str]:
     for (i, name), prior, value, others, count in rows:
         layer = fit.among.layers[i]
         ends = f"{others.min():.3g} to {others.max():.3g}"
-        cells = (name, layer.told, f"{np.exp(prior):.3g}", f"{np.exp(value):.3g}", ends, str(count))
+        cells = (name, layer.conditions, f"{np.exp(prior):.3g}", f"{np.exp(value):.3g}", ends, str(count))
         yield f"| {' | '.join(cells)} |"
 
 

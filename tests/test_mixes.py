@@ -61,7 +61,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 def asked_for(chosen: Mapping[str, str], *bases: str) -> tuple[mixes.Mix, ...]:
-    return mixes.asked(chosen, [by_name(base) for base in bases])
+    return mixes.requested(chosen, [by_name(base) for base in bases])
 
 
 # What a mix is

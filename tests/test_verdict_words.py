@@ -8,7 +8,7 @@ import pytest
 
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.report.recommendations import sentence
-from advisor.verdicts.reasons import told
+from advisor.verdicts.reasons import with_reason
 
 SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.0203}
 
@@ -80,7 +80,7 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
 def test_each_kind_has_its_words(verdict: str, fields: dict[str, Any], expected: str, next_step: str) -> None:
     recommendation = made(verdict, **fields)
     assert sentence(recommendation) == expected
-    assert told(recommendation, SECONDS, Preferences()).next_step == next_step
+    assert with_reason(recommendation, SECONDS, Preferences()).next_step == next_step
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
         fastest="pinned",
         excluded={"managed": "needs 1.00 GiB"},
     )
-    found = told(chosen, SECONDS, Preferences(memory_budget_bytes=1 << 29), unchecked=["zero-copy"])
+    found = with_reason(chosen, SECONDS, Preferences(memory_budget_bytes=1 << 29), unchecked=["zero-copy"])
     assert found.steps == (
         "zero-copy takes 20.3 ms a frame; pageable takes 1.97× (1.95× to 1.99×) the time.",
         "pinned and zero-copy are equally fast.",
@@ -123,7 +123,7 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
         "Over the memory budget of 512 MiB: managed.",
     )
     assert found.reason == " ".join(found.steps)
-    noisy = told(made("untrusted", noise=(1.05, 1.12)), SECONDS, Preferences())
+    noisy = with_reason(made("untrusted", noise=(1.05, 1.12)), SECONDS, Preferences())
     assert noisy.steps[-1] == (
         "The control, one strategy measured under two names, differs from itself: "
         "1.05× to 1.12× its own time."
@@ -132,7 +132,7 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
 
 def test_what_costs_more_memory_saves_none() -> None:
     costly = made("near", bound=0.02, saved_bytes=-1, fastest="zero-copy")
-    assert "less" not in told(costly, SECONDS, Preferences()).reason
+    assert "less" not in with_reason(costly, SECONDS, Preferences()).reason
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,6 @@ def test_what_costs_more_memory_saves_none() -> None:
     ],
 )
 def test_a_script_has_no_frames_and_no_code_of_ours(verdict: str, next_step: str) -> None:
-    found = told(made(verdict, bound=0.02), SECONDS, Preferences(), unit="run")
+    found = with_reason(made(verdict, bound=0.02), SECONDS, Preferences(), unit="run")
     assert found.next_step == next_step
     assert found.reason == "pinned takes 20.0 ms a run."

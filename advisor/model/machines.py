@@ -65,7 +65,7 @@ class Layer(Record):
     figures: dict[str, Default]
 
     @property
-    def told(self) -> str:
+    def conditions(self) -> str:
         """Its conditions in words."""
         classes = "" if self.memory_classes == get_args(MemoryClass) else ", ".join(self.memory_classes)
         memory = {None: "", True: "one memory", False: "memory of its own"}[self.integrated]

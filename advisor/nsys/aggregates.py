@@ -68,7 +68,10 @@ class Busy:
         length = int((ends - begins).sum())
         if key not in self._pieces or length <= 0:
             return 0.0
-        starts, stops = self._joined(key)
+        pieces = self._pieces[key]
+        if len(pieces) > 1 or np.any(pieces[0][0][1:] <= pieces[0][1][:-1]):
+            pieces[:] = [_union(pieces)]
+        starts, stops = pieces[0]
         worked = _before(ends, starts, stops) - _before(begins, starts, stops)
         return min(int(worked.sum()) / length, 1.0)
 
@@ -76,13 +79,6 @@ class Busy:
         """The first begin and the last end of all; only where anything was seen."""
         pieces = [piece for pieces in self._pieces.values() for piece in pieces]
         return min(int(b.min()) for b, _ in pieces), max(int(e.max()) for _, e in pieces)
-
-    def _joined(self, process: int) -> Intervals:
-        """The pieces of a process as their union, which takes their place."""
-        pieces = self._pieces[process]
-        if len(pieces) > 1 or np.any(pieces[0][0][1:] <= pieces[0][1][:-1]):
-            pieces[:] = [_union(pieces)]
-        return pieces[0]
 
 
 def _union(pieces: list[Intervals]) -> Intervals:

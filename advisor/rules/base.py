@@ -292,7 +292,7 @@ def busy_seconds(row: Row, case: Case) -> dict[int, float]:
     return {gpu: row.gpu_seconds.get(gpu, 0.0) + each * part for gpu, part in moved.items()}
 
 
-def told(case: Case, gpu: int, what: str) -> str | None:
+def gpu_fact(case: Case, gpu: int, what: str) -> str | None:
     """What the machine says of one of the workload's GPUs; None where it was not read."""
     known: Mapping[str, object] = case.machine.gpu if case.machine else {}
     value = known.get(f"gpu{gpu}_{what}")
@@ -300,7 +300,7 @@ def told(case: Case, gpu: int, what: str) -> str | None:
 
 
 def reach(case: Case, one: int, other: int) -> bool | None:
-    peers = [told(case, gpu, "peers") for gpu in (one, other)]
+    peers = [gpu_fact(case, gpu, "peers") for gpu in (one, other)]
     if peers[0] is None or peers[1] is None:
         return None
     return str(other) in peers[0].split() and str(one) in peers[1].split()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from advisor import units
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 from advisor.rules.rows import in_order, moves, shared
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
@@ -21,7 +21,10 @@ def judge(case: Case, limits: Limits) -> Finding:
     if chosen is not None and not chosen.transfer_seconds:
         nothing = f"the recommended {chosen.strategy} copies nothing"
         return passed(f"{names} would be copied both ways in each frame, but {nothing}.", chosen.copies())
-    row = _copying(case)
+    # The recommended strategy's copies count, else the baseline's, or the fastest one's.
+    known = [row for row in case.rows.values() if row.transfer_seconds and row.transfer_bytes]
+    preferred = [row for row in (case.chosen, case.rows.get(BASELINE)) if row in known]
+    row = preferred[0] if preferred else case.fastest(known)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has both bytes and times.")
     loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
@@ -49,13 +52,6 @@ def judge(case: Case, limits: Limits) -> Finding:
         saved=saved,
         inferred=True,
     )
-
-
-def _copying(case: Case) -> Row | None:
-    """The row whose copies are told: the recommended strategy's, the baseline's, or the fastest one's."""
-    known = [row for row in case.rows.values() if row.transfer_seconds and row.transfer_bytes]
-    preferred = [row for row in (case.chosen, case.rows.get(BASELINE)) if row in known]
-    return preferred[0] if preferred else case.fastest(known)
 
 
 def _between(buffer: BufferRecord, case: Case, steps: Sequence[Step]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, advice, host_bytes, not_applicable, passed, told
+from advisor.rules.base import Case, Finding, Limits, advice, gpu_fact, host_bytes, not_applicable, passed
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -15,7 +15,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         return not_applicable(f"Under {row.strategy} no two GPUs copy from or to the host.")
     ports = defaultdict(list)
     for gpu in copying:
-        if (port := told(case, gpu, "root_port")) is None:
+        if (port := gpu_fact(case, gpu, "root_port")) is None:
             return not_applicable("Which PCIe root port each GPU is below is not known.")
         ports[port].append(gpu)
     together = {port: gpus for port, gpus in ports.items() if len(gpus) > 1}

@@ -39,7 +39,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         shown += [managed.stages(), baseline.stages()]  # pages go back by faults too, in the CPU's own stages
     if better is None:
         return passed(f"{cause} But no other strategy is clearly faster.", *shown)
-    title = None if _prefetches(better) else "Avoid managed memory that faults page by page"
+    title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
     cause = text(cause, _prefetched(case, better))
     return case.swap(managed, better, cause, shown, title=title, inferred=True)
 
@@ -48,10 +48,6 @@ def _on_the_device(row: Row) -> bool:
     """Kernels find the data in device memory; what becomes of hints is the driver's affair."""
     fetched = row.movements <= {"copied", "prefetched"} and not row.places(lambda placed: bool(placed.hints))
     return bool(row.movements) and fetched and not row.overlaps
-
-
-def _prefetches(row: Row) -> bool:
-    return "prefetched" in row.movements
 
 
 def _cause(managed: Row, resident: Row, waiting: float) -> str:
@@ -69,7 +65,8 @@ def _cause(managed: Row, resident: Row, waiting: float) -> str:
 
 def _prefetched(case: Case, better: Row) -> str:
     """What prefetching makes of it, also where another strategy is proposed."""
-    row = next((row for row in case.rows.values() if _prefetches(row) and _on_the_device(row)), None)
+    fetching = (row for row in case.rows.values() if "prefetched" in row.movements)
+    row = next(filter(_on_the_device, fetching), None)
     if row is None or row is better:
         return ""
     return (

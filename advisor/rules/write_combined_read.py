@@ -15,7 +15,10 @@ def judge(case: Case, limits: Limits) -> Finding:
             "No buffer that the host only writes has figures both with and without write-combining."
         )
     combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
-    stages, read = _stages(case, combined), _bytes_read(case, combined)
+    stages = _stages(case, combined)
+    # What these stages were seen to read of the memory that they say they only write.
+    seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in combined.write_combined]
+    read = sum(t.bytes_read for t in seen if t.source == "traced")
     shown = [combined.stages(stages), plain.stages(stages)]
     shown += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
     slowdown = _slowdown(case, combined, plain)
@@ -47,10 +50,3 @@ def _slowdown(case: Case, combined: Row, plain: Row) -> float:
     """Time of these stages over the same on plain memory."""
     stages = _stages(case, combined)
     return combined.spent(stages) / plain.spent(stages) if plain.spent(stages) else 0.0
-
-
-def _bytes_read(case: Case, combined: Row) -> float:
-    """What these stages were seen to read of the memory that they say they only write."""
-    names, stages = combined.write_combined, _stages(case, combined)
-    seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in names]
-    return sum(t.bytes_read for t in seen if t.source == "traced")

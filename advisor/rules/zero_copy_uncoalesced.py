@@ -10,7 +10,11 @@ _SUBJECT = "zero-copy"
 def judge(case: Case, limits: Limits) -> Finding:
     zero_copy, copied = case.rows[_SUBJECT], case.copying()[0]
     obstacle = _obstacle(zero_copy, case, limits["passes"])
-    used = _used(case)
+    # Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once.
+    names = {buffer.name for buffer in shared(case.workload)}
+    stages = {stage.name for stage in case.workload.frame_stages("device")}
+    seen = [t for t in case.traffic.traffic if t.buffer in names and t.stage in stages]
+    used = max(sum(r.bytes * r.passes for r in case.reads), sum(t.bytes_written for t in seen))
     expected = _expected(case, copied, used)
     if obstacle or not expected:
         return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
@@ -38,14 +42,6 @@ def _obstacle(zero_copy: Row, case: Case, least: float) -> str:
     if again:
         return f"Kernels re-read {', '.join(again)}: see zero-copy-reread."
     return "" if zero_copy.device_seconds else "No zero-copy kernel was timed separately."
-
-
-def _used(case: Case) -> float:
-    """Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once."""
-    names = {buffer.name for buffer in shared(case.workload)}
-    stages = {stage.name for stage in case.workload.frame_stages("device")}
-    seen = [t for t in case.traffic.traffic if t.buffer in names and t.stage in stages]
-    return max(sum(r.bytes * r.passes for r in case.reads), sum(t.bytes_written for t in seen))
 
 
 def _expected(case: Case, copied: Row, used: float) -> float | None:

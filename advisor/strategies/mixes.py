@@ -113,7 +113,7 @@ def identity(row: Row) -> str:
     return label(dict(sorted(row.placements.items())), pipelined=row.pipelined)
 
 
-def asked(chosen: Mapping[str, str], bases: Sequence[Strategy]) -> tuple[Mix, ...]:
+def requested(chosen: Mapping[str, str], bases: Sequence[Strategy]) -> tuple[Mix, ...]:
     """These placements, and each of the strategies for the buffers that they do not name."""
     return tuple(
         mix(

@@ -28,7 +28,7 @@ from advisor.verdicts.final import (
     known,
     ratio,
 )
-from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, told, with_mixes
+from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, with_mixes, with_reason
 from advisor.verdicts.scores import figure_of, figures_of, percentile, rounds_of_a_score, scores
 
 SCREENED = "screened out"
@@ -208,7 +208,7 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
     )
     unchecked = [row.strategy for row in rows if not row.verified]
     figures = figures_of(rows, preferences.objective)
-    return told(made, figures, preferences, memory=least_memory(made, rows), unchecked=unchecked)
+    return with_reason(made, figures, preferences, memory=least_memory(made, rows), unchecked=unchecked)
 
 
 def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
@@ -277,7 +277,7 @@ def recommend_script(rows: Sequence[ScriptMeasured], confidence: float) -> Recom
     verdict = decide(_runs(rows), contestants, Aim(UNCHANGED, confidence=confidence)).verdict
     unchecked = [row.strategy for row in rows if not row.verified]
     seconds = {row.strategy: row.median_seconds for row in rows}
-    return told(recorded(verdict, UNCHANGED), seconds, Preferences(), unit="run", unchecked=unchecked)
+    return with_reason(recorded(verdict, UNCHANGED), seconds, Preferences(), unit="run", unchecked=unchecked)
 
 
 def timed_script(rows: Sequence[ScriptMeasured]) -> tuple[ScriptMeasured, ...]:

@@ -76,7 +76,7 @@ def recorded(verdict: Verdict, baseline: str) -> Recommendation:
     )
 
 
-def told(
+def with_reason(
     made: Recommendation,
     figures: Mapping[str, float],
     preferences: Preferences,

@@ -18,7 +18,6 @@ from advisor.verdicts.comparing.rows import (
     AnyRow,
     Compared,
     Drift,
-    Figures,
     OneSided,
     by_strategy,
     drift,
@@ -191,8 +190,8 @@ def _devices(
     base: Profile, head: Profile, *, predicted: bool, only: Sequence[str] = ()
 ) -> tuple[ComparedDevice, ...]:
     shown = (counted(base, head.preferences.objective), counted(head))
-    pairs = _predicted_pairs(*shown) if predicted else [_measured_pair(*shown)]
-    return tuple(_device(pair, _confidence(base, head), only, head.method.seed) for pair in pairs)
+    confidence, seed = _confidence(base, head), head.method.seed
+    return tuple(_device(pair, confidence, only, seed) for pair in _pairs(*shown, predicted=predicted))
 
 
 def on_cpu(profile: Profile) -> bool:
@@ -290,13 +289,11 @@ def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
         )
 
 
-def _measured_pair(base: Profile, head: Profile) -> _Pair:
-    whole = not (was_interrupted(base) or was_interrupted(head))
-    chosen = (base.recommendation, head.recommendation)
-    return _Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole, head.workload)
-
-
-def _predicted_pairs(base: Profile, head: Profile) -> list[_Pair]:
+def _pairs(base: Profile, head: Profile, *, predicted: bool) -> list[_Pair]:
+    if not predicted:
+        whole = not (was_interrupted(base) or was_interrupted(head))
+        chosen = (base.recommendation, head.recommendation)
+        return [_Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole, head.workload)]
     before = {p.device.name: p for p in base.predictions}
     return [
         _Pair(
@@ -320,9 +317,9 @@ def _unmatched(base: Profile, head: Profile) -> tuple[str, ...]:
 def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> ComparedDevice:
     base, head = by_strategy(pair.base, only), by_strategy(pair.head, only)
     rows = tuple(
-        row(_figures(base[name]), _figures(found), confidence, seed)
+        row(before, found, confidence, seed)
         for name, found in head.items()
-        if has_figures(found) and has_figures(base.get(name))
+        if has_figures(found) and has_figures(before := base.get(name))
     )
     told = tuple(sum(map(has_figures, side)) for side in (pair.base, pair.head))
     return ComparedDevice(
@@ -333,11 +330,6 @@ def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> C
         recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole),
         drift(rows, pair.workload, confidence) if pair.workload else None,
     )
-
-
-def _figures(found: AnyRow) -> Figures:
-    assert isinstance(found, Figures)
-    return found
 
 
 def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -> NothingMeasured:

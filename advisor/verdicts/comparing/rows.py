@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -163,7 +163,7 @@ def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[O
     return tuple(found)
 
 
-def has_figures(found: AnyRow | None) -> bool:
+def has_figures(found: AnyRow | None) -> TypeGuard[Figures]:
     return isinstance(found, Figures)
 
 
