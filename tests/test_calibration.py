@@ -13,7 +13,7 @@ from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on, measured
 from running import REPOSITORY
 
-from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
+from advisor.calibration import device_rates, host_memory, managed, rereads
 from advisor.calibration.bench import Limits, choose, largest_cache, measure_sizes
 from advisor.calibration.calibrations import GROUPS, Group, by_name
 from advisor.calibration.device_rates import FLOPS_PER_ROUND, LOADS, NAMES, STRIDE, TILE, Kernels
@@ -97,22 +97,22 @@ def test_no_group_takes_more_than_its_sizes(group: Group, deferred: bool) -> Non
 
 def test_copies_give_rate_and_call_back() -> None:
     gpu = KnownGpu()
-    bench = measured(transfers.measure, gpu)
+    bench = measured(host_memory.measure_copies, gpu)
     for kind in ("pinned", "pageable"):
-        for direction in transfers.DIRECTIONS:
+        for direction in host_memory.DIRECTIONS:
             reading = bench.readings[f"{kind}_{direction}_bytes_per_second"]
             assert reading.value == pytest.approx(gpu.rate, rel=1e-6)
             assert reading.what == "4.00 KiB to 1.00 MiB"
             curve = bench.curves[f"{kind}_{direction}"]
             assert curve[0] == (4096, pytest.approx(gpu.call + 4096 / gpu.rate))
-            assert [size for size, _ in curve] == transfers.sizes(MIB)
+            assert [size for size, _ in curve] == host_memory.sizes(MIB)
         assert bench.readings[f"{kind}_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
 
 
 def test_a_call_that_costs_nothing_leaves_the_rates() -> None:
     gpu = KnownGpu()
     gpu.call = 0.0
-    bench = measured(transfers.measure, gpu)
+    bench = measured(host_memory.measure_copies, gpu)
     lost = {key for key in bench.absent if key.endswith("call_seconds")} | set(bench.readings)
     assert lost >= {"pinned_to_device_bytes_per_second", "pageable_to_host_bytes_per_second"}
 
@@ -124,7 +124,7 @@ def test_the_range_of_a_copys_rate_holds_the_largest_size() -> None:
             super()._copy(name, device_pointer, nbytes)
 
     gpu = BeyondTheCache()
-    bench = measured(transfers.measure, gpu)
+    bench = measured(host_memory.measure_copies, gpu)
     found = bench.readings["pageable_to_device_bytes_per_second"]
     assert found.value == pytest.approx(gpu.rate, rel=0.2)
     assert found.low == pytest.approx(gpu.rate / 2, rel=1e-3)
@@ -137,7 +137,7 @@ def test_the_range_of_a_call_holds_a_copy_that_is_waited_for() -> None:
             self.clock.advance(6e-6 if self.names[-1:] and self.names[-1].startswith("copy") else 0.0)
             super().synchronize()
 
-    bench = measured(transfers.measure, Deep())
+    bench = measured(host_memory.measure_copies, Deep())
     call = bench.readings["pinned_copy_call_seconds"]
     assert call.value == pytest.approx(4e-6, rel=1e-3)
     assert call.high == pytest.approx(10e-6, rel=0.1)
@@ -146,7 +146,7 @@ def test_the_range_of_a_call_holds_a_copy_that_is_waited_for() -> None:
 def test_a_copy_a_launch_and_a_wait_are_told_apart() -> None:
     gpu = KnownGpu()
     gpu.launch, gpu.wait = 3e-6, 7e-4
-    copies = measured(transfers.measure, gpu)
+    copies = measured(host_memory.measure_copies, gpu)
     assert copies.readings["pinned_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
     bench = measured(device_rates.measure_latencies, gpu)
     assert bench.readings["launch_seconds"].value == pytest.approx(3e-6)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from advisor.calibration import bench
 from advisor.calibration.bench import Spread, fit, fit_repeats, inverse, positive, rates, spread
-from advisor.calibration.transfers import sizes
+from advisor.calibration.host_memory import sizes
 
 SIZES = sizes(256 << 20)
 LATENCIES = st.floats(1e-6, 50e-6)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.calibration import device_rates, host_memory, managed, rereads, transfers
+from advisor.calibration import device_rates, host_memory, managed, rereads
 from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
 from advisor.calibration.bench import Bench, largest_cache, measure_sizes
 from advisor.calibration.device_rates import MEMORY
@@ -47,20 +47,13 @@ class Group:
 
 GROUPS = (
     Group("host", "CPU memory", host_memory.keys("host"), host_memory.measure_plain, needs_gpu=False),
-    Group(
-        "page-locked",
-        "page-locked memory",
-        (*host_memory.keys(host_memory.PINNED), *host_memory.keys(host_memory.WRITE_COMBINED)),
-        host_memory.measure_page_locked,
-    ),
-    Group("transfers", "copies", (*transfers.keys("pinned"), *transfers.keys("pageable")), transfers.measure),
+    Group("page-locked", "page-locked memory", host_memory.PAGE_LOCKED_KEYS, host_memory.measure_page_locked),
+    Group("transfers", "copies", host_memory.COPY_KEYS, host_memory.measure_copies),
     Group("zero-copy", "mapped memory", device_rates.ZERO_COPY, device_rates.measure_zero_copy),
     Group("device", "device memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
     Group("latencies", "launches", device_rates.LATENCIES, device_rates.measure_latencies),
     Group("re-reads", "re-reads of mapped memory", rereads.KEYS, rereads.measure),
-    Group(
-        "managed", "managed memory", (*host_memory.keys(host_memory.MANAGED), *managed.KEYS), managed.measure
-    ),
+    Group("managed", "managed memory", (*host_memory.keys("host_managed"), *managed.KEYS), managed.measure),
 )
 """Host measurements first; managed memory, which has hung GPUs, last."""
 
