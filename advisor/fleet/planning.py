@@ -179,14 +179,12 @@ NOT_INSTALLED = Unfit(
 
 def differing(machines: Mapping[str, Machine]) -> Iterator[str]:
     """Notes on versions that differ between the machines and may affect the times."""
-    for what, version in (("CuPy", lambda m: m.cupy), ("CUDA driver", lambda m: _release(m.driver_cuda))):
-        versions = sorted({version(machine) or "none" for machine in machines.values() if machine.gpus})
+    with_gpu = [machine for machine in machines.values() if machine.gpus]
+    drivers = (m.driver_cuda for m in with_gpu)
+    releases = {"none" if d is None else f"for CUDA {d // 1000}.{d % 1000 // 10}" for d in drivers}
+    for what, versions in (("CuPy", {m.cupy or "none" for m in with_gpu}), ("CUDA driver", releases)):
         if len(versions) > 1:
-            yield f"The machines differ in {what}: {', '.join(versions)}."
-
-
-def _release(version: int | None) -> str | None:
-    return None if version is None else f"for CUDA {version // 1000}.{version % 1000 // 10}"
+            yield f"The machines differ in {what}: {', '.join(sorted(versions))}."
 
 
 def parse_where(texts: Sequence[str]) -> dict[str, str]:

@@ -112,8 +112,10 @@ def make_request(
             next_step=f"Predict afterwards: advisor predict DIR/DEVICE/profile.json --target {own[0]}.",
         )
     sweep, parameters = _sweep_of(options)
-    sent = {name: value for name, value in _changed(options).items() if name not in _NOT_SENT}
-    sent["parameters"] = list(parameters)
+    # Options that differ from their defaults, as JSON, by the names of `advisor.profile`.
+    named = {key: getattr(options, key) for key, o in OPTIONS.items() if o.call and key not in _NOT_SENT}
+    changed = {key: value for key, value in named.items() if value not in (OPTIONS[key].default, {}, ())}
+    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(parameters)}
     # Wrong options are refused here, before anything is sent.
     source = configuration.arguments(**{**sent, "workload": options.workload})
     configuration.make_settings([source], backend="cpu")
@@ -158,11 +160,3 @@ def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:
 
 def _name(assignment: str) -> str:
     return assignment.partition("=")[0].strip()
-
-
-def _changed(options: Options) -> dict[str, Any]:
-    """Options that differ from their defaults, as JSON, by the names of `advisor.profile`."""
-    values = {name: getattr(options, name) for name, option in OPTIONS.items() if option.call}
-    changed = {name: value for name, value in values.items() if value not in (OPTIONS[name].default, {}, ())}
-    plain: dict[str, Any] = to_jsonable_python(changed)
-    return plain
