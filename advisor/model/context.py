@@ -193,13 +193,11 @@ class Context:
 
     @cached_property
     def _shared(self) -> dict[str, BufferRecord]:
-        """The shared buffers by name, largest first."""
         by_size = sorted(shared(self.workload), key=lambda buffer: -buffer.bytes)
         return {buffer.name: buffer for buffer in by_size}
 
     @cached_property
     def _largest(self) -> dict[str, str]:
-        """By stage, the largest of the shared buffers that it touches."""
         return {stage: b.name for b in reversed(self._shared.values()) for stage in b.access}
 
     def traffic(self, stage: str) -> list[Traffic]:
@@ -213,7 +211,6 @@ class Context:
         return by_stage
 
     def work(self, stage: str) -> StageWork:
-        """What else a stage does."""
         return self._work.get(stage) or StageWork(stage=stage)
 
     @cached_property

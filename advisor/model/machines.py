@@ -118,7 +118,6 @@ def read(path: Path) -> Defaults:
 
 @lru_cache(maxsize=1)
 def defaults() -> Defaults:
-    """The file that comes with the program."""
     return read(PATH)
 
 
@@ -145,7 +144,6 @@ class Machine:
 
     @property
     def shares_memory(self) -> bool:
-        """CPU and GPU have one DRAM."""
         return shares_memory(self.entry)
 
     @property

@@ -176,7 +176,6 @@ def cpu_busy(profile: Profile) -> float:
 
 
 def slowed(trace: Trace, workload: WorkloadRecord, factor: float) -> Trace:
-    """The trace with host stages that take `factor` times as long."""
     host = {stage.name for stage in workload.frame_stages("host")}
     work = tuple(scaled(w, factor, "seconds") if w.stage in host else w for w in trace.work)
     return trace.model_copy(update={"work": work})

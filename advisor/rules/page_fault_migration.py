@@ -1,9 +1,8 @@
 """page-fault-migration: managed memory whose pages a card fetches by faults, a few at a time."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Limits, Row, Traced, migrations, not_applicable, passed, text
 from advisor.rules.rows import shared
-from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "managed"

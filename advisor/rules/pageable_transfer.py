@@ -2,8 +2,18 @@
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Limits, Row, passed, text, unbeaten
-from advisor.rules.traced import Traced, copies, pageable_bytes
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Limits,
+    Row,
+    Traced,
+    copies,
+    pageable_bytes,
+    passed,
+    text,
+    unbeaten,
+)
 from advisor.strategies.registry import BASELINE
 
 

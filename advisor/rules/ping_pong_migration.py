@@ -2,9 +2,8 @@
 
 from advisor import units
 from advisor.devices.memory_class import moves_whole
-from advisor.rules.base import Case, Finding, Kind, Limits, passed
+from advisor.rules.base import Case, Finding, Kind, Limits, Traced, migrations, passed
 from advisor.rules.rows import changes_of_side, shared
-from advisor.rules.traced import Traced, migrations
 from advisor.strategies.registry import BASELINE
 
 MANAGED = Kind("managed", lambda row: row.places(lambda placed: placed.managed))

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, passed, text
-from advisor.rules.traced import Traced, idle
+from advisor.rules.base import Case, Finding, Limits, Row, Traced, idle, passed, text
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "pinned"

@@ -1,8 +1,7 @@
 """staged-transfer: cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
 
 from advisor import units
-from advisor.rules.base import Case, Finding, Limits, Row, passed, unbeaten
-from advisor.rules.traced import Traced, copies
+from advisor.rules.base import Case, Finding, Limits, Row, Traced, copies, passed, unbeaten
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "staged"

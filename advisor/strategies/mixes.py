@@ -74,7 +74,6 @@ class Mix(Strategy):
         return {buffer.name: chosen.get(buffer.name, self.rest) for buffer in to_place(workload)}
 
     def record(self) -> MixRecord:
-        """What a process must know to make it again."""
         return MixRecord(chosen=dict(self.chosen), rest=self.rest, pipelined=self.pipelined)
 
     def _chosen(self, buffer: BufferRecord) -> Placement:

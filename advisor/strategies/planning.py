@@ -18,12 +18,14 @@ from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop
 from advisor.strategies.parts import NAME_THE_LENGTH, Cells, Part, Region, buffer_of
 from advisor.strategies.schedule import (
+    Memory,
     Place,
     Places,
     Plan,
     StageUse,
     State,
     Step,
+    Streams,
     Traits,
     add,
     frames_of_a_period,
@@ -33,7 +35,6 @@ from advisor.strategies.schedule import (
     moved_between,
     place_of,
 )
-from advisor.strategies.streams import Memory, Streams
 
 
 def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:

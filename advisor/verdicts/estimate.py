@@ -87,7 +87,6 @@ class Pairs:
     rounds: int
 
     def among(self, names: Sequence[str]) -> Pairs:
-        """The pairs of these contestants alone, in this order."""
         at = [self.names.index(name) for name in names]
         arrays = {name: getattr(self, name)[np.ix_(at, at)] for name in ("difference", "error", "freedom")}
         return replace(self, names=tuple(names), **arrays)

@@ -213,8 +213,6 @@ def judge(
 
 
 class _Final:
-    """The competitors with their intervals, the choice among them, and the verdict that follows."""
-
     def __init__(self, pairs: Pairs, rows: Sequence[Contestant], aim: Aim) -> None:
         self.every, self.rows, self.aim = pairs, rows, aim
         self.pairs = pairs.among([one.name for one in rows])

@@ -142,7 +142,6 @@ def decided(
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
-    """The comparison of independent processes, for runs that ended before the final."""
     pairs = _apart(rows, preferences.objective)
     return judge(pairs, _contestants(rows, None), _aim(preferences, None))
 

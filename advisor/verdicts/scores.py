@@ -152,7 +152,6 @@ class Timing:
 
 
 def timings(blocks: Sequence[saved.Block], objective: Objective, confidence: float) -> dict[str, Timing]:
-    """The timing of every contestant that has blocks."""
     scored = scores(blocks, "throughput")
     periods, latencies, counted = (
         times(scored),

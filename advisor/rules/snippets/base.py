@@ -209,7 +209,6 @@ def on_device(name: str, gpu: int) -> str:
 
 
 def _subscript(region: Region) -> str:
-    """Subscript of the region of an array that is moved."""
     bounds = [(b, b == (0, length)) for b, length in zip(region.bounds, region.shape, strict=True)]
     while bounds and bounds[-1][1]:
         bounds.pop()

@@ -63,7 +63,6 @@ _STAGED = Way(
 
 
 def _copied(placement: Placement) -> Way:
-    """Two memories with asynchronous copies between them."""
     if placement.registered:
         host = "{host} = registered_empty({shape}, {dtype})"
     else:
@@ -200,7 +199,6 @@ _IN_NUMBA_MEMORY = "{device} = cuda.device_array({shape}, np.dtype({dtype}))"
 
 
 def _arrays(call: str) -> Way:
-    """One on each side."""
     return Way(
         (f"{{host}} = {call}({{shape}}, np.dtype({{dtype}}))", _IN_NUMBA_MEMORY),
         to_device="{device}.copy_to_device({host}, stream={stream})",

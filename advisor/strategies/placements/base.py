@@ -75,7 +75,6 @@ class Placed:
     length: Length = field(default_factory=Length)
 
     def on(self, gpu: int) -> Placed:
-        """It on that GPU of the workload."""
         return self.others.get(gpu, self)
 
     @property
@@ -254,7 +253,6 @@ class Placement:
 
 
 def on_each(gpus: Sequence[int], place: Callable[[int], Placed]) -> Placed:
-    """The buffer placed on each of the GPUs."""
     first, *others = gpus
     return replace(place(first), others={gpu: place(gpu) for gpu in others})
 

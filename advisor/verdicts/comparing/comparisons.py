@@ -363,7 +363,6 @@ def _about(told: Advice, profile: Profile) -> tuple[str, str | None]:
 
 
 def _notes(base: Profile, head: Profile) -> list[str]:
-    """Limits of the figures of either side."""
     notes = []
     if same_run(base, head):
         notes.append("BASE and HEAD are the same run.")

@@ -44,7 +44,6 @@ def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
 
 
 def differing(found: Iterable[Condition], kind: Kind | None = None) -> tuple[Condition, ...]:
-    """The conditions that differ, of one kind or of both."""
     return tuple(c for c in found if c.status == "differs" and kind in (None, c.kind))
 
 
@@ -94,7 +93,6 @@ def _memory_class(profile: Profile) -> str:
 
 
 def _power(profile: Profile) -> str | None:
-    """The mode of a Jetson, or the power limit of a card."""
     mode = next((state.power_mode for state in profile.environment.tegra_readings if state.power_mode), None)
     limit = next((s.power_limit_watts for s in profile.environment.gpu_readings if s.power_limit_watts), None)
     return mode or (None if limit is None else f"{units.digits(limit)} W")

@@ -86,7 +86,6 @@ class OneSided:
 
 
 def row(base: Figures, head: Figures, confidence: float, seed: int = 0) -> Compared:
-    """The two rows of one strategy, with the interval of their ratio at that confidence."""
     ratio = ratio_of(base, head, confidence, seed=seed)
     return Compared(base, head, ratio, outcome(ratio))
 
@@ -168,7 +167,6 @@ def has_figures(found: AnyRow | None) -> TypeGuard[Figures]:
 
 
 def rows_of(profile: Profile) -> tuple[AnyRow, ...]:
-    """Every measured strategy of a workload or a script, and those without figures."""
     return (*(profile.script.measured if profile.script else ()), *profile.results)
 
 
