@@ -67,30 +67,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def sensitivity_computed_once() -> Iterator[None]:
-    """What would change the model's choice takes up to 19 predictions: of each profile once."""
-    # Not above, where the settings of this process are not yet made.
-    from advisor.devices.entries import CatalogueEntry
-    from advisor.model import machines
-    from advisor.model import sensitivity as model
-    from advisor.profiles.conclusions import Sensitivity
-    from advisor.profiles.schema import Profile
-
-    known: dict[tuple[object, str, str], tuple[Sensitivity, ...]] = {}
-    compute = model.turns
-
-    def once(profile: Profile, entry: CatalogueEntry, device: str) -> tuple[Sensitivity, ...]:
-        key = machines.defaults, profile.model_dump_json(), entry.model_dump_json()
-        if key not in known:
-            known[key] = tuple(compute(profile, entry, device))
-        return known[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "turns", once)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def a_short_look_at_the_machine() -> Iterator[None]:
     """How busy others are is looked at for a fifth of a second in each profile: here for a tick or two."""
     from advisor.devices import environment

@@ -117,7 +117,7 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "cpu": lambda: sensitivity(cpu_profile()),
     "all": all_strategies,
     "nothing": lambda: profile(results=(failed(), skipped())),
-    "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),
+    "h200": lambda: sensitivity(concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json"))),
 }
 FORMS = ("html", "md", "txt", "details")
 

@@ -64,7 +64,6 @@ class Change:
 
     @property
     def lines(self) -> int:
-        """The number of lines of the whole code."""
         return self.code.count("\n") + 1
 
     @property
@@ -105,12 +104,10 @@ class Answer:
 
     @property
     def chosen(self) -> str:
-        """The recommended strategy, where there is one."""
         return next((bar.name for bar in self.bars if bar.chosen), "")
 
     @property
     def predicted(self) -> bool:
-        """Whether its figures are computed, not measured."""
         return self.verdict.basis == "predicted"
 
     @property

@@ -48,20 +48,19 @@ def answers(profile: Profile) -> Answers:
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
-    named = words.grouped((a for a in found if a.change or a.unchanged), lambda a: (a.chosen, a.likely))
-    if not named:
+    told = words.on_devices(
+        (f"{'likely' if answer.likely else 'use'} {words.code(answer.chosen)}", answer.verdict.device)
+        for answer in found
+        if answer.change or answer.unchanged
+    )
+    if not told:
         return ()
-    parts = []
-    for (name, likely), where in named.items():
-        devices = words.listing(answer.verdict.device for answer in where)
-        parts.append(f"{'likely' if likely else 'use'} {words.code(name)} on {devices}")
     tones = {answer.verdict.tone for answer in found}
     tone = found[0].verdict.tone if len(tones) == 1 else "tie"
-    return (Verdict("predicted", tone, "", f"Predicted: {'; '.join(parts)}"),)
+    return (Verdict("predicted", tone, "", f"Predicted: {told}"),)
 
 
 def measured_answer(profile: Profile) -> Answer:
-    """The verdict over the measured rows."""
     marked = undoubted(profile)
     chosen, told = marked.recommendation, verdicts(profile)[0]
     bars = tuple(measured_bars(counted(marked), overlaps(profile)))
@@ -81,7 +80,6 @@ def measured_answer(profile: Profile) -> Answer:
 
 
 def predicted_answer(profile: Profile, made: Prediction) -> Answer:
-    """What the model expects of one device."""
     at = profile.predictions.index(made)
     marked = counted(undoubted(profile)).predictions[at]
     chosen, notes = marked.recommendation, overlaps(profile, made)

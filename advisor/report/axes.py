@@ -51,7 +51,6 @@ class Tick:
 
     @property
     def at(self) -> str:
-        """The share as SVG writes it."""
         return percent(self.share)
 
     @property
@@ -77,7 +76,6 @@ class RatioScale:
 
     @property
     def same(self) -> tuple[float, float]:
-        """Where what counts as the same ends."""
         return self.place(1 / (1 + stats.EQUIVALENCE)), self.place(1 + stats.EQUIVALENCE)
 
     def place(self, ratio: float) -> float:
@@ -179,7 +177,6 @@ def decimal_step(extent: float) -> float:
 
 
 def binary_step(extent: float) -> float:
-    """The same with powers of two, for bytes."""
     return 2.0 ** math.ceil(math.log2(extent / 4))
 
 

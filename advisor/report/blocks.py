@@ -94,7 +94,6 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """The devices in words."""
         return words.listing(self.devices)
 
     @property
@@ -235,8 +234,6 @@ class Banners(Block):
 
 @dataclass(frozen=True)
 class Failures(Block):
-    """What failed, before any verdict."""
-
     items: tuple[Failure, ...]
 
 
@@ -250,8 +247,6 @@ class Verdicts(Block):
 
 @dataclass(frozen=True)
 class Facts(Block):
-    """Names and values."""
-
     facts: tuple[Fact, ...]
     title: str = ""
 
@@ -268,15 +263,11 @@ class Items(Block):
 
 @dataclass(frozen=True)
 class Findings(Block):
-    """What rules or examinations concluded."""
-
     items: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
 class Bullets(Block):
-    """Sentences in a list."""
-
     texts: tuple[str, ...]
 
 

@@ -50,8 +50,6 @@ _KINDS: tuple[MemoryKind, ...] = ("pageable", "pinned", "managed", "device")
 
 @dataclass(frozen=True)
 class Part:
-    """An amount to stack."""
-
     key: str
     category: Category
     amount: float
@@ -107,7 +105,6 @@ class Chart(Block):
 
 
 def recommended(of: Profile | Prediction) -> str | None:
-    """The recommended strategy, if one is."""
     return of.recommendation.strategy if of.recommendation else None
 
 

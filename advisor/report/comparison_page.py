@@ -98,7 +98,6 @@ def _side(file: str, profile: Profile) -> str:
 
 
 def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
-    """What each gate says, and why."""
     items = []
     for ruling in rulings:
         points = tuple(words.line(text, _LIMIT) for text in ruling.reasons)
@@ -302,7 +301,6 @@ def _cause(found: Drift) -> str:
 
 
 def _headline(rows: Sequence[Compared]) -> str:
-    """The slower ones first; names where there are few."""
     if not rows:
         return "no strategy has figures in both"
     by_outcome = words.grouped(rows, lambda row: str(row.outcome))

@@ -43,13 +43,7 @@ class Place:
     href: str = ""
 
     @property
-    def verdict(self) -> blocks.Verdict:
-        """Its own."""
-        return self.answer.verdict
-
-    @property
     def name(self) -> str:
-        """The device's name, fit to print."""
         return words.name(self.device.name)
 
     @property
@@ -61,13 +55,11 @@ class Place:
 
     @property
     def origin(self) -> str:
-        """Whose profile it is in, and of when."""
         here = f"from the profile of {words.name(self.profile.device.name)}, " * (self.basis == "predicted")
         return f"{here}{words.created(self.profile.created)}"
 
 
 def devices_page(compared: DeviceComparison) -> Page:
-    """Everything the profiles say of their devices."""
     numbered = numbered_alike([member.profile for member in compared.members])
     members = tuple(replace(m, profile=p) for m, p in zip(compared.members, numbered, strict=True))
     compared = DeviceComparison(members)
@@ -75,7 +67,7 @@ def devices_page(compared: DeviceComparison) -> Page:
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in found)
     notes, each = tuple(_notes(compared, found)), "Device by device"
-    told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.verdict.headline) for p in found]
+    told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.answer.verdict.headline) for p in found]
     told += [blocks.Fact("parameters", parameters)] if parameters else []
     short = blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)
     return Page(
@@ -158,6 +150,11 @@ def _verdicts(found: Sequence[Place]) -> Iterator[blocks.Verdict]:
 
 def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
     told, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
+    remark = ""
+    if not predicted:  # what one strategy for all of them would cost where it is the worst choice
+        rows = [counted(place.profile).measured() for place in places]
+        one = one_for_all(rows, max(place.profile.method.confidence for place in places))
+        remark = words.one_for_all(one.strategy, one.cost, places[one.device].name) if one else ""
     who = words.count(len(places), f"{basis} device")
     if told is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")
@@ -168,7 +165,7 @@ def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
         headline=f"{'Predicted: ' * predicted}{_sentence(places, told)}",
         reason=_reason(places, told),
         next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
-        remark="" if predicted else _one_for_all(places),
+        remark=remark,
     )
 
 
@@ -183,18 +180,12 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
         verb = "is" if len(told.everywhere) == 1 else "are"
         may = f"{verb} among the best" if told.sure else "may be the best"
         return f"{words.listing(map(words.code, sorted(told.everywhere)))} {may} on {every}"
-    return "; ".join(_each(places, told))
-
-
-def _each(places: Sequence[Place], told: Agreement) -> Iterator[str]:
-    """Each strategy with its devices, the likely ones apart, as each device's own verdict says it."""
-    for strategy, indices in told.groups.items():
-        where = [places[i] for i in indices]
-        if strategy is None:
-            yield f"no single strategy on {_where(where)}"
-            continue
-        for likely, same in words.grouped(where, lambda place: place.answer.likely).items():
-            yield f"{'likely ' * likely}{words.code(strategy)} on {_where(same)}"
+    # Each strategy with its devices, the likely ones apart, as each device's own verdict says it.
+    named = ((strategy, places[i]) for strategy, indices in told.groups.items() for i in indices)
+    return words.on_devices(
+        (f"{'likely ' * place.answer.likely}{words.code(name)}" if name else "no single strategy", place.name)
+        for name, place in named
+    )
 
 
 def _reason(places: Sequence[Place], told: Agreement) -> str:
@@ -204,13 +195,6 @@ def _reason(places: Sequence[Place], told: Agreement) -> str:
         why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
         said.append(f"Nothing is recommended on {_where(silent)}: {why}.")
     return " ".join(said)
-
-
-def _one_for_all(places: Sequence[Place]) -> str:
-    """What one strategy for all of them would cost where it is the worst choice."""
-    rows = [counted(place.profile).measured() for place in places]
-    found = one_for_all(rows, max(place.profile.method.confidence for place in places))
-    return words.one_for_all(found.strategy, found.cost, places[found.device].name) if found else ""
 
 
 def _where(places: Sequence[Place]) -> str:

@@ -76,11 +76,8 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
 
 def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     """Without a GPU: what the first profile predicts; the others differ by their CPUs."""
-    found = words.grouped(rows[0].predicted, lambda told: told.strategy)
-    told = (
-        f"{words.code(s)} on {words.listing(words.name(e.device) for e in some)}" for s, some in found.items()
-    )
-    headline = f"Predicted: {'; '.join(told)}" if found else "No strategy could be predicted"
+    told = words.on_devices((words.code(one.strategy), words.name(one.device)) for one in rows[0].predicted)
+    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
     step = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
     return blocks.Verdict("predicted", "inconclusive", value, headline, next_step=step)
 

@@ -69,7 +69,6 @@ def history_page(history: History, found: Sequence[Series]) -> Page:
 
 
 def _left_out(history: History) -> Iterator[blocks.Item]:
-    """One for each reason."""
     for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
         listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
         yield blocks.Item((listed,), "left out", words.line(reason, 300))
@@ -198,7 +197,6 @@ def _joined(samples: Sequence[Sample | None]) -> Sample | None:
 
 
 def _machines(found: Sequence[Series]) -> blocks.Items:
-    """The machines, where there are several."""
     machines = words.grouped(found, lambda series: series.machine)
     if len(machines) < 2:
         return blocks.Items(())

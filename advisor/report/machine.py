@@ -217,7 +217,6 @@ _OBJECTIVES = {
 
 
 def measured_label(profile: Profile) -> str:
-    """Where the measured figures are from."""
     return CPU_LABEL if profile.device.kind == "cpu" else f"measured on {words.name(profile.device.name)}"
 
 
@@ -277,7 +276,6 @@ def _final(profile: Profile) -> Iterator[str]:
 
 
 def _hints(profile: Profile) -> Iterator[Fact]:
-    """What cudaMemAdvise was told of each buffer, by strategy."""
     for row in profile.measured().values():
         told = [
             f"{words.name(buffer)}: {words.listing(map(words.name, hints)) or 'none'}"
@@ -344,7 +342,6 @@ def _moved(row: Traffic, size: int) -> str:
 
 
 def pairs(values: Mapping[str, int | float | bool | str]) -> str:
-    """a = 1, b = 2."""
     return ", ".join(f"{words.name(k)} = {words.name(str(v))}" for k, v in list(values.items())[:20])
 
 

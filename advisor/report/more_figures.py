@@ -119,7 +119,6 @@ def _cells(row: AnyRow) -> Iterator[TableCell]:
 
 
 def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "") -> TableCell:
-    """A figure, or that there is none."""
     return TableCell(NOTHING) if figure is None else TableCell(write(figure), note, sort=figure)
 
 

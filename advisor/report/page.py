@@ -58,7 +58,6 @@ class Page:
 
     @property
     def title(self) -> str:
-        """For a browser's tab."""
         return f"{self.name} {self.where}".rstrip() + ", predicted" * (self.basis == "predicted")
 
 

@@ -33,7 +33,6 @@ _FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below i
 
 
 def profile_page(profile: Profile) -> Page:
-    """Everything a profile of a workload says."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
     device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
     made, found, seen = words.created(profile.created), findings(profile), traces(profile)

@@ -138,7 +138,6 @@ def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendati
 
 
 def nothing(device: str, headline: str, reason: str = "", next_step: str = "") -> Verdict:
-    """Says that there is no verdict, why, and what to do."""
     return Verdict("nothing", "none", device, headline, reason=reason, next_step=next_step)
 
 
@@ -283,7 +282,6 @@ def first_reason(profile: Profile) -> str:
 
 
 def _key(reason: str, detail: str) -> tuple[str, str]:
-    """The same for failures that are told once."""
     return FIGURES.sub("0", reason), excerpt(detail)
 
 

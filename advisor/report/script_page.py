@@ -42,7 +42,6 @@ _OBSERVED = (
 
 
 def script_page(profile: Profile, script: ScriptRun) -> Page:
-    """Everything the profile of a script says."""
     device, made = words.name(profile.device.name), words.created(profile.created)
     arguments, tool = words.line(shlex.join(script.arguments), 300), words.name(profile.tool.version)
     # What holds of several strategies is said once.

@@ -269,7 +269,6 @@ class _Writer:
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
 
     def _advice(self, found: Sequence[blocks.Finding]) -> list[str]:
-        """Titles, a line each, with what they save."""
         lines = []
         for told in self.first(found, "finding"):
             room = WIDTH - 4 - len(told.saves)
@@ -350,7 +349,6 @@ class _Writer:
 
 
 def _joined(names: Sequence[str]) -> str:
-    """Equal strategies: two of them, and how many more."""
     return f"{', '.join(names[:2])}{f' +{len(names) - 2}' * (len(names) > 2)}"
 
 

@@ -224,8 +224,6 @@ _HOW = {
 
 @dataclass(frozen=True)
 class Piece:
-    """A drawn span, across in percent."""
-
     x: str
     width: str
     category: Category
@@ -256,8 +254,6 @@ class TimelineRow:
 
 @dataclass(frozen=True)
 class TimelineView(Block):
-    """One frame."""
-
     title: str
     source: str
     how: str
@@ -300,7 +296,6 @@ def timeline_view(row: Measured, timeline: Timeline) -> TimelineView:
 
 
 def _head(span: Span) -> str:
-    """What it did, without the kind of memory or the cause."""
     return span.label.partition(",")[0]
 
 

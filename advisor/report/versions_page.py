@@ -44,6 +44,8 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
         next_step="",
     )
     gated = [gates(rulings)] if rulings else []
+    seconds = run.judged.seconds
+    parts = tuple(_table(name, told, seconds.get(name)) for name, told in run.changes.items() if told)
     return Page(
         kind="compare",
         brand="comparison",
@@ -62,7 +64,7 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
             ),
             *(replace(section, forms="html") for section in gated),
             Section("ratios", f"HEAD compared with BASE on {where}", table, nav="Ratios", brief=True),
-            _parts(found),
+            Section("parts", "What changed", parts, nav="What changed", brief=True),
             _around(found),
             advice(found),
         ),
@@ -76,7 +78,8 @@ def answer(found: VersionComparison) -> str:
         return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
     said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
     told = []
-    for text, names in sorted(words.grouped(said, lambda name: said[name]).items(), key=_urgency):
+    alike = words.grouped(said, lambda name: said[name])
+    for text, names in sorted(alike.items(), key=lambda pair: _URGENCY.index(pair[0].split()[0])):
         listed = words.listing(map(words.name, names))
         part = _where(run.changes[names[0]], run.judged.ratios[names[0]])
         told.append(f"{text} under {listed}{part}")
@@ -103,10 +106,6 @@ _URGENCY = ("slower", "open:", "faster", "at", "the")
 """First words of what is said of a strategy, in the order in which they are told."""
 
 
-def _urgency(told: tuple[str, list[str]]) -> int:
-    return _URGENCY.index(told[0].partition(" ")[0])
-
-
 def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
     question = found.run.question
     if ratio.low > 1 or ratio.high < 1:
@@ -124,12 +123,8 @@ def _ends(ratio: stats.Ratio) -> str:
     return f"{' to '.join(ends)} time"
 
 
-def _number(share: float) -> str:
-    return f"{share * 100:.1f}" if share < 0.0995 else f"{share * 100:.0f}"
-
-
 def _percent(share: float) -> str:
-    return f"{_number(share)} %"
+    return f"{share * 100:.{int(share < 0.0995)}f} %"
 
 
 def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
@@ -180,16 +175,6 @@ def _apart(found: VersionComparison) -> str:
     )
 
 
-def _parts(found: VersionComparison) -> Section:
-    """What changed, where: the parts of a frame with their differences."""
-    tables = tuple(
-        _table(name, told, found.run.judged.seconds.get(name))
-        for name, told in found.run.changes.items()
-        if told
-    )
-    return Section("parts", "What changed", tables, nav="What changed", brief=True)
-
-
 def _table(strategy: str, told: Sequence[Change], frame: tuple[float, float] | None) -> blocks.Table:
     sides = ([c.base_seconds for c in told], [c.head_seconds for c in told])
     sums = [math.fsum(each or 0.0 for each in side) for side in sides]
@@ -200,7 +185,12 @@ def _table(strategy: str, told: Sequence[Change], frame: tuple[float, float] | N
             (
                 blocks.TableCell(_seconds(each.base_seconds)),
                 blocks.TableCell(_seconds(each.head_seconds)),
-                blocks.TableCell(_signed(each.seconds), _interval(each)),
+                blocks.TableCell(
+                    _signed(each.seconds),
+                    "no interval"
+                    if each.low is None or each.high is None
+                    else f"{_signed(each.low)} to {_signed(each.high)}",
+                ),
                 blocks.TableCell(
                     "changed" if each.sure else "too few rounds" if each.low is None else "within noise"
                 ),
@@ -228,12 +218,6 @@ def _table(strategy: str, told: Sequence[Change], frame: tuple[float, float] | N
         title=f"Parts of a frame under {strategy}:",
         codes=False,
     )
-
-
-def _interval(change: Change) -> str:
-    if change.low is None or change.high is None:
-        return "no interval"
-    return f"{_signed(change.low)} to {_signed(change.high)}"
 
 
 def _seconds(value: float | None) -> str:

@@ -95,6 +95,12 @@ def one_for_all(strategy: str, cost: Ratio, device: str) -> str:
     return f"One strategy for all: {name(strategy)}, {told}"
 
 
+def on_devices(told: Iterable[tuple[str, str]]) -> str:
+    """`pinned` on A and B; `zero-copy` on C: what is told of each device, given as pairs."""
+    alike = grouped(told, lambda pair: pair[0]).items()
+    return "; ".join(f"{text} on {listing(device for _, device in same)}" for text, same in alike)
+
+
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """The items by their key, in the order of the first of each."""
     found: dict[Key, list[Item]] = {}
