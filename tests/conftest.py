@@ -10,9 +10,15 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from rendering import Accepted
+    from running import Command
 
 settings.register_profile("same-every-time", derandomize=True, deadline=None)
 settings.register_profile("fuzz", print_blob=True, deadline=None)
@@ -96,6 +102,29 @@ def no_sensitivity() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "sensitivity", lambda profile: profile)
         yield
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """`advisor ...` in this process and an empty folder."""
+    from running import Command
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def accepted(request: pytest.FixtureRequest) -> Accepted:
+    """Compares a text with that file of tests/golden, which `--accept` writes."""
+
+    def compare(now: str, name: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        if request.config.getoption("--accept"):
+            path.write_text(now, encoding="utf-8")
+        assert now == path.read_text(encoding="utf-8"), "look at what changed, then run: make accept"
+
+    return compare
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from advisor.profiles.schema import Profile
@@ -12,6 +13,15 @@ from advisor.report.blocks import Block, Fold, Group
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
 from advisor.verdicts.device_comparison import DeviceComparison
+
+Accepted = Callable[[str, str], None]
+"""The fixture `accepted`: a text, and the name of the file that has it."""
+
+
+def markup(page: str) -> str:
+    """The page without style and script, which have tests of their own."""
+    page = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
+    return re.sub(r"sha256-[^']+", "…", page)
 
 
 def shown(found: Profile | SweepResults | DeviceComparison, form: str, *, bars: bool = False) -> str:

@@ -26,12 +26,6 @@ HOST = by_name("host").keys
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return Command(monkeypatch, capsys)
-
-
-@pytest.fixture
 def quick(command: Command) -> Answers:
     """Answers in place of processes."""
     answers = Answers()

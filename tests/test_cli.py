@@ -45,13 +45,6 @@ SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "ze
 ESCAPE = "\x1b"
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    return Command(monkeypatch, capsys)
-
-
 def names(directory: Path) -> set[str]:
     """All but the list of them."""
     return {path.name for path in directory.iterdir()} - {MANIFEST}

@@ -45,13 +45,6 @@ def blending(n: int = 4096) -> Workload:
 QUICK = ("--no-gpu", "--max-seconds", "30")
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    return Command(monkeypatch, capsys)
-
-
 def version(folder: Path, repeats: int, text: str = WORKLOAD) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "helpers.py").write_text(f"REPEATS = {repeats}\n")

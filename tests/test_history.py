@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from builders import cpu_profile, footprint, gpu_state, measured, profile, recommendation, script_profile
+from rendering import Accepted, markup
 from running import Command
 
 from advisor.errors import FileProblem, NothingMeasured
@@ -27,7 +28,6 @@ from advisor.report.pages import render
 from advisor.verdicts.histories import all_series, steps
 
 pytest.importorskip("ruptures", reason="the extra `history` is not installed")
-GOLDEN = Path(__file__).parent / "golden"
 TIMES = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.030}
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -183,29 +183,15 @@ def test_a_long_history_is_drawn_in_groups_and_its_table_keeps_the_changes() -> 
 
 
 @pytest.mark.parametrize("form", ["html", "md", "txt"])
-def test_the_history_looks_as_accepted(form: str, request: pytest.FixtureRequest) -> None:
-    path = GOLDEN / f"history.{form}"
+def test_the_history_looks_as_accepted(form: str, accepted: Accepted) -> None:
     made = series(12, {7: {"pinned": 1.25}})
     made = [on_driver(each, "570.1" if i < 7 else "580.2") for i, each in enumerate(made)]
-    now = re.sub(r"<(style|script)>.*?</\1>", "", shown(history(made), form), flags=re.DOTALL)
-    now = re.sub(r"sha256-[^']+", "…", now)
-    if request.config.getoption("--accept"):
-        path.write_text(now, encoding="utf-8")
-    assert now == path.read_text(encoding="utf-8"), (
-        "accept with: python -m pytest tests/test_history.py --accept"
-    )
+    accepted(markup(shown(history(made), form)), f"history.{form}")
 
 
 def save(made: Profile, name: str) -> None:
     Path(name).mkdir(parents=True)
     made.save(Path(name) / "profile.json")
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    return Command(monkeypatch, capsys)
 
 
 def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: Command) -> None:

@@ -54,12 +54,6 @@ from advisor.workloads.loading import prepare
 CHOSEN = {"a": "zero-copy", "c": "pinned"}
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return Command(monkeypatch, capsys)
-
-
 def asked_for(chosen: Mapping[str, str], *bases: str) -> tuple[mixes.Mix, ...]:
     return mixes.requested(chosen, [by_name(base) for base in bases])
 

@@ -20,11 +20,9 @@ SAMPLES = sorted((REPOSITORY / "reports").rglob("profile.json"))
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+def command(command: Command) -> Command:
     cpu_profile().save("p.json")
-    return Command(monkeypatch, capsys)
+    return command
 
 
 def mine(name: str) -> Path:

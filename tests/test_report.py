@@ -28,7 +28,7 @@ from builders import (
     skipped,
 )
 from jinja2 import UndefinedError
-from rendering import shown
+from rendering import Accepted, shown
 
 from advisor.errors import FileProblem
 from advisor.model import accuracy
@@ -130,14 +130,8 @@ def stable(html: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", PROFILES)
-def test_report_looks_as_accepted(name: str, form: str, request: pytest.FixtureRequest) -> None:
-    path = GOLDEN / f"{name}.{form}"
-    now = stable(shown(PROFILES[name](), form))
-    if request.config.getoption("--accept"):
-        path.write_text(now, encoding="utf-8")
-    assert now == path.read_text(encoding="utf-8"), (
-        "accept with: python -m pytest tests/test_report.py --accept"
-    )
+def test_report_looks_as_accepted(name: str, form: str, accepted: Accepted) -> None:
+    accepted(stable(shown(PROFILES[name](), form)), f"{name}.{form}")
 
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rule_examples
+from rendering import Accepted
 from running import Command
 
 from advisor.cli.explaining import describe, overview
@@ -25,7 +26,6 @@ from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold, path, read
 from advisor.strategies.placements.numa import nodes
 
-GOLDEN = Path(__file__).parent / "golden"
 DOCUMENT = Path(__file__).parent.parent / "docs" / "rules.md"
 STAGES = {"produce", "compute"}
 KNOWN = {
@@ -50,12 +50,6 @@ KNOWN = {
 HOMES = {"np": "numpy", "runtime": "cuda.bindings.runtime", "cupyx": "cupyx.profiler"}
 ROOTS = {"cupy", "cupyx", "np", "pynvml", "runtime"}
 ACCEPT = "accept with: python -m pytest tests/test_rules_explained.py --accept"
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return Command(monkeypatch, capsys)
 
 
 def test_the_examples_are_what_the_rules_say_of_runs(request: pytest.FixtureRequest) -> None:
@@ -100,11 +94,8 @@ def section(rule: Rule) -> str:
 
 
 @pytest.mark.parametrize("rule_id", ["zero-copy-reread", "missing-synchronisation"])
-def test_a_rule_is_explained_as_accepted(rule_id: str, request: pytest.FixtureRequest) -> None:
-    now, golden = describe(by_id(rule_id)), GOLDEN / f"rule-{rule_id}.txt"
-    if request.config.getoption("--accept"):
-        golden.write_text(now, encoding="utf-8")
-    assert now == golden.read_text(encoding="utf-8"), ACCEPT
+def test_a_rule_is_explained_as_accepted(rule_id: str, accepted: Accepted) -> None:
+    accepted(describe(by_id(rule_id)), f"rule-{rule_id}.txt")
 
 
 def test_every_rule_has_bad_and_good_code() -> None:

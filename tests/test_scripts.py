@@ -322,12 +322,6 @@ class Ticking:
 # The command line
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return Command(monkeypatch, capsys)
-
-
 def test_without_a_gpu_it_says_what_it_would_run_and_why_it_cannot(tmp_path: Path) -> None:
     done = advisor("profile", TRAIN, "--no-gpu", "--", "--epochs", "1", cwd=tmp_path)
     assert done.returncode == 4

@@ -18,12 +18,6 @@ from advisor.workloads.loading import load
 FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return Command(monkeypatch, capsys)
-
-
 def test_the_starter_passes_as_it_is(tmp_path: Path) -> None:
     made = advisor("new", "deep/my-filter.py", cwd=tmp_path)
     assert (made.returncode, made.stdout) == (0, "deep/my-filter.py\n")

@@ -27,13 +27,6 @@ from advisor.report import pages
 from advisor.sweep import Sweep, SweepProgress, Swept, parse_sweep
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    return Command(monkeypatch, capsys)
-
-
 def parsed(text: str) -> Sweep:
     swept = parse_sweep([text])
     assert swept is not None

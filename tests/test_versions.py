@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from builders import measured, profile, recommendation, vector_add_workload
 from fakes import FakeClock, RecordingBackend, job
+from rendering import Accepted, markup
 from running import REPOSITORY
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
 
@@ -633,12 +634,8 @@ def test_the_page_says_what_changed_where_and_what_was_compared() -> None:
         assert part in " ".join(text.split())
 
 
-GOLDEN = Path(__file__).parent / "golden"
-
-
 @pytest.mark.parametrize("form", ["html", "md", "txt"])
-def test_the_page_looks_as_accepted(form: str, request: pytest.FixtureRequest) -> None:
-    path = GOLDEN / f"versions.{form}"
+def test_the_page_looks_as_accepted(form: str, accepted: Accepted) -> None:
     found = compared(
         {"pageable": (1.07, 1.05, 1.09), "pinned": (1.01, 0.97, 1.05)},
         apart="both have the compiled extension fast",
@@ -648,13 +645,7 @@ def test_the_page_looks_as_accepted(form: str, request: pytest.FixtureRequest) -
         preparing_seconds=12.3,
     )
     page = versions_page(found, judge(found, parse_gates(["slower=2%", "slower=5%", "footprint=+10%"])))
-    now = re.sub(r"<(style|script)>.*?</\1>", "", render(page, form), flags=re.DOTALL)
-    now = re.sub(r"sha256-[^']+", "…", now)
-    if request.config.getoption("--accept"):
-        path.write_text(now, encoding="utf-8")
-    assert now == path.read_text(encoding="utf-8"), (
-        "accept with: python -m pytest tests/test_versions.py --accept"
-    )
+    accepted(markup(render(page, form)), f"versions.{form}")
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,9 @@ def w(n: int = 64) -> Workload:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+def command(command: Command) -> Command:
     Path("w.py").write_text(GOOD, encoding="utf-8")
-    return Command(monkeypatch, capsys)
+    return command
 
 
 def refused(command: Command, code: int, *arguments: str) -> list[str]:
