@@ -186,18 +186,18 @@ def compare_versions(
     )
 
 
-def _concluded_version(settings: Settings, found: Run, context: RunContext) -> Profile:
-    complete = _assembled(settings, found, _ended(context, found, settings))
+def _concluded_version(settings: Settings, run: Run, context: RunContext) -> Profile:
+    complete = _assembled(settings, run, _ended(context, run, settings))
     hidden = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(hidden, _targets(settings, hidden)), settings)
 
 
-def _targets(settings: Settings, made: Profile) -> tuple[CatalogueEntry, ...]:
+def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]:
     """The named devices, otherwise the default ones, each with as many GPUs as the workload runs on."""
-    if settings.targets_under is None or made.script is not None:
+    if settings.targets_under is None or profile.script is not None:
         return settings.targets
     system = settings.targets_under
-    return tuple(under(load(name), system) for name in default_targets(system, made.workload.gpus))
+    return tuple(under(load(name), system) for name in default_targets(system, profile.workload.gpus))
 
 
 def _version_run(
@@ -342,12 +342,12 @@ def conclude(
     """
     if profile.script is not None:
         rows = timed_script(profile.script.measured)
-        found = recommend_script(rows, profile.method.confidence)
+        recommendation = recommend_script(rows, profile.method.confidence)
         script = profile.script.model_copy(update={"measured": rows})
-        return profile.model_copy(update={"script": script, "recommendation": found})
+        return profile.model_copy(update={"script": script, "recommendation": recommendation})
     profile = timed_again(profile)
     placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
-    placing |= {name: made for name, made in strategies_of(profile).items() if isinstance(made, Mix)}
+    placing |= {name: mix for name, mix in strategies_of(profile).items() if isinstance(mix, Mix)}
     predictions = tuple(_predicted(profile, target, placing) for target in targets)
     return _advised(_with_predictions(profile, predictions))
 
@@ -358,27 +358,29 @@ def _advised(profile: Profile) -> Profile:
 
 
 def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Strategy]) -> Prediction:
-    """With the mix that the model finds for the device; it joins `placing` for the devices after it."""
-    uniform = [made for made in placing.values() if not isinstance(made, Mix)]
-    mixes = [made for made in placing.values() if isinstance(made, Mix)]
+    """The prediction, with the mix that the model finds for the device and adds to `placing`."""
+    uniform = [strategy for strategy in placing.values() if not isinstance(strategy, Mix)]
+    mixes = [strategy for strategy in placing.values() if isinstance(strategy, Mix)]
     best = best_mix(profile, target, uniform) if profile.method.search != "off" else None
     if best is None:
         return predict(profile, target, [*uniform, *mixes])
     known = (one for one in mixes if is_same(one, best[0], profile.workload))
-    found = next(known, None) or numbered(best[0], 1 + len(mixes))
-    placing[found.name] = found
-    made = predict(profile, target, [*uniform, *(one for one in mixes if one.name != found.name), found])
-    results = tuple(
-        row.model_copy(update={"instead": dict(best[1])}) if row.strategy == found.name else row
-        for row in made.results
+    chosen = next(known, None) or numbered(best[0], 1 + len(mixes))
+    placing[chosen.name] = chosen
+    prediction = predict(
+        profile, target, [*uniform, *(one for one in mixes if one.name != chosen.name), chosen]
     )
-    return made.model_copy(update={"results": results})
+    results = tuple(
+        row.model_copy(update={"instead": dict(best[1])}) if row.strategy == chosen.name else row
+        for row in prediction.results
+    )
+    return prediction.model_copy(update={"results": results})
 
 
 def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Profile:
     """They go by time where the objective cannot be predicted, which a note says."""
-    told = by_time(profile.preferences.objective) if predictions else ""
-    notes = dict.fromkeys((*((told,) if told else ()), *profile.notes))
+    note = by_time(profile.preferences.objective) if predictions else ""
+    notes = dict.fromkeys((*((note,) if note else ()), *profile.notes))
     return profile.model_copy(update={"predictions": tuple(predictions), "notes": tuple(notes)})
 
 

@@ -64,13 +64,13 @@ class Sweep:
     @property
     def shown(self) -> dict[str, Value]:
         """The values as pages and folders may name them, each by another name; by number under a secret's."""
-        made: dict[str, Value] = {}
+        shown: dict[str, Value] = {}
         redactor, secret = here(), is_secret(self.parameter)
         for number, text in enumerate(self.values, 1):
             plain = _plain(text)
             value = redactor.hide(plain) if isinstance(plain, str) else plain
-            made[text] = f"value {number}" if secret or value in made.values() else value
-        return made
+            shown[text] = f"value {number}" if secret or value in shown.values() else value
+        return shown
 
 
 def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingProxyType({})) -> Sweep | None:
@@ -301,8 +301,10 @@ class _Runner:
         try:
             outputs.require_free(self.directory, [f"{step.directory}/{pipeline.PARTIAL}"])
             with outputs.output_directory(self.directory / step.directory) as folder:
-                made = pipeline.profile(step.settings, self.progress, keep_in=folder, launcher=self.launcher)
-                written = self.keep(made, folder)
+                profile = pipeline.profile(
+                    step.settings, self.progress, keep_in=folder, launcher=self.launcher
+                )
+                written = self.keep(profile, folder)
                 outputs.remove(folder, pipeline.PARTIAL)
         except AdvisorError as error:
             problems.append(error)
@@ -311,7 +313,7 @@ class _Runner:
             return Point(step.value, status="failed", reason=reason, detail=detail)
         page = folder / "report.html"
         href = link(f"{step.directory}/{page.name}") if page in written else ""
-        return Point(made.workload.parameters[step.parameter], made, href=href)
+        return Point(profile.workload.parameters[step.parameter], profile, href=href)
 
 
 def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:

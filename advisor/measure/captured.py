@@ -29,11 +29,11 @@ _MOST = 1000
 
 def host_arrays(function: Callable[..., object]) -> dict[str, Array]:
     """The NumPy arrays that a function can write without taking them, by what it calls them."""
-    found: dict[int, tuple[str, Array]] = {}
+    arrays: dict[int, tuple[str, Array]] = {}
     for name, value in _reached(function, "", _DEPTH, set()):
         if isinstance(value, np.ndarray) and value.flags.writeable and not value.dtype.hasobject:
-            found.setdefault(id(value), (name, value))
-    return dict(found.values())
+            arrays.setdefault(id(value), (name, value))
+    return dict(arrays.values())
 
 
 def sums(arrays: Mapping[str, Array]) -> dict[str, int]:
@@ -103,17 +103,17 @@ def _own(value: Any) -> Mapping[str, Any]:
 
 def state_of(folder: Path) -> dict[str, bytes]:
     """A digest of each global of the modules in a folder, of their functions' and classes' attributes too."""
-    found: dict[str, bytes] = {}
+    digests: dict[str, bytes] = {}
     for module in neighbours(folder):
         for name, value in list(vars(module).items()):
             if name.startswith("__") or isinstance(value, ModuleType):
                 continue
             value = value.function if isinstance(value, Definition) else value
             if callable(value) and hasattr(value, "__dict__"):
-                found |= {f"{name}.{key}": _digest(each) for key, each in _attributes(value)}
+                digests |= {f"{name}.{key}": _digest(each) for key, each in _attributes(value)}
             else:
-                found[name] = _digest(value)
-    return found
+                digests[name] = _digest(value)
+    return digests
 
 
 def neighbours(folder: Path) -> list[ModuleType]:

@@ -115,11 +115,11 @@ class Contest:
         plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed, self.quickest)
 
         def look(blocks: Sequence[Block]) -> Look:
-            found = decided(blocks, self.entered, self._preferences, self.record())
-            self.dropped |= found.dropped
-            state = "looks best" if found.verdict.kind == "open" else "leads"
-            progress.begin(f"the final: {found.verdict.chosen} {state}")
-            return Look(found.settled, self.dropped, found.step)
+            decision = decided(blocks, self.entered, self._preferences, self.record())
+            self.dropped |= decision.dropped
+            state = "looks best" if decision.verdict.kind == "open" else "leads"
+            progress.begin(f"the final: {decision.verdict.chosen} {state}")
+            return Look(decision.settled, self.dropped, decision.step)
 
         progress.begin("the final")
         run_final(plan, self.state, self._start, self.clock, look, keep)
@@ -185,10 +185,10 @@ class Contest:
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
         """The screened rows, those of the final's contestants with the figures of its blocks."""
-        found = timings(self.state.blocks, self._preferences.objective, CONFIDENCE)
-        return tuple(self._row(row, found) if isinstance(row, Measured) else row for row in rows)
+        times = timings(self.state.blocks, self._preferences.objective, CONFIDENCE)
+        return tuple(self._row(row, times) if isinstance(row, Measured) else row for row in rows)
 
-    def _row(self, row: Measured, found: Mapping[str, Timing]) -> Measured:
+    def _row(self, row: Measured, timings_of: Mapping[str, Timing]) -> Measured:
         blocks = [block for block in self.state.blocks if block.contestant == row.strategy]
         if row.strategy in self.state.left:
             problem = self.state.left[row.strategy]
@@ -202,8 +202,8 @@ class Contest:
         steady = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
         more = figures(steady, windows, self.windows.why(row.strategy))
-        made, objective = with_blocks(row.model_copy(update=more), blocks), self._preferences.objective
-        return timed(made, found[row.strategy], objective, _hosts(blocks), self.gpus)
+        measured, objective = with_blocks(row.model_copy(update=more), blocks), self._preferences.objective
+        return timed(measured, timings_of[row.strategy], objective, _hosts(blocks), self.gpus)
 
 
 def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
@@ -214,8 +214,8 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
         for name in _hosts(blocks)
     }
     iterations = tuple(
-        each.model_copy(update={"mean": mean(found)})
-        if (found := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
+        each.model_copy(update={"mean": mean(counts)})
+        if (counts := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
         else each
         for each in row.iterations
     )

@@ -127,8 +127,8 @@ class Final:
             )
             first = kept.index + len(warming)
             loop.reset()
-            told = self._window(loop, first) if self.power else self._timed(loop, first)
-            latencies, frames = loop.latencies, told["frames"]
+            figures = self._window(loop, first) if self.power else self._timed(loop, first)
+            latencies, frames = loop.latencies, figures["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
             kept.index = first + frames
@@ -145,7 +145,7 @@ class Final:
             frame_latencies=tuple(latencies[:MOST_FRAMES]),
             host_seconds=host,
             iterations={name: often for name, often in ran.items() if name in self.repeatable},
-            **told,
+            **figures,
         )
         return BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
 

@@ -73,7 +73,7 @@ def comparing(inspector: Inspector, kept: KeptResults, loop: FrameLoop) -> Look:
             raise ResultsDiffer(other)
         results = inspector.results(index, alone=alone)
         alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
-        if found := kept.differences(index, alike, lengths):
-            raise ResultsDiffer("; ".join(found.values()))
+        if sentences := kept.differences(index, alike, lengths):
+            raise ResultsDiffer("; ".join(sentences.values()))
 
     return look

@@ -69,10 +69,10 @@ class ForkServer:
         where the server is gone.
         """
         request = json.dumps({"worker": worker, "arguments": arguments}).encode()
-        status, told = Pipe(duplex=False)
-        with told:
+        status, sender = Pipe(duplex=False)
+        with sender:
             self._link.settimeout(self.ready_seconds)
-            socket.send_fds(self._link, [request], [told.fileno(), output.fileno(), *pass_fds])
+            socket.send_fds(self._link, [request], [sender.fileno(), output.fileno(), *pass_fds])
         if not status.poll(self.ready_seconds):
             self.close()  # what it forks later would be nobody's
             raise TimeoutError("the fork server does not answer")
@@ -180,8 +180,8 @@ def _serve(link: socket.socket, ours: tuple[socket.socket, ...], workers: dict[i
             signal.signal(number, signal.SIG_DFL)
         for end in (link, *ours):
             end.close()
-        for told in (status, *workers.values()):
-            told.close()  # so that it ends with this server
+        for connection in (status, *workers.values()):
+            connection.close()  # so that it ends with this server
         _work(request["worker"], request["arguments"], descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
@@ -200,8 +200,8 @@ def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn
     code = 0
     try:
         import_module(worker).main([part.format(fd=passed[0] if passed else "") for part in arguments])
-    except SystemExit as asked:
-        code = asked.code if isinstance(asked.code, int) else 0 if asked.code is None else 1
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else 0 if ending.code is None else 1
     except BaseException:
         traceback.print_exc()
         code = 1

@@ -111,8 +111,8 @@ class Git:
             keys = self.ask("config", "--includes", "-z", "--name-only", "--get-regexp", r"^filter\.")
         except Refused:  # there is none
             keys = ""
-        found = (key.partition(".")[2].rpartition(".")[0] for key in keys.split("\0")[:-1])
-        names = tuple(dict.fromkeys(found))
+        filters = (key.partition(".")[2].rpartition(".")[0] for key in keys.split("\0")[:-1])
+        names = tuple(dict.fromkeys(filters))
         if any("=" in name or "\n" in name for name in names):
             raise Unanswered("the repository has a filter that cannot be turned off")
         return replace(self, filters=names)

@@ -98,9 +98,9 @@ def differences(
     """
     for name, array in results.items():
         expected = np.load(directory / f"{name}.npy", mmap_mode="r")
-        found = some(array) if frame is not None and expected.size < array.size else array
-        whole, length = found is array and array.ndim > 0, (lengths or {}).get(name, 1.0)
-        if sentence := _difference(name, found, expected, length, frame, whole=whole):
+        compared = some(array) if frame is not None and expected.size < array.size else array
+        whole, length = compared is array and array.ndim > 0, (lengths or {}).get(name, 1.0)
+        if sentence := _difference(name, compared, expected, length, frame, whole=whole):
             yield name, sentence
 
 
@@ -128,12 +128,12 @@ def _difference(
     wrong = int(close.size - np.count_nonzero(close))
     if not wrong:
         return ""
-    told = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
-    told += "" if frame is None else f" in frame {frame}"
+    sentence = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
+    sentence += "" if frame is None else f" in frame {frame}"
     first = np.unravel_index(int(np.argmin(close)), close.shape) if array.ndim else ()
     at = f"at {[int(index) for index in first]} " if whole else ""
-    told += f"; {at}it is {array[first]} instead of {expected[first]}"
-    return told + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
+    sentence += f"; {at}it is {array[first]} instead of {expected[first]}"
+    return sentence + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
 
 
 def _worst(array: Array, expected: Array, explained: float) -> str:

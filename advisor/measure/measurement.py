@@ -104,7 +104,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         gpu=settings.gpu,
         gpus=settings.gpus,
         strategy=strategy,
-        mixes={made.name: made.record() for made in settings.strategies if isinstance(made, Mix)},
+        mixes={each.name: each.record() for each in settings.strategies if isinstance(each, Mix)},
         seconds=settings.max_seconds * SAMPLE_SHARE,
         min_frames=math.ceil(MIN_FRAMES / rounds),
         seed=settings.seed,
@@ -356,15 +356,15 @@ class Measurement:
 
     def _entered(self, record: Search, best: Sequence[Placed], workload: WorkloadRecord) -> Search:
         """The record with the names of the mixes that are in the run, which the best ones now join."""
-        asked = [strategy for strategy in self.settings.strategies if isinstance(strategy, Mix)]
-        there = [each.assigned(workload) for each in asked if not each.pipelined]
+        known = [strategy for strategy in self.settings.strategies if isinstance(strategy, Mix)]
+        there = [each.assigned(workload) for each in known if not each.pipelined]
         new = [placed for placed in best if placed not in there]
-        found = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(asked))]
-        self.settings = replace(self.settings, strategies=(*self.settings.strategies, *found))
-        for step in _timed([[each.name for each in found]], timeline=False):
+        added = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(known))]
+        self.settings = replace(self.settings, strategies=(*self.settings.strategies, *added))
+        for step in _timed([[each.name for each in added]], timeline=False):
             if not self._is_late(step):
                 self._take(step)
-        names = {label(m.assigned(workload)): m.name for m in (*asked, *found) if not m.pipelined}
+        names = {label(m.assigned(workload)): m.name for m in (*known, *added) if not m.pipelined}
         tried = (
             one.model_copy(update={"name": names.get(label(one.placements), "")}) for one in record.tried
         )

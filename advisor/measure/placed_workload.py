@@ -123,12 +123,12 @@ def afresh(job: Job) -> Callable[[], Loaded]:
     _seed(job.seed)
     make = prepare(Path(job.file), job.workload, job.assignments)
 
-    def made() -> Loaded:
+    def load() -> Loaded:
         back_to_start()
         _seed(job.seed)
         return make()
 
-    return made
+    return load
 
 
 def _seed(number: int) -> None:

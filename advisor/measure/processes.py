@@ -165,12 +165,12 @@ def place_in(file: str, process: Process, directory: Path) -> str:
         if wait(process, _ANSWER_SECONDS) or (answer.is_file() and answer.stat().st_size):
             break
     try:
-        with answer.open("rb") as said:
-            stack = said.read(_STACK_BYTES).decode("utf-8", "replace")
+        with answer.open("rb") as written:
+            stack = written.read(_STACK_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
-    found = re.search(rf'File "[^"\n]*{re.escape(name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
-    return f"; it was in {found[2]} ({name}:{found[1]})" if found else ""
+    place = re.search(rf'File "[^"\n]*{re.escape(name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
+    return f"; it was in {place[2]} ({name}:{place[1]})" if place else ""
 
 
 def log_tail(path: Path) -> str:

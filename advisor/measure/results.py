@@ -81,10 +81,10 @@ def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:
     """Says which results had NaN in the end that the compared frames had not, and under what."""
     measured = {n: all_[0] for n, all_ in samples.items() if all_ and isinstance(all_[0], Sample)}
     for name in dict.fromkeys(name for sample in measured.values() for name in sample.nan):
-        told = {strategy: sample.nan[name] for strategy, sample in measured.items() if name in sample.nan}
-        where = ", ".join(f"{told[strategy]} under {strategy}" for strategy in list(told)[:3])
-        more = f" and {len(told) - 3} more" if len(told) > 3 else ""
-        clean = ", ".join(strategy for strategy in measured if strategy not in told)
+        counts = {strategy: sample.nan[name] for strategy, sample in measured.items() if name in sample.nan}
+        where = ", ".join(f"{counts[strategy]} under {strategy}" for strategy in list(counts)[:3])
+        more = f" and {len(counts) - 3} more" if len(counts) > 3 else ""
+        clean = ", ".join(strategy for strategy in measured if strategy not in counts)
         yield (
             f"Buffer {name!r} has NaN that it does not have in the compared frames: {where}{more}"
             f"{f'; none under {clean}' if clean else ''}. Check that its values stay finite."
@@ -126,8 +126,8 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
 
     blocks: those that were timed. windows: those with energy. no_windows: why there are none of these.
     """
-    found: dict[str, Any] = {name: _quantile(blocks, share) for name, share in QUANTILES.items()}
-    found["energy"] = _energy(windows)
+    values: dict[str, Any] = {name: _quantile(blocks, share) for name, share in QUANTILES.items()}
+    values["energy"] = _energy(windows)
     kept = sum(len(block.delays) for block in blocks)
     few = "{} frames were kept; an upper bound needs the equivalent of {} independent frames"
     reasons = {
@@ -135,8 +135,8 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
         for name, share in QUANTILES.items()
     }
     reasons["energy"] = "not distinguishable from the idle power" if windows else no_windows
-    absent = {name: why for name, why in reasons.items() if found[name] is None}
-    return {**found, **frame_figures(blocks, mean), "absent": absent}
+    absent = {name: why for name, why in reasons.items() if values[name] is None}
+    return {**values, **frame_figures(blocks, mean), "absent": absent}
 
 
 def _quantile(blocks: Sequence[Block], share: float) -> Quantile | None:
@@ -174,15 +174,15 @@ def above_idle(taken: float, idle: float, seconds: float, frames: int, source: s
 
 def of_runs(samples: Sequence[ScriptSample]) -> dict[str, Any]:
     """Fields of `ScriptMeasured`, from its timed runs."""
-    found = frame_figures(samples, median)
+    values = frame_figures(samples, median)
     metered = [sample.energy for sample in samples if sample.energy is not None]
     if not metered:
         return {
-            **found,
+            **values,
             "absent": {"energy": next(filter(None, (s.unmetered for s in samples)), "not asked for")},
         }
     seconds = sum(each.seconds for each in metered)
     taken, idle = (
         sum(getattr(each, name) * each.seconds for each in metered) for name in ("watts", "idle_watts")
     )
-    return {**found, "energy": above_idle(taken, idle, seconds, len(metered), metered[0].source)}
+    return {**values, "energy": above_idle(taken, idle, seconds, len(metered), metered[0].source)}

@@ -84,8 +84,8 @@ class Repository:
         return differences(self.asking, untracked=True)
 
     def commit(self, revision: str) -> str | None:
-        told = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        return told if told and _COMMIT.fullmatch(told) else None
+        name = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        return name if name and _COMMIT.fullmatch(name) else None
 
 
 def differences(git: Git, *, untracked: bool) -> Differences:
@@ -104,8 +104,8 @@ def _different(git: Git, untracked: str) -> Iterator[tuple[str, bool]]:
     """Each file, and whether it is known to differ."""
     git = git.without_filters()
     form = ("--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty")
-    told = git.ask("status", *form, f"--untracked-files={untracked}").split("\0")
-    lines = [line for line in told if line and (not line.startswith("??") or line.endswith(".py"))]
+    status = git.ask("status", *form, f"--untracked-files={untracked}").split("\0")
+    lines = [line for line in status if line and (not line.startswith("??") or line.endswith(".py"))]
     unknown = git.filtered(line[3:] for line in lines if line.startswith(" "))
     yield from ((line[3:], line[3:] not in unknown) for line in lines)
     if (git.folder / ".gitmodules").is_file():
@@ -163,58 +163,56 @@ def repository(file: Path, seconds: float = 30.0) -> Repository:
     raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
 
 
-def base_of(found: Repository, against: str | None) -> Base:
+def base_of(repo: Repository, against: str | None) -> Base:
     """The revision that is named, or else the merge base with the remote's default branch.
 
     Raises `UsageError` where there is none, or where the file is not in it.
     """
-    commit, told = _named(found, against) if against is not None else _merge_base(found)
-    if found.git("rev-parse", "--verify", "--quiet", f"{commit}:{found.file.as_posix()}") is not None:
-        return Base(commit, told, found.file)
-    renamed = _renamed(found, commit)
+    commit, label = _named(repo, against) if against is not None else _merge_base(repo)
+    if repo.git("rev-parse", "--verify", "--quiet", f"{commit}:{repo.file.as_posix()}") is not None:
+        return Base(commit, label, repo.file)
+    renamed = _renamed(repo, commit)
     if renamed is None:
-        raise _absent(found, told)
-    return Base(commit, told, Path(renamed))
+        raise _absent(repo, label)
+    return Base(commit, label, Path(renamed))
 
 
-def _named(found: Repository, against: str) -> tuple[str, str]:
-    commit = found.commit(against)
+def _named(repo: Repository, against: str) -> tuple[str, str]:
+    commit = repo.commit(against)
     if commit is None:
         raise UsageError(
             f"git knows no revision {against!r}",
-            next_step=_SHALLOW
-            if found.shallow
-            else "List branches and tags with `git branch -a`, `git tag`.",
+            next_step=_SHALLOW if repo.shallow else "List branches and tags with `git branch -a`, `git tag`.",
         )
     return commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10]
 
 
-def _merge_base(found: Repository) -> tuple[str, str]:
-    head = found.commit("HEAD")
+def _merge_base(repo: Repository) -> tuple[str, str]:
+    head = repo.commit("HEAD")
     if head is None:
         raise UsageError("the repository has no commit yet", next_step=f"Commit first. {_TWO_FILES}")
-    branch = next((name for name in _DEFAULTS if found.commit(name)), None)
+    branch = next((name for name in _DEFAULTS if repo.commit(name)), None)
     if branch is None:
         raise UsageError(
             "there is no branch to compare with: none of " + ", ".join(_DEFAULTS) + " exists",
-            next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
+            next_step=_SHALLOW if repo.shallow else "Name a revision: --against REV.",
         )
-    commit = found.git("merge-base", "HEAD", branch)
+    commit = repo.git("merge-base", "HEAD", branch)
     if commit is None or not _COMMIT.fullmatch(commit):
         raise UsageError(
             f"HEAD and {branch} have no common commit",
-            next_step=_SHALLOW if found.shallow else "Name a revision: --against REV.",
+            next_step=_SHALLOW if repo.shallow else "Name a revision: --against REV.",
         )
-    if commit == head and found.changed.any is False:
+    if commit == head and repo.changed.any is False:
         raise UsageError(
             f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare",
-            next_step=_SHALLOW if found.shallow else "Name an earlier revision: --against HEAD~1.",
+            next_step=_SHALLOW if repo.shallow else "Name an earlier revision: --against HEAD~1.",
         )
     return commit, f"merge base with {branch}, {commit[:10]}"
 
 
 @contextmanager
-def checkout(found: Repository, base: Base, seconds: float = 60.0) -> Iterator[tuple[Path, str]]:
+def checkout(repo: Repository, base: Base, seconds: float = 60.0) -> Iterator[tuple[Path, str]]:
     """The files of that commit with its submodules, gone at the end; their folder, and a note on those that
     the user's filters, such as Git LFS, would have made.
 
@@ -222,7 +220,7 @@ def checkout(found: Repository, base: Base, seconds: float = 60.0) -> Iterator[t
     """
     with scratch() as folder:
         tree, index = folder / "base", folder / "index"
-        stored = list(_write(replace(found, seconds=seconds), tree, index, base.commit, base.label))
+        stored = list(_write(replace(repo, seconds=seconds), tree, index, base.commit, base.label))
         note = (
             f"In BASE, {_listed(stored)} as the repository stores it: filters of git (LFS) are not run. "
             "If BASE reads it, give two files."
@@ -230,7 +228,7 @@ def checkout(found: Repository, base: Base, seconds: float = 60.0) -> Iterator[t
         yield tree, note if stored else ""
 
 
-def _write(found: Repository, tree: Path, index: Path, commit: str, told: str) -> Iterator[str]:
+def _write(repo: Repository, tree: Path, index: Path, commit: str, label: str) -> Iterator[str]:
     """Writes the files of a commit and of those submodules that the user's checkout has.
 
     Yields those that are as the repository stores them, since filters are not run.
@@ -238,36 +236,36 @@ def _write(found: Repository, tree: Path, index: Path, commit: str, told: str) -
     tree.mkdir(parents=True, exist_ok=True)
     try:
         variables = {
-            "GIT_DIR": found.asking.ask("rev-parse", "--absolute-git-dir").rstrip("\n"),
+            "GIT_DIR": repo.asking.ask("rev-parse", "--absolute-git-dir").rstrip("\n"),
             "GIT_WORK_TREE": str(tree),
             "GIT_INDEX_FILE": str(index),
         }
-        git = replace(found.asking.without_filters(), folder=tree, variables=variables)
+        git = replace(repo.asking.without_filters(), folder=tree, variables=variables)
         git.ask("read-tree", commit)
         git.ask("checkout-index", "--all", "--force")
         listed = git.ask("ls-files", "--stage", "-z")
         if git.filters:
-            yield from _unchanged(found, git, tree, listed)
+            yield from _unchanged(repo, git, tree, listed)
     except Unanswered as unanswered:
         step = _TWO_FILES
-        if isinstance(unanswered, Refused) and found.git("config", "--get-regexp", r"^remote\..*\.promisor$"):
+        if isinstance(unanswered, Refused) and repo.git("config", "--get-regexp", r"^remote\..*\.promisor$"):
             step = f"The clone is partial. Fetch the files: git archive {commit[:10]} > /dev/null"
-        raise FileProblem(f"git could not check out {told}: {unanswered}", next_step=step) from None
+        raise FileProblem(f"git could not check out {label}: {unanswered}", next_step=step) from None
     index.unlink(missing_ok=True)
     for path, at in submodules(listed):
-        if _is_checkout(found.top / path) and (tree / path).resolve().is_relative_to(tree.resolve()):
-            inner = replace(found, top=found.top / path)
-            yield from _write(inner, tree / path, index, at, f"the submodule {path} of {told}, {at[:10]}")
+        if _is_checkout(repo.top / path) and (tree / path).resolve().is_relative_to(tree.resolve()):
+            inner = replace(repo, top=repo.top / path)
+            yield from _write(inner, tree / path, index, at, f"the submodule {path} of {label}, {at[:10]}")
 
 
-def _unchanged(found: Repository, git: Git, tree: Path, listed: str) -> Iterator[str]:
+def _unchanged(repo: Repository, git: Git, tree: Path, listed: str) -> Iterator[str]:
     """Copies what a filter made in the user's checkout, where the content is the same; yields the rest."""
-    different = differences(found.asking, untracked=False)
+    different = differences(repo.asking, untracked=False)
     changed = {*different.files, *different.unknown}
-    here = set(found.asking.ask("ls-files", "--stage", "-z").split("\0")) if not different.problem else set()
+    here = set(repo.asking.ask("ls-files", "--stage", "-z").split("\0")) if not different.problem else set()
     blobs = {line.partition("\t")[2]: line for line in listed.split("\0") if line.startswith("100")}
     for path in git.filtered(blobs, "--cached"):
-        theirs = found.top / path
+        theirs = repo.top / path
         if blobs[path] in here and path not in changed and theirs.resolve() == theirs and theirs.is_file():
             shutil.copy(theirs, tree / path)
         else:
@@ -279,46 +277,48 @@ def _listed(names: Sequence[str]) -> str:
     return f"{printable(', '.join(names[:_SHOWN]))}{more}"
 
 
-def _absent(found: Repository, told: str) -> UsageError:
-    tracked = found.git("ls-files", "--error-unmatch", "--", str(found.file)) is not None
+def _absent(repo: Repository, label: str) -> UsageError:
+    tracked = repo.git("ls-files", "--error-unmatch", "--", str(repo.file)) is not None
     step = "It is new since then." if tracked else "Commit it first."
-    return UsageError(f"{found.file} does not exist in BASE ({told})", next_step=f"{step} {_TWO_FILES}")
+    return UsageError(f"{repo.file} does not exist in BASE ({label})", next_step=f"{step} {_TWO_FILES}")
 
 
-def _renamed(found: Repository, commit: str) -> str | None:
+def _renamed(repo: Repository, commit: str) -> str | None:
     """What the file was called then, where git takes it for the same."""
-    told = found.git(
+    listed = repo.git(
         "diff-index", "--cached", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit
     )
-    parts = (told or "").split("\0")
+    parts = (listed or "").split("\0")
     pairs = zip(parts[1::3], parts[2::3], strict=False)
-    return next((old for old, new in pairs if new == found.file.as_posix()), None)
+    return next((old for old, new in pairs if new == repo.file.as_posix()), None)
 
 
-def dirty(found: Repository) -> str:
+def dirty(repo: Repository) -> str:
     """What HEAD has that its commit does not, in sentences; empty where it has nothing."""
-    changed = found.changed
-    told = []
+    changed = repo.changed
+    sentences = []
     if changed.files:
-        told += [f"HEAD is the working tree, with uncommitted changes: {_listed(changed.files)}."]
+        sentences += [f"HEAD is the working tree, with uncommitted changes: {_listed(changed.files)}."]
     if changed.unknown:
-        told += [f"Of {_listed(changed.unknown)} git cannot tell without its filters, which are not run."]
+        sentences += [
+            f"Of {_listed(changed.unknown)} git cannot tell without its filters, which are not run."
+        ]
     if changed.problem:
-        told += [f"git could not tell whether HEAD has uncommitted changes: {changed.problem}."]
-    return " ".join(told)
+        sentences += [f"git could not tell whether HEAD has uncommitted changes: {changed.problem}."]
+    return " ".join(sentences)
 
 
 def commit_of(file: Path, seconds: float = _SECONDS) -> Commit | None:
     """The commit checked out where the file is, if the file is one of its, and whether anything differs; None
     where git is not there or does not know it."""
     try:
-        found = repository(file, seconds)
-        if not found.asking.ask("ls-files", "--", f":(literal){found.file}"):
+        repo = repository(file, seconds)
+        if not repo.asking.ask("ls-files", "--", f":(literal){repo.file}"):
             return None
-        told = found.asking.ask("rev-list", "--max-count=1", "--timestamp", "HEAD", "--")
-        time, _, revision = told.strip().partition(" ")
+        answer = repo.asking.ask("rev-list", "--max-count=1", "--timestamp", "HEAD", "--")
+        time, _, revision = answer.strip().partition(" ")
         committed = datetime.fromtimestamp(int(time), timezone.utc).isoformat()
-        changed = differences(found.asking, untracked=False).any
+        changed = differences(repo.asking, untracked=False).any
         return Commit(revision=revision, committed=committed, changed=changed)
     except (AdvisorError, Unanswered, OSError, ValueError, OverflowError):
         return None

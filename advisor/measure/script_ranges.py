@@ -43,12 +43,12 @@ class RangeWatch:
 
     def ranges(self) -> tuple[ScriptRange, ...]:
         """All times of each name together, in the order they first ended; the device must be idle."""
-        found: dict[str, list[float]] = {}
+        times_of: dict[str, list[float]] = {}
         for name, began, ended in self._closed:
-            found.setdefault(name, []).append(self._marks.seconds_between(began, ended))
+            times_of.setdefault(name, []).append(self._marks.seconds_between(began, ended))
         return tuple(
             ScriptRange(name=name[:200], count=len(times), seconds=max(sum(times), 0.0))
-            for name, times in found.items()
+            for name, times in times_of.items()
         )
 
     def listen_to_nvtx(self) -> None:

@@ -138,8 +138,8 @@ def _timed(job: Job, script: Script, results: Results, stdout: Path) -> _Run:
         ranges.strategy(job.strategy),
     ):
         if job.task == "measure":
-            found = of_run(once, metering(script.pci_bus_id, job.gpu))
-            run.spent["unmetered" if isinstance(found, str) else "energy"] = found
+            energy = of_run(once, metering(script.pci_bus_id, job.gpu))
+            run.spent["unmetered" if isinstance(energy, str) else "energy"] = energy
         else:
             once()
     return run
@@ -162,8 +162,8 @@ def _execute(file: Path, arguments: tuple[str, ...]) -> tuple[int, str]:
     code, error = 0, ""
     try:
         runpy.run_path(str(file), run_name="__main__")
-    except SystemExit as asked:
-        code = _code(asked.code)
+    except SystemExit as ending:
+        code = _code(ending.code)
     except AllocatorChanged:
         pass
     except BaseException as problem:
@@ -220,15 +220,15 @@ def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterat
     What that prints counts where its second run, the observed one, prints the same.
     Raises `ResultsDiffer`, or `WorkloadError` where there is nothing to compare with.
     """
-    stdout, said = directory / STDOUT, kept / f"{STDOUT}.sha256"
+    stdout, digest_file = directory / STDOUT, kept / f"{STDOUT}.sha256"
     printed = digest(stdout) if stdout.stat().st_size else ""
     if job.task == "reference":
         kept.mkdir(exist_ok=True)
-        said.write_text(printed, encoding="utf-8")
-    expected = said.read_text(encoding="utf-8")
+        digest_file.write_text(printed, encoding="utf-8")
+    expected = digest_file.read_text(encoding="utf-8")
     if job.task == "observe" and job.strategy == UNCHANGED:
         expected = expected if printed == expected else ""
-        said.write_text(expected, encoding="utf-8")
+        digest_file.write_text(expected, encoding="utf-8")
     elif job.task != "reference":
         _compare(results, directory, kept, same_text=expected in ("", printed))
     if results.names:
@@ -241,13 +241,13 @@ def _compared(job: Job, results: Results, directory: Path, kept: Path) -> Iterat
 def _compare(results: Results, directory: Path, kept: Path, *, same_text: bool) -> None:
     if {file.stem for file in kept.glob("*.npy")} != set(results.names):
         raise WorkloadError("it passed other arrays to advisor.result than the unchanged script")
-    found = [
-        told
+    sentences = [
+        sentence
         for name in results.names
-        for _, told in differences({name: np.load(directory / "results" / f"{name}.npy")}, kept)
+        for _, sentence in differences({name: np.load(directory / "results" / f"{name}.npy")}, kept)
     ]
-    if found:
-        raise ResultsDiffer("; ".join(found))
+    if sentences:
+        raise ResultsDiffer("; ".join(sentences))
     if not same_text:
         raise WorkloadError(
             "its output differs from that of the unchanged script",

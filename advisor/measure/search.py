@@ -110,10 +110,10 @@ class Searching:
         self.warm = math.ceil(0.01 / quickest)
         ended = self._try_all() if self.mode == "exhaustive" else self._descend(starts[:2])
         self._bound_closely()
-        told = self._tried()
+        tried = self._tried()
         over, spent = starts[0], self.clock() - begin
-        update = {"tried": told, "over": over, "seconds": spent, "reason": ended}
-        near = [one.placements for one in told if one.gain > NEARLY]
+        update = {"tried": tried, "over": over, "seconds": spent, "reason": ended}
+        near = [one.placements for one in tried if one.gain > NEARLY]
         return record.model_copy(update=update), near[:FINALISTS]
 
     def _named(self, placed: Placed) -> str:
@@ -243,7 +243,7 @@ class Searching:
         pairs = paired(scores(blocks, "time"), [self.best_uniform, *mixes])
         half = pairs.half_widths(CONFIDENCE, len(mixes))[0]
         gains = pairs.difference[0]
-        found = [
+        tried = [
             Tried(
                 placements=dict(self.names[name]),
                 gain=math.exp(gains[at]),
@@ -252,4 +252,4 @@ class Searching:
             )
             for at, name in enumerate(mixes, start=1)
         ]
-        return tuple(sorted(found, key=lambda one: -one.gain))
+        return tuple(sorted(tried, key=lambda one: -one.gain))

@@ -185,9 +185,9 @@ def _limited(loop: str, most: int) -> str:
     )
 
 
-def _refused(found: Sequence[RefusedStage]) -> WorkloadError:
+def _refused(stages: Sequence[RefusedStage]) -> WorkloadError:
     """The first stage's error; the others stand below it."""
-    first, *others = found
+    first, *others = stages
     more = (f"Also: {each.message}\n  next: {each.next_step}\n{each.detail}" for each in others)
     return WorkloadError(first.message, next_step=first.next_step, detail="\n\n".join((first.detail, *more)))
 

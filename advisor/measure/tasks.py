@@ -213,8 +213,8 @@ def compared(
     limit = comparing_seconds(job) if seconds is None else seconds
     try:
         begun = first_frames(run.loop, comparing(run.inspector, kept, run.loop), most=frames, seconds=limit)
-    except ResultsDiffer as found:
-        raise ResultsDiffer(f"{found}{_SAME_STRATEGY if job.strategy == BASELINE else ''}") from None
+    except ResultsDiffer as error:
+        raise ResultsDiffer(f"{error}{_SAME_STRATEGY if job.strategy == BASELINE else ''}") from None
     wrong = wrong_results(run.inspector, Path(job.file), begun.count - 1) if repeated else None
     if wrong:
         raise wrong
@@ -234,10 +234,10 @@ def _late_nan(job: Job, run: PlacedWorkload, index: int) -> dict[str, str]:
     """Results that have NaN after that frame and had none in the reference run, and how many, in words."""
     repeated = KeptResults(Path(job.reference)).repeated()
     results = run.inspector.results(index) if repeated else {}
-    found = {name: nans(array) for name, array in results.items()}
+    counts = {name: nans(array) for name, array in results.items()}
     return {
         name: f"{count} of {size} elements after frame {index}"
-        for name, (count, size) in found.items()
+        for name, (count, size) in counts.items()
         if count and repeated and name not in repeated.nan
     }
 

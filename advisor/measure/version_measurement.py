@@ -169,11 +169,11 @@ class _VersionProgress(Progress):
         self._progress.end()
 
 
-def _require_figures(found: Run) -> None:
+def _require_figures(run: Run) -> None:
     """Raises `WorkloadError` where the user's code raised under every strategy, else `NothingMeasured`."""
-    if any(isinstance(row, Measured) for row in found.rows):
+    if any(isinstance(row, Measured) for row in run.rows):
         return
-    failed = [row for row in found.rows if isinstance(row, Failed)]
+    failed = [row for row in run.rows if isinstance(row, Failed)]
     if not failed:
         raise NothingMeasured("no strategy could be measured", next_step="Raise --max-seconds.")
     wrong = all(row.reason.startswith(RAISED) for row in failed)
@@ -204,8 +204,8 @@ def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
             f"Screening HEAD did not reach {len(late)} strategies in its share of --max-seconds; one of them "
             "may be the one to recommend."
         )
-    for version, found in runs.items():
-        for row in found.rows:
+    for version, run in runs.items():
+        for row in run.rows:
             if row.strategy in names and not isinstance(row, Measured):
                 yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
 
@@ -281,11 +281,11 @@ class VersionFinal:
         blocks = [block for block in self.state.blocks if block.contestant == name]
         if not blocks:
             return row
-        found = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
+        timing = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
         if both := judged.seconds.get(strategy):
-            found = replace(found, seconds=both[(BASE, HEAD).index(version)])
+            timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
         hosts = {stage for block in blocks for stage in block.host_seconds}
-        return timed(with_blocks(row, blocks), found, self.objective, hosts, 1)
+        return timed(with_blocks(row, blocks), timing, self.objective, hosts, 1)
 
     def _hold(self, deadline: float, progress: Progress) -> None:
         if deadline - self.clock() < LEAST_FINAL:
@@ -303,15 +303,15 @@ class VersionFinal:
         )
 
         def look(_: Sequence[Block]) -> Look:
-            found = self.judged()
-            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in found.ratios.items())
+            verdict = self.judged()
+            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in verdict.ratios.items())
             progress.begin(f"HEAD / BASE: {shown}")
             resting: frozenset[str] = frozenset()
-            if not found.settled and found.processes >= FEWEST_PROCESSES:
+            if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
                 # their question is answered, or waits until that of those before it is
-                measured = set(found.open) - set(found.beyond(deadline - self.clock(), self.state.pace))
+                measured = set(verdict.open) - set(verdict.beyond(deadline - self.clock(), self.state.pace))
                 resting = frozenset(n for n, strategy in self.entry.names.items() if strategy not in measured)
-            return Look(found.complete, resting, found.step)
+            return Look(verdict.complete, resting, verdict.step)
 
         progress.begin("HEAD against BASE")
         run_final(plan, self.state, self._start, self.clock, look, lambda _: None)

@@ -212,8 +212,8 @@ def _wants_a_gpu(error: BaseException, message: str) -> bool:
     """What CuPy's, Numba's and PyTorch's GPU calls and our own kernels say where there is no GPU."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     signs = ("cupy", "not compiled with CUDA", "Found no NVIDIA driver")
-    told = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
-    return told or _is_of_cupy(error) or coverage.of_cupy_alone(error)
+    named = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
+    return named or _is_of_cupy(error) or coverage.of_cupy_alone(error)
 
 
 def _is_of_cupy(error: BaseException) -> bool:
