@@ -28,8 +28,7 @@ from advisor.verdicts.final import known
 from advisor.verdicts.measured import baseline, predicted_speed, script_ratio, speeds
 from advisor.verdicts.predicted import simulations
 from advisor.verdicts.reasons import counted as counts
-from advisor.verdicts.scores import counted, figure_of
-from advisor.verdicts.tracks import times
+from advisor.verdicts.scores import counted, figure_of, seconds_of
 
 ADVICES = 3
 _ONCE = "# Once."
@@ -274,7 +273,7 @@ def predicted_bars(made: Prediction, notes: dict[str, str], indifference: float)
         first = next((row for row in group if row.strategy == name), group[0])
         yield _bar(
             (first.strategy, *(row.strategy for row in group if row is not first)),
-            times(first),
+            seconds_of(first),
             first.physical_bytes,
             predicted_speed(base, first) if base else None,
             chosen=first.strategy == name,

@@ -18,7 +18,7 @@ from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction,
 from advisor.report import words
 from advisor.report.axes import Tick, binary_step, decimal_step, percent
 from advisor.report.blocks import Block
-from advisor.verdicts.tracks import times
+from advisor.verdicts.scores import seconds_of
 
 Category = Literal[
     "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
@@ -151,7 +151,7 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
 
 
 def _timed(row: Measured | Predicted, parts: Iterable[Part], chosen: str | None) -> Stack:
-    middle, low, high = times(row)
+    middle, low, high = seconds_of(row)
     value, between = units.seconds(middle), words.seconds_between(low, high)
     return Stack(row.strategy, value, between, tuple(parts), middle, (low, high), row.strategy == chosen)
 

@@ -16,7 +16,8 @@ from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, 
 from advisor.report.sweep_page import leading, sample
 from advisor.report.sweep_verdicts import cell
 from advisor.verdicts.comparing.conditions import Condition
-from advisor.verdicts.histories import FEWEST, Change, Series, can_look, physical_bytes
+from advisor.verdicts.histories import FEWEST, Change, Series, can_look
+from advisor.verdicts.scores import bytes_of
 from advisor.verdicts.tracks import Stop
 
 MOST_POINTS = 120
@@ -341,7 +342,7 @@ def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:
 def _memory(series: Series) -> Iterator[blocks.Item]:
     """Where a strategy takes other memory than in the profile before."""
     for strategy in series.track.with_figures:
-        rows = [(entry, physical_bytes(stop.results.get(strategy))) for entry, stop in _pairs(series)]
+        rows = [(entry, bytes_of(stop.results.get(strategy))) for entry, stop in _pairs(series)]
         known = [(entry, size) for entry, size in rows if size is not None]
         for (_, before), (entry, now) in pairwise(known):
             if before != now:

@@ -23,7 +23,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles.histories import Entry, History
-from advisor.profiles.schema import Measured, Predicted, Profile
+from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, sweep_results
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
 from advisor.verdicts.tracks import Track, tracks
@@ -241,9 +241,3 @@ def _changes(
         commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
         same = len(commits) == 1 and all(commit and commit.changed is False for commit in commits)
         yield Change(at, first, last, together, tuple(told), same)
-
-
-def physical_bytes(row: object) -> int | None:
-    if isinstance(row, Measured):
-        return row.footprint.physical_bytes
-    return row.physical_bytes if isinstance(row, Predicted) else None

@@ -22,7 +22,7 @@ from advisor.profiles.schema import Device, Failed, Measured, Predicted, Predict
 from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
 from advisor.verdicts.caveats import Doubt, asked_for_one, doubt
 from advisor.verdicts.predicted import PERCENTILES
-from advisor.verdicts.scores import counted
+from advisor.verdicts.scores import counted, seconds_of
 
 
 @dataclass(frozen=True)
@@ -239,13 +239,6 @@ _UNKNOWN = Optima()
 AnyResult = Measured | Predicted | Failed | Skipped
 
 
-def times(row: Measured | Predicted) -> tuple[float, float, float]:
-    """Median or likely time of a frame in seconds, and the ends of its interval or range."""
-    if isinstance(row, Measured):
-        return row.median_seconds, *row.interval_seconds
-    return row.likely_seconds, row.low_seconds, row.high_seconds
-
-
 @dataclass(frozen=True)
 class Stop:
     """One device at one value. `results` is empty without a profile."""
@@ -258,7 +251,7 @@ class Stop:
     def seconds(self, strategy: str) -> tuple[float, float, float] | None:
         """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
         row = self.results.get(strategy)
-        return times(row) if isinstance(row, (Measured, Predicted)) else None
+        return seconds_of(row) if isinstance(row, (Measured, Predicted)) else None
 
 
 @dataclass(frozen=True)

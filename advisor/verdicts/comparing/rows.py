@@ -23,6 +23,7 @@ from advisor import stats
 from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Failed, Measured, Predicted, Profile, Skipped, WorkloadRecord
 from advisor.verdicts.predicted import PERCENTILES
+from advisor.verdicts.scores import bytes_of, seconds_of
 
 Outcome = Literal["slower", "faster", "same", "cannot tell"]
 Figures = Measured | Predicted | ScriptMeasured
@@ -51,20 +52,19 @@ class Compared:
 
     @property
     def base_seconds(self) -> float:
-        return _seconds(self.base)
+        return seconds_of(self.base)[0]
 
     @property
     def head_seconds(self) -> float:
-        return _seconds(self.head)
+        return seconds_of(self.head)[0]
 
     @property
     def base_bytes(self) -> int | None:
-        """Physical memory in BASE; of a script the most in use at once, None where nobody saw it."""
-        return _bytes(self.base)
+        return bytes_of(self.base)
 
     @property
     def head_bytes(self) -> int | None:
-        return _bytes(self.head)
+        return bytes_of(self.head)
 
 
 @dataclass(frozen=True)
@@ -178,16 +178,6 @@ def _missing(strategy: str, side: Literal["base", "head"], found: AnyRow | None)
     if isinstance(found, (Failed, Skipped)):
         return OneSided(strategy, side, found.status, found.reason)
     return OneSided(strategy, side, "not run", NOT_RUN)
-
-
-def _seconds(found: Figures) -> float:
-    return found.likely_seconds if isinstance(found, Predicted) else found.median_seconds
-
-
-def _bytes(found: Figures) -> int | None:
-    if isinstance(found, ScriptMeasured):
-        return found.memory.peak_bytes if found.memory else None
-    return found.footprint.physical_bytes if isinstance(found, Measured) else found.physical_bytes
 
 
 _Pair = tuple[dict[str, float], dict[str, float]]
