@@ -29,7 +29,7 @@ from advisor.verdicts.final import (
     ratio,
 )
 from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, with_mixes, with_reason
-from advisor.verdicts.scores import figure_of, figures_of, percentile, rounds_of_a_score, scores
+from advisor.verdicts.scores import counted_row, figure_of, figures_of, percentile, rounds_of_a_score, scores
 
 SCREENED = "screened out"
 """How the reason of a row begins that screening kept from the final."""
@@ -159,10 +159,7 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
         overlaps = row.latency_seconds is not None or row.samples == "blocks"
         found = () if overlaps else tuple(percentile(frames) for frames in row.rounds)
         return tuple((seconds,) for seconds in found if seconds is not None)
-    if row.latency_seconds is None or not counts_latency(objective):
-        return row.rounds
-    longer = row.latency_seconds / row.median_seconds
-    return tuple(tuple(seconds * longer for seconds in frames) for frames in row.rounds)
+    return (counted_row(row) if counts_latency(objective) else row).rounds
 
 
 def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:

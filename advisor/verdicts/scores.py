@@ -109,11 +109,7 @@ def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float]
         return (row.energy.joules,) * 3 if row.energy else None
     if objective == "latency-p99":
         return (row.p99.seconds, row.p99.low_seconds, row.p99.high_seconds) if row.p99 else None
-    longer = 1.0
-    if counts_latency(objective) and row.latency_seconds is not None:
-        longer = row.latency_seconds / row.median_seconds
-    low, high = row.interval_seconds
-    return row.median_seconds * longer, low * longer, high * longer
+    return seconds_of(counted_row(row) if counts_latency(objective) else row)
 
 
 def counted(profile: Profile, objective: Objective | None = None) -> Profile:
@@ -126,31 +122,28 @@ def counted(profile: Profile, objective: Objective | None = None) -> Profile:
         return profile
     return profile.model_copy(
         update={
-            "results": tuple(_counted_row(row) for row in profile.results),
+            "results": tuple(map(counted_row, profile.results)),
             "predictions": tuple(
-                made.model_copy(update={"results": tuple(_counted_row(row) for row in made.results)})
+                made.model_copy(update={"results": tuple(map(counted_row, made.results))})
                 for made in profile.predictions
             ),
         }
     )
 
 
-def _counted_row(row: AnyRow) -> AnyRow:
+def counted_row(row: AnyRow) -> AnyRow:
+    """Of frames that overlap the latency."""
     if not isinstance(row, (Measured, Predicted)) or row.latency_seconds is None:
         return row
+    middle, low, high = seconds_of(row)
+    longer = row.latency_seconds / middle
+    ends = low * longer, high * longer
     if isinstance(row, Predicted):
-        longer = row.latency_seconds / row.likely_seconds
-        times = {name: getattr(row, name) * longer for name in ("low_seconds", "high_seconds")}
-        return row.model_copy(update={"likely_seconds": row.latency_seconds, **times})
-    longer = row.latency_seconds / row.median_seconds
-    low, high = row.interval_seconds
-    return row.model_copy(
-        update={
-            "frame_seconds": tuple(seconds * longer for seconds in row.frame_seconds),
-            "median_seconds": row.latency_seconds,
-            "interval_seconds": (low * longer, high * longer),
-        }
-    )
+        update: dict[str, Any] = dict(zip(("low_seconds", "high_seconds"), ends, strict=True))
+        return row.model_copy(update={"likely_seconds": row.latency_seconds, **update})
+    frames = tuple(seconds * longer for seconds in row.frame_seconds)
+    update = {"frame_seconds": frames, "median_seconds": row.latency_seconds, "interval_seconds": ends}
+    return row.model_copy(update=update)
 
 
 TOLERANCE = 1e-6
