@@ -268,19 +268,13 @@ def _as_argument(match: re.Match[str]) -> str:
     return arguments[key] + (f"={given}" if given else "")
 
 
-def _signature() -> inspect.Signature:
-    """With the defaults of the options, for `help` and notebooks; an unknown argument is a TypeError."""
-    plain = inspect.signature(profile)
-    named = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name].default, annotation=kind
-        )
-        for name, kind in get_type_hints(Arguments).items()
-    ]
-    return plain.replace(parameters=[*list(plain.parameters.values())[:2], *named])
-
-
-_SIGNATURE = _signature()
+_PLAIN = inspect.signature(profile)
+_NAMED = (
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name].default, annotation=kind)
+    for name, kind in get_type_hints(Arguments).items()
+)
+_SIGNATURE = _PLAIN.replace(parameters=[*list(_PLAIN.parameters.values())[:2], *_NAMED])
+"""With the defaults of the options, for `help` and notebooks; an unknown argument is a TypeError."""
 profile.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
 

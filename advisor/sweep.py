@@ -143,8 +143,7 @@ def _range(text: str, low: str, high: str, forms: str) -> tuple[str, ...]:
 
 def _factor(first: float, last: float) -> float:
     """The least power of two that takes the range in so many steps."""
-    doublings = math.log2(last / first)
-    return 2.0 ** max(1, math.ceil(doublings / MOST_STEPS - 1e-9))
+    return 2.0 ** max(1, math.ceil(math.log2(last / first) / MOST_STEPS - 1e-9))
 
 
 def _steps(first: float, last: float) -> int:

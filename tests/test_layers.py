@@ -21,7 +21,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 
 OUTSIDE = {
     "cupy": ("advisor.measure.backends", "advisor.workloads.kernels"),
-    "nvtx": ("advisor.measure.nvtx_ranges", "advisor.measure.script_ranges"),
+    "nvtx": ("advisor.measure.nvtx_ranges",),
     "torch": ("advisor.workloads.frameworks",),
     "numba": ("advisor.workloads.frameworks",),
     "typer": ("advisor.cli",),

@@ -22,9 +22,9 @@ from advisor import pipeline
 from advisor.errors import UsageError, WorkloadError
 from advisor.measure.jobs import Job, ScriptSample
 from advisor.measure.launcher import ProcessLauncher
+from advisor.measure.nvtx_ranges import RangeWatch
 from advisor.measure.progress import Silent
 from advisor.measure.results import of_runs
-from advisor.measure.script_ranges import RangeWatch
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.outputs import MANIFEST

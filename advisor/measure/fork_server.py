@@ -126,11 +126,9 @@ class Forked:
 
     def _alive(self) -> bool:
         """Not ended: one that nobody waited for yet has ended too."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return False
-        return fields[0] not in "ZX"
+        with suppress(psutil.Error):
+            return psutil.Process(self.pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return False
 
 
 Process = subprocess.Popen[bytes] | Forked

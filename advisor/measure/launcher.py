@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -99,7 +99,12 @@ class ProcessLauncher:
         finally:
             if process is not None:
                 end(process, message)
-        return _ended(process.returncode, stopped, directory)
+        log, outcome = log_tail(directory / LOG), read_outcome(directory)
+        if outcome is not None:
+            return Ended(outcome, "finished", log=log)
+        if stopped:
+            return replace(stopped, log=log)
+        return Ended(None, "died", cause_of_death(process.returncode, log), log)
 
     def session(self, job: FinalJob) -> ProcessSession:
         return ProcessSession(job, self.timeout, self.server)
@@ -122,21 +127,9 @@ class ProcessLauncher:
                 return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}")
             free, least = self.memory()
             if free < least:
-                held = resident(process.pid)
-                return Ended(
-                    None, "memory", f"exhausted the memory: it held {held}, {units.size(free)} were left"
-                )
+                sizes = f"it held {resident(process.pid)}, {units.size(free)} were left"
+                return Ended(None, "memory", f"exhausted the memory: {sizes}")
         return None
-
-
-def _ended(code: int, stopped: Ended | None, directory: Path) -> Ended:
-    log = log_tail(directory / LOG)
-    outcome = read_outcome(directory)
-    if outcome is not None:
-        return Ended(outcome, "finished", log=log)
-    if stopped:
-        return Ended(None, stopped.how, stopped.reason, log)
-    return Ended(None, "died", cause_of_death(code, log), log)
 
 
 WORKER = "advisor.measure.final_worker"

@@ -14,7 +14,7 @@ from typing import Any
 
 from advisor.measure.backends.cuda import import_cupy
 from advisor.measure.backends.cuda_calls import ManagedCalls
-from advisor.measure.script_ranges import RangeWatch
+from advisor.measure.nvtx_ranges import RangeWatch
 from advisor.profiles.row_figures import ScriptCopies, ScriptMemory
 
 _OUT_OF_MEMORY = 2
