@@ -105,12 +105,12 @@ def over_frames(
         start = 0 if len(free) > 1 else gpu
         for number, (seen, at_first) in enumerate(zip(free, before.cards, strict=False), start):
             places[f"gpu{number}"] = [_rise(now, at_first) for now in seen]
-    return {name: place for name, taken in places.items() if (place := _place(taken))}
-
-
-def _place(taken: Sequence[int | None]) -> PlaceMemory | None:
-    known = [count for count in taken if count is not None]
-    return PlaceMemory(steady_bytes=known[-1], peak_bytes=max(known)) if known else None
+    known = {name: [count for count in taken if count is not None] for name, taken in places.items()}
+    return {
+        name: PlaceMemory(steady_bytes=counts[-1], peak_bytes=max(counts))
+        for name, counts in known.items()
+        if counts
+    }
 
 
 def footprint(

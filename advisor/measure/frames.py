@@ -367,7 +367,7 @@ class FrameLoop:
     def _buffers_given(self, stage: BoundStage, bridges: StageBridges) -> tuple[dict[str, Any], list[str]]:
         """The stage's buffers as keyword arguments, and what their names stand for.
 
-        Arrays that stay are made ready once; those that a move makes anew are looked up in every frame.
+        Arrays that stay are made ready once; those that a move replaces are looked up in every frame.
         """
         names: dict[str, Any] = {}
         given: list[str] = []

@@ -178,7 +178,7 @@ class PipelinedLoop(FrameLoop):
 
 @dataclass(frozen=True)
 class _Marks:
-    """Events of one set of buffers by name, each recorded anew in every frame that uses the set."""
+    """Events of one set of buffers by name, each recorded again in every frame that uses the set."""
 
     backend: Backend
     marks: Marks

@@ -143,7 +143,8 @@ class Inspector:
             for name, pattern in poisons.items():
                 stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
                 looked_at = stayed.reshape(self._layouts[name].shape)[valid[name]]
-                untouched[stage.name, name] = _in_both(looked_at, untouched.get((stage.name, name)))
+                before_it = untouched.get((stage.name, name), looked_at)
+                untouched[stage.name, name] = looked_at[: len(before_it)] & before_it[: len(looked_at)]
             if outputs is not None:
                 for name in written:
                     contents = some(self._read(name, stage.use.place)[valid[name]]).copy()
@@ -309,11 +310,6 @@ class Inspector:
     def _pointer(placed: Placed, place: Place) -> int:
         array = placed.on(gpu_of(place)).device
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
-
-
-def _in_both(mask: Array, before: Array | None) -> Array:
-    """Both masks, in the rows that both have."""
-    return mask if before is None else mask[: len(before)] & before[: len(mask)]
 
 
 @dataclass

@@ -221,8 +221,7 @@ def bind(workload: Workload) -> BoundWorkload:
     setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
     frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame_stages)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
-    _require_written_lengths(workload, (*setup, *frame))
-    _require_scratch_on_one_gpu(workload, (*setup, *frame))
+    _require_fitting_stages(workload, (*setup, *frame))
     bound = BoundWorkload(workload, setup, frame, check)
     _require_flags(bound)
     return bound
@@ -263,7 +262,8 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
     return BoundStage(stage, name, phase, access, specials, twin_specials, own.wanted, twin.wanted, own.parts)
 
 
-def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
+def _require_fitting_stages(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
+    """Some stage writes each length, and one GPU alone uses each scratch buffer."""
     written = {name for stage in stages for name in stage.use.writes()}
     for name, buffer in workload.buffers.items():
         if buffer.valid is not None and buffer.valid not in written:
@@ -271,10 +271,6 @@ def _require_written_lengths(workload: Workload, stages: tuple[BoundStage, ...])
                 f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid",
                 next_step=f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out.",
             )
-
-
-def _require_scratch_on_one_gpu(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
-    for name, buffer in workload.buffers.items():
         gpus = {stage.stage.gpu for stage in stages if name in stage.access}
         if buffer.scratch and len(gpus) > 1:
             raise WorkloadError(

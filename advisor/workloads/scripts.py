@@ -83,8 +83,7 @@ def imported() -> set[str]:
 
 def _is_marked(node: ast.AST) -> bool:
     decorators = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
-    called = (d.func if isinstance(d, ast.Call) else d for d in decorators)
-    return any(last_name(d) == "workload" for d in called)
+    return any(last_name(d.func if isinstance(d, ast.Call) else d) == "workload" for d in decorators)
 
 
 def _takes_api(node: ast.AST) -> bool:

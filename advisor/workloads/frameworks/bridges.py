@@ -160,7 +160,14 @@ class TorchBridge(Bridge):
         self._torch: Any = torch
         self._device = self._stream = None
         if self.on_gpu:
-            _require_cuda(torch)
+            try:
+                self._torch.cuda.init()
+            except Exception as problem:
+                raise WorkloadError(
+                    f"a device stage takes PyTorch tensors, but this PyTorch cannot use the GPU: {problem}",
+                    next_step="Install a build of PyTorch for your CUDA (pytorch.org), or profile with "
+                    "--no-gpu.",
+                ) from None
             self._device = torch.device("cuda", torch.cuda.current_device())
             self._stream = self._torch.cuda.ExternalStream(backend.stream.ptr, device=self._device)
 
@@ -198,17 +205,6 @@ class TorchBridge(Bridge):
                 return function(**arguments)
 
         return call
-
-
-def _require_cuda(torch: Any) -> None:
-    """Raises `WorkloadError` where this PyTorch cannot use the GPU that CuPy uses."""
-    try:
-        torch.cuda.init()
-    except Exception as problem:
-        raise WorkloadError(
-            f"a device stage takes PyTorch tensors, but this PyTorch cannot use the GPU: {problem}",
-            next_step="Install a build of PyTorch for your CUDA (pytorch.org), or profile with --no-gpu.",
-        ) from None
 
 
 _PACKAGES = ("numba", "numba-cuda", "numpy")
