@@ -73,10 +73,8 @@ def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
 @devices.callback(invoke_without_command=True)
 def devices_command(context: typer.Context) -> None:
     """List the devices that can be predicted."""
-    from advisor.model.device_texts import describe_all
-
     if context.invoked_subcommand is None:
-        print(describe_all())
+        devices_list()
 
 
 @devices.command("list")

@@ -102,6 +102,9 @@ def host_state(*, root: Path = ROOT) -> HostState:
     locked: Limit | None = None
     if match:
         locked = "unlimited" if match[1] == "unlimited" else int(match[1])
+    # The word in brackets: `always [madvise] never`.
+    pages = tree.text("sys/kernel/mm/transparent_hugepage/enabled")
+    huge_pages = re.search(r"\[(\w+)\]", pages or "")
     state = HostState(
         cpu=cpu_clocks(tree),
         numa_nodes=tuple(
@@ -115,7 +118,7 @@ def host_state(*, root: Path = ROOT) -> HostState:
         memory_available_bytes=tree.kibibytes("proc/meminfo", "MemAvailable"),
         memory_limit=_group_limit(tree),
         locked_memory_limit=locked,
-        huge_pages=_huge_pages(tree),
+        huge_pages=huge_pages[1] if huge_pages else None,
         allowed_cpus=tree.field("proc/self/status", "Cpus_allowed_list"),
         wsl=is_wsl(root=root),
         container=in_container(root=root),
@@ -176,12 +179,6 @@ def in_container(*, root: Path = ROOT) -> bool:
     if _CONTAINER_GROUPS.search(tree.text("proc/self/cgroup") or ""):
         return True
     return bool(_OVERLAY_ROOT.search(tree.text("proc/self/mountinfo") or ""))
-
-
-def _huge_pages(tree: Tree) -> str | None:
-    """The word in brackets: `always [madvise] never`."""
-    match = re.search(r"\[(\w+)\]", tree.text("sys/kernel/mm/transparent_hugepage/enabled") or "")
-    return match[1] if match else None
 
 
 def _group_limit(tree: Tree) -> Limit | None:

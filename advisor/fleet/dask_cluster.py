@@ -149,9 +149,8 @@ class DaskCluster:
         return Reply(call, reason="the worker was lost")
 
     def _require_scheduler(self) -> None:
-        if self._client.status != "running":
-            broken = self._client.status == "connecting"
-            raise _lost("the connection broke" if broken else self._client.status)
+        if (status := self._client.status) != "running":
+            raise _lost("the connection broke" if status == "connecting" else status)
 
 
 def _lost(problem: object) -> SchedulerLost:
