@@ -1,8 +1,9 @@
-"""CuPy imitated on the CPU: what it runs, refuses and waits for."""
+"""CuPy mocked on the CPU: what it runs, refuses and waits for."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,12 @@ from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.cupy_mock.traced import trace_buffer
+from advisor.measure.cupy_mock.traffic import TrafficRecorder
+from advisor.measure.jobs import Job, TraceRun
+from advisor.measure.routines import gathered_beyond
+from advisor.measure.worker import attempt
+from advisor.strategies.schedule import StageUse
 
 
 def stand_in() -> tuple[Watch, Any, DeviceArray]:
@@ -89,3 +96,66 @@ def test_coverage_goes_by_version() -> None:
     assert new.refused("a axis * dtype", 3, {}) == "3 arguments by position"
     assert new.refused("*args **", 9, {"x": 1}) == new.refused(None, 9, {"x": 1}) == ""
     assert new.refused("*shape order", 4, {"order": "C"}) == ""
+
+
+def test_the_mock_counts_what_a_device_stage_moves() -> None:
+    """Checks and traffic come from one run: the memory of a mocked array is traced."""
+    recorder, watch = TrafficRecorder(), Watch(coverage("14.2"), {})
+    buffers = {name: np.ones((8, 8), np.float32) for name in "ab"}
+    a, b = (DeviceArray(trace_buffer(recorder, name, array), watch) for name, array in buffers.items())
+    with recorder.stage("s"):
+        b[...] = MockModule(watch).sqrt(a) + a[0]
+        assert float(b.sum()) == 128
+    use = StageUse("s", "device", {"a": "in", "b": "inout"})
+    trace = recorder.trace([use], {}, {}, dict.fromkeys("ab", 256.0))
+    first, second = trace.traffic
+    assert (first.bytes_read, second.bytes_written, second.bytes_read) == (256 + 32, 256, 256)
+    assert [waiting.call for _, waiting in watch.waits] == ["float()"]
+    assert trace.work[0].calls == 4
+
+
+KEEPING = """
+import numpy as np
+from advisor import Buffer, In, Out, Workload, device, host, workload
+import mock_cache
+
+@workload
+def keeping(n: int = 4096) -> Workload:
+    def produce(a: Out, frame: int) -> None:
+        a.fill(frame)
+    def compute(xp, a: In, b: Out) -> None:
+        xp.multiply(a, mock_cache.weights(xp, n), out=b)
+    def scale(xp, b: In, c: Out) -> None:
+        b.flat[0]
+        c[...] = b * mock_cache.weights(xp, n)
+    def use(c: In) -> None:
+        c.sum()
+    buffers = {name: Buffer(n, np.float32) for name in "abc"}
+    return Workload(buffers, frame=[host(produce), device(compute), device(scale), host(use)])
+"""
+CACHE = """
+KEPT = {}
+
+def weights(xp, n):
+    return KEPT.setdefault("w", xp.ones(n, xp.float32))
+"""
+
+
+def test_a_stage_that_cannot_be_judged_is_traced_in_numpy_on_a_load_of_its_own(tmp_path: Path) -> None:
+    """What a module kept of the checked load is none of the second one's."""
+    file = tmp_path / "keeping.py"
+    file.write_text(KEEPING, encoding="utf-8")
+    (tmp_path / "mock_cache.py").write_text(CACHE, encoding="utf-8")
+    names = {"file": str(file), "directory": str(tmp_path), "reference": str(tmp_path)}
+    usual = {"task": "trace", "backend": "cpu", "strategy": "zero-copy", "workload": None, "assignments": {}}
+    outcome = attempt(Job.model_validate({**names, **usual, "gpu": 0, "seconds": 0.01, "seed": 0}))
+    assert isinstance(outcome, TraceRun), outcome
+    assert outcome.trace is not None
+    assert {each.source for each in outcome.trace.traffic} == {"traced"}
+    assert outcome.refused == ()
+
+
+def test_rows_gathered_by_the_mock_lie_together() -> None:
+    """It asks NumPy with a trailing Ellipsis, which selects the same."""
+    array, rows = np.zeros((1 << 14, 16), np.float32), np.arange(0, 1 << 14, 7)
+    assert gathered_beyond(array, (rows, ...)) == gathered_beyond(array, rows) == 0

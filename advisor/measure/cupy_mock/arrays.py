@@ -1,4 +1,4 @@
-"""An imitation of CuPy's array, on a NumPy array in host memory.
+"""CuPy's array mocked on a NumPy array in host memory, which may be traced.
 
 It works as `cupy.ndarray` where that works, raises where that raises, and notes where that waits for the GPU.
 Its rules are those of cupy/_core/core.pyx and _kernel.pyx: NumPy's two protocols call CuPy's function of the
