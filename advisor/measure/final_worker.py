@@ -26,7 +26,6 @@ from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.energy import idle_watts, window
-from advisor.measure.first_frames import first_frames
 from advisor.measure.frames import FrameLoop
 from advisor.measure.iterations import counted
 from advisor.measure.jobs import (
@@ -55,7 +54,7 @@ from advisor.measure.sampling import (
     timed_block,
     unpreempted_clock,
 )
-from advisor.measure.tasks import compared
+from advisor.measure.tasks import compared, first_frames
 from advisor.measure.worker import problem_of
 from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all

@@ -21,14 +21,13 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.captured import forget_neighbours, state_of
 from advisor.measure.cupy_mock.tracing import located
-from advisor.measure.first_frames import first_frames
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.regions import RegionViolation
 from advisor.measure.sampling import Clock
-from advisor.measure.tasks import comparing_seconds, require_state, wrong_results
+from advisor.measure.tasks import comparing_seconds, first_frames, require_state, wrong_results
 from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
 from advisor.strategies.backend import Array, Backend
 from advisor.workloads.stage_code import line_reading

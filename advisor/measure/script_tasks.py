@@ -26,12 +26,11 @@ from advisor.devices.energy import metering
 from advisor.errors import WorkloadError
 from advisor.measure.backends import open_backend
 from advisor.measure.energy import of_run
-from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.jobs import STDOUT, Captured, Description, Job, ScriptSample
 from advisor.measure.kept_results import differences
 from advisor.measure.nvtx_ranges import Ranges, RangeWatch
 from advisor.measure.sampling import SCRIPT_COUNTERS, Spending
-from advisor.measure.tasks import described, loaded_gpu
+from advisor.measure.tasks import ResultsDiffer, described, loaded_gpu
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.scripts import UNCHANGED
 from advisor.workloads.loading import relative

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,14 +22,13 @@ from advisor.devices.gpus import gpu_state
 from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
-from advisor.measure.first_frames import FirstFrames, ResultsDiffer, comparing, first_frames
 from advisor.measure.footprint import host_pages
 from advisor.measure.frames import FrameLoop
-from advisor.measure.iterations import counted, iteration_records
+from advisor.measure.iterations import counted, difference, iteration_records
 from advisor.measure.jobs import Captured, Description, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.sampling import Limits, Samples, breakdown, by_period, sample, warm_up
+from advisor.measure.sampling import Clock, Limits, Samples, breakdown, by_period, sample, warm_up
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
@@ -38,6 +38,73 @@ from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.loading import Loaded, user_error
+
+Look = Callable[[int, bool], None]
+"""Is given the index of the frame that ended, and whether nothing is under way."""
+
+
+class ResultsDiffer(Exception):
+    """A strategy's results are not the reference run's."""
+
+
+@dataclass(frozen=True)
+class FirstFrames:
+    """What the first frames took. `count`: of frames, and so the index of the next one."""
+
+    count: int
+    setup_seconds: float
+    first_seconds: float
+    """Seconds of frame 0."""
+    last_seconds: float
+
+
+def first_frames(
+    loop: FrameLoop,
+    look: Look = lambda *_: None,
+    *,
+    most: int = MOST_FRAMES,
+    seconds: float = SECONDS,
+    clock: Clock = time.perf_counter,
+) -> FirstFrames:
+    """Set-up, then frames from 0 on with a look after each: as many as so many seconds hold, two at least.
+
+    Nothing is under way after the last one.
+    """
+    begin = clock()
+    loop.run_setup()
+    ready = clock()
+    loop.first_frame()
+    began = clock()
+    look(0, True)
+    index = 0
+    while True:
+        index += 1
+        last = index + 1 >= max(most, LEAST_FRAMES) or clock() >= began + seconds
+        started = clock()
+        (loop.frame_alone if last else loop.frame)(index)
+        spent = clock() - started
+        look(index, last or not loop.overlaps)
+        if last:
+            return FirstFrames(index + 1, ready - begin, began - ready, spent)
+
+
+def comparing(inspector: Inspector, kept: KeptResults, loop: FrameLoop) -> Look:
+    """Compares each frame's results, and how often its loops ran, with the reference run's. It raises
+    `ResultsDiffer`."""
+    repeated, lengths = kept.repeated(), inspector.lengths()
+
+    def look(index: int, alone: bool) -> None:
+        if repeated is None or index >= repeated.frames:
+            return
+        if other := difference(index, counted(loop.iterations), repeated.iterations):
+            raise ResultsDiffer(other)
+        results = inspector.results(index, alone=alone)
+        alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
+        if sentences := kept.differences(index, alike, lengths):
+            raise ResultsDiffer("; ".join(sentences.values()))
+
+    return look
+
 
 PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
 """Whose versions the profile keeps."""

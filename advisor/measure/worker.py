@@ -25,7 +25,6 @@ from advisor.measure import footprint, script_tasks, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.cupy_mock import coverage, tracing
-from advisor.measure.first_frames import ResultsDiffer
 from advisor.measure.jobs import (
     DESCRIPTION,
     CalibrationJob,
@@ -41,6 +40,7 @@ from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.process import back_to_start, die_with_parent, start_here, tell_where_on_request
 from advisor.measure.reference import reference
+from advisor.measure.tasks import ResultsDiffer
 from advisor.measure.written import Origin, origin
 from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
