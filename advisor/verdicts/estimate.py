@@ -19,9 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor import stats
 from advisor.stats import Floats
+
+Flags = NDArray[np.bool_]
 
 SUPPOSED_LUCK = 0.015
 """Standard deviation of a contestant's own luck until the processes tell: on an H200 ratios of processes had
@@ -143,25 +146,15 @@ def paired(
         pooled, worth, noise = _pooled(gaps - difference, total, few, supposed_noise)
         between, weight = _between(np.nansum(gaps, axis=1) / counts - difference, counts / total)
         shared = np.maximum(weight - 1 / total, 0)
-        squares, each = (between - pooled) / shared / 2, pooled * total / 2
-        among_all = _luck(squares, each, np.where(apart, 0, used), lenders + 1, SUPPOSED_LUCK)
-        own_luck = max(LEAST_ALONE, _luck(squares, each, np.where(apart, used, 0), 1, SUPPOSED_ALONE))
-        luck = np.where(apart, own_luck, among_all)
+        luck = _lucks((between - pooled) / shared / 2, pooled * total / 2, used, apart, lenders + 1)
         variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * np.where(apart, weight, shared))
         freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), worth)
     known = total + few > 1
     error = np.where(known & (total > 0), np.sqrt(variance), np.inf)
     np.fill_diagonal(error, 0.0)
-    return Pairs(
-        tuple(names),
-        np.nan_to_num(difference),
-        error,
-        np.where(known, freedom, 1.0),
-        float(luck.max(initial=0.0)),
-        noise,
-        len(counts),
-        int(np.isfinite(gaps).any(axis=(2, 3)).sum()),
-    )
+    freedom, largest = np.where(known, freedom, 1.0), float(luck.max(initial=0.0))
+    rounds = int(np.isfinite(gaps).any(axis=(2, 3)).sum())
+    return Pairs(tuple(names), np.nan_to_num(difference), error, freedom, largest, noise, len(counts), rounds)
 
 
 def times(blocks: Iterable[Block]) -> dict[str, float]:
@@ -313,6 +306,13 @@ def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
     lost = np.where((share > 0).sum(axis=0) > 1, weight - 2 * (share**3).sum(axis=0) + weight**2, np.nan)
     found: Floats = np.nansum(share**2 * deviation**2, axis=0) * weight / lost
     return found, weight
+
+
+def _lucks(squares: Floats, variances: Floats, used: Floats, apart: Flags, lenders: int) -> Floats:
+    """A contestant's own luck for each pair: of those in one process together, and of those apart."""
+    among_all = _luck(squares, variances, np.where(apart, 0, used), lenders, SUPPOSED_LUCK)
+    alone = _luck(squares, variances, np.where(apart, used, 0), 1, SUPPOSED_ALONE)
+    return np.where(apart, max(LEAST_ALONE, alone), among_all)
 
 
 def _luck(squares: Floats, variances: Floats, used: Floats, lenders: int, supposed: float) -> float:
