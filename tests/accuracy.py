@@ -177,7 +177,7 @@ def documented(found: Held, text: str) -> str:
 
 def constants(fit: Fit) -> Iterator[str]:
     """The fitted constants, as Markdown, and between which values they move without a device."""
-    devices = sorted({x.device for x in fit.observed})
+    devices = sorted({x.family for x in fit.observed})
     without = np.exp([fit.without(device, None) for device in devices])
     yield "| constant | for | read | fitted | without any one device | figures behind it |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"

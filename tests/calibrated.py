@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from left_out import Array, Fit, Key, seconds_of, sheet, with_values, without_own
+from left_out import Array, Fit, Key, family_of, seconds_of, sheet, with_values
 from published_cases import Case
 
 from advisor.model.machines import Defaults, Machine
@@ -37,6 +37,7 @@ class Score:
     """A left-out figure and its draws without any factor."""
 
     device: str
+    family: str
     source: str
     kind: tuple[str, ...]
     way: str
@@ -46,21 +47,21 @@ class Score:
 
 @dataclass
 class LeftOut:
-    """All cases, each predicted without its device and its source."""
+    """All cases, each predicted without its family and its source."""
 
     fit: Fit
     _defaults: dict[tuple[str | None, str | None], Defaults] = field(default_factory=dict)
 
     def machine(self, case: Case) -> Machine:
-        """As the data sheet tells it, with constants and ranges from other devices and other sources."""
-        key = case.device, case.source
+        """As the data sheet tells it, with constants and ranges from other families and other sources."""
+        key = family_of(case.entry), case.source
         if key not in self._defaults:
-            others = [s for s in self.scores if s.device != case.device and s.source != case.source]
+            others = [s for s in self.scores if s.family != key[0] and s.source != case.source]
             self._defaults[key] = with_values(self._fitted(case), factors(others, self.fit.among))
         return Machine(sheet(case.entry), self._defaults[key])
 
     def _fitted(self, case: Case) -> Defaults:
-        return without_own(self.fit.defaults_without(case.device, case.source), case.device)
+        return self.fit.defaults_without(family_of(case.entry), case.source)
 
     @cached_property
     def scores(self) -> list[Score]:
@@ -76,7 +77,15 @@ class LeftOut:
         for f in case.figures:
             if f.strategy in seconds:
                 way = way_of(by_name(f.strategy).placement, shares_memory=machine.shares_memory)
-                yield Score(case.device, case.source, kind, way, f.published, seconds[f.strategy])
+                yield Score(
+                    case.device,
+                    family_of(case.entry),
+                    case.source,
+                    kind,
+                    way,
+                    f.published,
+                    seconds[f.strategy],
+                )
 
 
 def _no_factors(among: Defaults) -> dict[Key, dict[str, float]]:

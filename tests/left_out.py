@@ -1,10 +1,10 @@
-"""The model on what it was not fitted to: each device, and each source of figures, left out in turn.
+"""The model on what it was not fitted to: each family of devices and each source of figures left out in turn.
 
 The constants that defaults.toml marks with `figures` are fitted to published and measured figures, on a
 logarithmic scale and around what was read of them (`prior`). A case is predicted with constants that were
-fitted without its device and without its source, from what the device is specified for: nothing that anyone
-measured on it. What the terms leave unexplained is calibrated on the other devices' left-out figures
-(calibrated.py).
+fitted without its family and without its source, from what the device is specified for: nothing that anyone
+measured on it. What was read of the family falls out with it (`without_family`). What the terms leave
+unexplained is calibrated on the other families' left-out figures (calibrated.py).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from published_cases import Case, timed
 
+from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.entries import Figure as DeviceFigure
-from advisor.model.machines import Default, Defaults, Machine, defaults
+from advisor.model.machines import Default, Defaults, Layer, Machine, defaults
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.terms import Values, constant
 from advisor.strategies.registry import by_name
@@ -87,13 +88,68 @@ def fitted(among: Defaults) -> list[Key]:
     ]
 
 
-def without_own(among: Defaults, device: str) -> Defaults:
-    """The defaults without those that were read of this one device."""
-    layers = [
-        layer.model_copy(update={"figures": {n: x for n, x in layer.figures.items() if x.only != device}})
-        for layer in among.layers
-    ]
+FAMILIES = {
+    "Maxwell and older": ("3.7", "5.0", "5.2", r"K80|TITAN X|GT 710|GTX 9\d\d"),
+    "Pascal": ("6.0", "6.1", r"P100|GTX 10\d\d|pascal"),
+    "Volta": ("7.0", r"V100"),
+    "Turing": ("7.5", r"GTX 16\d\d|RTX 20\d\d|\bT4\b|T1000|RTX [68]000"),
+    "Ampere": ("8.0", "8.6", r"A100|RTX 30\d\d"),
+    "Ada": ("8.9", r"RTX 40\d\d"),
+    "Hopper": ("9.0", r"(?<!G)H[128]00"),
+    "Blackwell": ("10.0", "10.3", "12.0", r"(?<!G)B[23]00|RTX 50\d\d"),
+    "Grace": ("9.0 coherent", r"GH200|GB[23]00|Grace|dnhkng|C2C"),
+    "GB10": ("12.1", r"GB10|DGX Spark"),
+    "Thor": ("11.0", r"Thor"),
+    "Orin": ("8.7", r"Orin|Jetson Linux"),
+    "Xavier": ("7.2", r"Xavier"),
+    "Jetson Nano and TX": ("5.3", "6.2", r"Jetson Nano|\(Nano\)|Nano and|Cortex-A57|TX[12]"),
+}
+"""Compute capabilities of each family, and what names it in the source of a figure."""
+
+
+def family_of(entry: CatalogueEntry) -> str:
+    """The family of a device."""
+    capability = str(entry.attributes["compute_capability"].value)
+    if entry.memory_class == "coherent" and capability == "9.0":
+        capability += " coherent"
+    return next((name for name, (*known, _) in FAMILIES.items() if capability in known), capability)
+
+
+def behind(figure: Default) -> set[str]:
+    """The families that the figure's source names."""
+    text = figure.source if figure.only is None else f"{figure.source} {load(figure.only).name}"
+    return {name for name, (*_, pattern) in FAMILIES.items() if re.search(pattern, text)}
+
+
+WIDER = 1.5
+"""What a range that is known from the family alone is widened by at either end."""
+
+
+def without_family(among: Defaults, family: str | None) -> Defaults:
+    """The defaults without what was read of this family.
+
+    A figure that other families tell too takes the middle of its range. One that this family alone tells is
+    that of an earlier layer for these devices; where there is none, the middle of a wider range.
+    """
+    entries = [entry for entry in map(load, names()) if family_of(entry) == family]
+    layers: list[Layer] = []
+    for layer in among.layers:
+        figures = {}
+        for name, figure in layer.figures.items():
+            named = behind(figure)
+            if family not in named:
+                figures[name] = figure
+            elif len(named) > 1:
+                figures[name] = figure.model_copy(update=_middle(figure.low, figure.high))
+            elif not all(any(name in e.figures and e.covers(x) for e in layers) for x in entries):
+                figures[name] = figure.model_copy(update=_middle(figure.low / WIDER, figure.high * WIDER))
+        layers.append(layer.model_copy(update={"figures": figures}))
     return among.model_copy(update={"layers": tuple(layers)})
+
+
+def _middle(low: float, high: float) -> dict[str, float]:
+    value = (low * high) ** 0.5 if low else high / 2
+    return {"low": low, "value": value, "high": high, "prior": value}
 
 
 def with_values(among: Defaults, changed: Mapping[Key, Mapping[str, float]]) -> Defaults:
@@ -113,6 +169,7 @@ class Observed:
     """One figure for the fit: how far it is from the model, and what each constant changes."""
 
     device: str
+    family: str
     source: str
     case: str
     residual: float
@@ -148,11 +205,19 @@ class Fit:
         if case.relative:
             logs, published = logs - logs.mean(axis=0), published - published.mean()
         for row, value in zip(logs, published, strict=True):
-            yield Observed(case.device, case.source, case.name, value - row[0], (row[1:] - row[0]) / STEP)
+            yield Observed(
+                case.device,
+                family_of(case.entry),
+                case.source,
+                case.name,
+                value - row[0],
+                (row[1:] - row[0]) / STEP,
+            )
 
-    def without(self, device: str | None, source: str | None) -> Array:
-        """The logarithms of the constants, fitted to the other devices' figures of other sources."""
-        rows = [x for x in self.observed if x.device != device and x.source != source]
+    def without(self, family: str | None, source: str | None) -> Array:
+        """The logarithms of the constants, fitted to the other families' figures of other sources."""
+        rows = [x for x in self.observed if x.family != family and x.source != source]
+        prior = self._prior_without(family)
         slopes, residual = np.array([x.slopes for x in rows]), np.array([x.residual for x in rows])
         counts: dict[tuple[str, str], int] = {}
         for x in rows:
@@ -165,17 +230,25 @@ class Fit:
             left = residual - slopes @ change
             robust = weight * np.minimum(1, OUTLIER * NOISE / np.maximum(np.abs(left), 1e-9))
             normal = (slopes.T * robust) @ slopes + np.diag(belief)
-            wanted = (slopes.T * robust) @ residual + belief * (self.prior - self.start)
+            wanted = (slopes.T * robust) @ residual + belief * (prior - self.start)
             change = np.linalg.solve(normal, wanted)
             change = np.clip(change, self.low - self.start, self.high - self.start)
         return self.start + change
 
-    def defaults_without(self, device: str | None, source: str | None) -> Defaults:
-        """The file as it would be."""
-        values = np.exp(self.without(device, source))
-        return with_values(
-            self.among, {k: {"value": float(v)} for k, v in zip(self.keys, values, strict=True)}
+    def _prior_without(self, family: str | None) -> Array:
+        """What the sources of other families say."""
+        layers = without_family(self.among, family).layers
+        found = [layers[i].figures.get(name) for i, name in self.keys]
+        middle = (self.low + self.high) / 2
+        return np.array(
+            [np.log(x.prior or x.value) if x is not None else middle[n] for n, x in enumerate(found)]
         )
+
+    def defaults_without(self, family: str | None, source: str | None) -> Defaults:
+        """The file as it would be."""
+        values = np.exp(self.without(family, source))
+        changed = {k: {"value": float(v)} for k, v in zip(self.keys, values, strict=True)}
+        return with_values(without_family(self.among, family), changed)
 
     def behind(self) -> list[int]:
         """How many figures change by a tenth of what a constant does, or more."""
