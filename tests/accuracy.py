@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import measured
 from calibrated import LeftOut, factors
-from left_out import Fit, refitted, written
+from left_out import FAMILIES, Fit, family_of, refitted, written
 from outcomes import Outcome, holds, outcome, summary
 from published import cases
 from published_cases import Case, Figure
@@ -40,9 +40,24 @@ def groups(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def left_out(fit: Fit) -> list[Outcome]:
-    """The published cases, each without its device and its source."""
+    """The published cases, each without its family and its source."""
     without = LeftOut(fit)
     return [outcome(case, without.machine(case)) for case in cases()]
+
+
+CHOSEN_ON = ("Turing", "Pascal", "Jetson Nano and TX", "Xavier", "Thor")
+"""The families on which the model's structure may be chosen; the others tell what the choices are worth."""
+
+
+def by_family(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The outcomes by family, then those for choices of structure and the others."""
+    found: dict[str, list[Outcome]] = {}
+    for o in outcomes:
+        found.setdefault(family_of(o.case.entry), []).append(o)
+    halves: dict[str, list[Outcome]] = {"structure chosen on": [], "not chosen on": []}
+    for name, group in found.items():
+        halves["structure chosen on" if name in CHOSEN_ON else "not chosen on"] += group
+    return {name: found[name] for name in FAMILIES if name in found} | halves
 
 
 def learnt() -> list[Case]:
@@ -75,9 +90,11 @@ HEADS = (
 )  # fmt: skip
 
 
-def table(found: Mapping[str, Sequence[Outcome]], given: str = PUBLISHED) -> Iterator[str]:
+def table(
+    found: Mapping[str, Sequence[Outcome]], given: str = PUBLISHED, head: str = "memory class"
+) -> Iterator[str]:
     """By group, as Markdown; `given`: what the figures are, published or measured."""
-    yield f"| memory class | {' | '.join(HEADS).format(given=given)} |"
+    yield f"| {head} | {' | '.join(HEADS).format(given=given)} |"
     yield f"| --- |{' ---: |' * len(HEADS)}"
     for name, group in found.items():
         s = summary(group)
@@ -161,6 +178,7 @@ def documented(found: Held, text: str) -> str:
     """docs/accuracy.md with its tables as they are now, each between its marks."""
     tables = {
         "left-out": table(groups(found.without)),
+        "families": table(by_family(found.without), head="family"),
         "in-sample": table(groups(found.sample)),
         "measured": table(found.ours, MEASURED),
         "measured-details": details(found.ours[CALIBRATED], MEASURED),
@@ -176,10 +194,10 @@ def documented(found: Held, text: str) -> str:
 
 
 def constants(fit: Fit) -> Iterator[str]:
-    """The fitted constants, as Markdown, and between which values they move without a device."""
-    devices = sorted({x.family for x in fit.observed})
-    without = np.exp([fit.without(device, None) for device in devices])
-    yield "| constant | for | read | fitted | without any one device | figures behind it |"
+    """The fitted constants, as Markdown, and between which values they move without a family."""
+    families = sorted({x.family for x in fit.observed})
+    without = np.exp([fit.without(family, None) for family in families])
+    yield "| constant | for | read | fitted | without any one family | figures behind it |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"
     rows = zip(fit.keys, fit.prior, fit.start, without.T, fit.behind(), strict=True)
     for (i, name), prior, value, others, count in rows:
@@ -212,7 +230,8 @@ def main() -> None:
         fit_again()
         defaults.cache_clear()
     found = held()
-    print("On devices left out\n\n" + "\n".join(table(groups(found.without))))
+    print("On families left out\n\n" + "\n".join(table(groups(found.without))))
+    print("\n" + "\n".join(table(by_family(found.without), head="family")))
     print("\nIn sample\n\n" + "\n".join(table(groups(found.sample))))
     print("\n" + "\n".join(table(found.ours, MEASURED)))
     if arguments.details:

@@ -102,7 +102,7 @@ FAMILIES = {
     "Thor": ("11.0", r"Thor"),
     "Orin": ("8.7", r"Orin|Jetson Linux"),
     "Xavier": ("7.2", r"Xavier"),
-    "Jetson Nano and TX": ("5.3", "6.2", r"Jetson Nano|\(Nano\)|Nano and|Cortex-A57|TX[12]"),
+    "Jetson Nano and TX": ("5.3", "6.2", r"(?<!Orin )Nano|Cortex-A57|TX[12]"),
 }
 """Compute capabilities of each family, and what names it in the source of a figure."""
 

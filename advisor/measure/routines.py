@@ -48,14 +48,12 @@ class Routine(Record):
     points: Annotated[tuple[Annotated[tuple[float, float], Field(strict=False)], ...], Field(strict=False)]
 
     def passes(self, uses: float) -> float:
-        """How often the operand crosses the link where each of its values is used so often."""
+        """How often the operand crosses the link where each of its values is used so often; beyond the last
+        point a block's tile grows no further, so that passes grow with the uses."""
         known, passes = np.log(self.points).T
-        return float(np.exp(np.interp(np.log(max(uses, 1.0)), known, passes)))
-
-    def readers(self, uses: float) -> float:
-        """How many blocks read each value: beyond the last point a block's tile grows no further."""
-        last, passes = self.points[-1]
-        return max(self.passes(uses), uses * passes / last if last > 1 else 1.0)
+        measured = float(np.exp(np.interp(np.log(max(uses, 1.0)), known, passes)))
+        last = self.points[-1][0]
+        return measured * uses / last if uses > last > 1 else measured
 
 
 @lru_cache(maxsize=1)
@@ -95,7 +93,7 @@ def beyond(
     # Of a matrix and a vector each value of the matrix is used once, and every block, down to one for each
     # row, reads all of the vector.
     vector = operand.size < largest and multiplications <= largest
-    return Reread(again, operand.nbytes, uses if vector else routine.readers(uses))
+    return Reread(again, operand.nbytes, uses if vector else routine.passes(uses))
 
 
 def broadcast(operand: Array, result: tuple[int, ...]) -> Reread:

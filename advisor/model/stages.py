@@ -132,7 +132,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
             from_cache = from_cache + near / machine.get(_REREAD)
             again = again - near
         read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)
-        read = read + lost * _by_routines(at, t)
+        read = read + _by_routines(at, t)
         written = written + its_written
     into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
