@@ -189,6 +189,7 @@ class Arguments(TypedDict, total=False):
     search: str
     targets: str | Sequence[str]
     target_os: str
+    host: str
     gpu: int | None
     gpus: str
     no_gpu: bool

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from advisor import units
+from advisor.devices import host_rates
 from advisor.devices.catalogue import System, under
 from advisor.devices.catalogue import load as load_device
 from advisor.devices.entries import CatalogueEntry
@@ -411,16 +412,27 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
     return Path(file), name or None
 
 
-def load_targets(names: Sequence[str], system: System = "linux") -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once, with that operating system; names may be
-    separated by commas.
+def load_targets(
+    names: Sequence[str], system: System = "linux", host: str = ""
+) -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries of these names or files, each once, with that operating system and that host's
+    copy rates; names may be separated by commas.
 
     Raises `UsageError` or `FileProblem`.
     """
     each = (
         part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
     )
-    return tuple(under(load_device(name), system) for name in dict.fromkeys(each))
+    entries = tuple(under(load_device(name), system) for name in dict.fromkeys(each))
+    if not host:
+        return entries
+    rates = host_rates.parse(host)
+    if not entries:
+        raise UsageError(
+            "--host gives the copy rates of a target's host, and no target is named",
+            next_step=f"Name the card: --target rtx-3060 {host_rates.EXAMPLE}.",
+        )
+    return tuple(host_rates.with_rates(entry, rates) for entry in entries)
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:

@@ -47,9 +47,7 @@ def test_devices_are_listed_and_shown(command: Command) -> None:
 
 
 def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path: Path) -> None:
-    said = advisor(
-        "devices", "calibrate", "--no-gpu", "--base", "rtx-4090", "--out", "mine.toml", cwd=tmp_path
-    )
+    said = advisor("devices", "calibrate", "--host", "--base", "rtx-4090", "--out", "mine.toml", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert [line.split()[0] for line in said.stdout.splitlines()][:3] == list(HOST)
     assert "GB/s (" in said.stdout
@@ -64,20 +62,20 @@ def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path
 
 
 def test_quiet_says_nothing_but_results(command: Command, quick: Answers) -> None:
-    said = command("devices", "calibrate", "--no-gpu", "--base", "h200", "-q")
+    said = command("devices", "calibrate", "--host", "--base", "h200", "-q")
     assert (said.code, said.err) == (0, "")
     assert 'name = "H200 SXM (this host)"' in said.out
 
 
 def test_without_a_file_the_entry_is_printed_as_one(command: Command, quick: Answers, tmp_path: Path) -> None:
-    said = command("devices", "calibrate", "--no-gpu", "--base", "h200", "--name", "H200 in the rack")
+    said = command("devices", "calibrate", "--host", "--base", "h200", "--name", "H200 in the rack")
     (tmp_path / "piped.toml").write_text(said.out)
     assert load(str(tmp_path / "piped.toml")).name == "H200 in the rack"
     assert "--out mine.toml" in said.err
 
 
 def test_the_host_alone_is_told_with_what_it_is_good_for(command: Command, quick: Answers) -> None:
-    said = command("devices", "calibrate", "--no-gpu")
+    said = command("devices", "calibrate", "--host")
     assert said.code == 0
     first = said.out.splitlines()[0].split()
     assert first == ["host_read_bytes_per_second", "10.0", "GB/s", "(9.00", "GB/s", "to", "11.0", "GB/s)"]
@@ -98,7 +96,7 @@ def wrong(command: Command, *arguments: str | Path) -> tuple[int, str]:
     return said.code, said.error[0]
 
 
-BASE = ("--no-gpu", "--base", "rtx-4090")
+BASE = ("--host", "--base", "rtx-4090")
 
 
 def test_wrong_input_is_told_before_anything_is_measured(
@@ -108,15 +106,15 @@ def test_wrong_input_is_told_before_anything_is_measured(
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "damaged.toml").write_text("[")
     for arguments, code, message in (
-        (("--no-gpu", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
+        (("--host", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
         ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
         ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
         ((*BASE, "--out", "no/x.toml"), 2, "error: --out no/x.toml cannot be written: no such file"),
         ((*BASE, "--out", "folder.toml"), 2, "error: --out folder.toml cannot be written: it is a directory"),
-        (("--no-gpu", "--base", "rtx-409"), 2, "error: there is no device 'rtx-409' in the catalogue"),
-        (("--no-gpu", "--base", "no.toml"), 5, "error: no.toml does not exist"),
-        (("--no-gpu", "--base", "damaged.toml"), 5, "error: damaged.toml cannot be read"),
-        (("--no-gpu", "--gpu", "0"), 2, "error: --gpu and --no-gpu contradict each other"),
+        (("--host", "--base", "rtx-409"), 2, "error: there is no device 'rtx-409' in the catalogue"),
+        (("--host", "--base", "no.toml"), 5, "error: no.toml does not exist"),
+        (("--host", "--base", "damaged.toml"), 5, "error: damaged.toml cannot be read"),
+        (("--host", "--gpu", "0"), 2, "error: --gpu and --host contradict each other"),
         ((*BASE, "--name", " "), 2, "error: --name is empty"),
     ):
         found, said = wrong(command, *arguments)
@@ -168,7 +166,7 @@ def test_a_gpu_is_used_where_there_is_one(command: Command, quick: Answers, tmp_
 
 def test_nothing_measured_is_exit_code_4(command: Command) -> None:
     command.around = Around(calibrating=lambda job: died())
-    assert wrong(command, "--no-gpu")[0] == 4
+    assert wrong(command, "--host")[0] == 4
 
 
 def test_force_replaces_a_file(command: Command, quick: Answers, tmp_path: Path) -> None:

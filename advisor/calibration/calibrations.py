@@ -106,7 +106,7 @@ class Request:
         if self.backend == "cuda":
             raise UsageError(
                 "--base is for machines without a GPU, and this machine has one",
-                next_step="Omit --base, or add --no-gpu to measure only the CPU.",
+                next_step="Omit --base, or add --host to measure only the CPU.",
             )
         if self.base.attributes["integrated"].value and machine != "aarch64":
             raise UsageError(
@@ -150,7 +150,7 @@ def calibrate(
         if findings.device is None:
             raise NothingMeasured(
                 f"the GPU could not be used: {findings.missing[MEMORY]}",
-                next_step="Check it with nvidia-smi, or add --no-gpu to measure only the CPU.",
+                next_step="Check it with nvidia-smi, or add --host to measure only the CPU.",
             )
         entry = entry_of(findings, findings.device, request.name)
     elif request.base is not None:
@@ -199,12 +199,19 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     Raises `UsageError`.
     """
     request.check()
+    if out is not None and request.backend != "cuda" and request.base is None:
+        raise UsageError(
+            f"--out {out}: a device entry needs a GPU, or --base CARD",
+            next_step=f"Name the card this CPU hosts (--base {_CARD}), or omit --out to print the figures.",
+        )
+    require_free(out, force=force)
+
+
+def require_free(out: Path | None, *, force: bool) -> None:
+    """Makes sure that an entry can be written there. Raises `UsageError`."""
     if out is None:
         return
-    if request.backend != "cuda" and request.base is None:
-        what = ": a device entry needs a GPU, or --base CARD"
-        step = f"Name the card this CPU hosts (--base {_CARD}), or omit --out to print the figures."
-    elif out.suffix != ".toml":
+    if out.suffix != ".toml":
         what = " does not end in .toml; --target recognizes a file by that suffix"
         step = f"Write --out {out}.toml."
     elif os.path.lexists(out) and not is_plain(out) and not out.is_dir():
@@ -241,7 +248,7 @@ def remarks(calibration: Calibration, out: Path | None) -> str:
     if calibration.entry is None:
         last = (
             "Use these figures as the host of any PCIe card: host stages and staged copies.\n"
-            f"  next: advisor devices calibrate --no-gpu --base {_CARD} --out mine.toml"
+            f"  next: advisor devices calibrate --host --base {_CARD} --out mine.toml"
         )
     elif out is None:
         last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"

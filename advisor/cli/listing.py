@@ -100,7 +100,7 @@ def devices_show(name: options.Device, **given: Any) -> None:
 def devices_calibrate(
     out: options.EntryOut = None,
     gpu: options.Gpu = None,
-    no_gpu: options.NoGpu = False,
+    host: options.HostOnly = False,
     base: options.Base = None,
     name: options.EntryName = None,
     force: options.Force = False,
@@ -115,8 +115,10 @@ def devices_calibrate(
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
 
+    if host and gpu is not None:
+        raise UsageError("--gpu and --host contradict each other", next_step="Give only one of them.")
     request = calibrations.Request(
-        backend=choose_backend(gpu, no_gpu, quiet, without=_CPU_ALONE),
+        backend=choose_backend(gpu, host, quiet, without=_CPU_ALONE),
         gpu=gpu or 0,
         base=load(base) if base else None,
         name=name,
@@ -133,3 +135,43 @@ def devices_calibrate(
     print(calibrations.give(calibration, out))
     if not quiet:
         say(calibrations.remarks(calibration, out))
+
+
+@devices.command("import")
+def devices_import(
+    file: options.BandwidthOutput,
+    base: options.Card = None,
+    out: options.EntryOut = None,
+    name: options.EntryName = None,
+    force: options.Force = False,
+) -> None:
+    """Write a catalogue entry with your host's copy rates, as nvbandwidth, bandwidthTest or UnifiedMemoryPerf
+    printed them.
+
+    Needs no GPU. The card is the one that the output names, or --base.
+    """
+    from advisor import units
+    from advisor.calibration import assembling, calibrations
+    from advisor.devices import host_rates
+    from advisor.devices.catalogue import load
+    from advisor.profiles.text_files import write_atomically
+
+    calibrations.require_free(out, force=force)
+    output = host_rates.read(file)
+    entry = load(base) if base else host_rates.card(output.device)
+    if entry is None:
+        device = f"{output.device!r}, which is not in the catalogue" if output.device else "no card"
+        raise UsageError(
+            f"the output names {device}", next_step="Name it with --base; `advisor devices` lists the cards."
+        )
+    figures = output.figures(entry)
+    made = host_rates.with_rates(entry, figures).model_copy(
+        update={"name": name or f"{entry.name} (your host)"}
+    )
+    text = assembling.write(made, [f"Made by `advisor devices import` from the output of {output.program}."])
+    if out is None:
+        print(text.rstrip("\n"))
+        return
+    write_atomically(out, text)
+    print("\n".join(f"{key:<36} {units.rate(figure.value)}" for key, figure in figures.items()))
+    say(f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}")

@@ -119,6 +119,12 @@ class Options:
         "NAME",
         script=False,
     )
+    host: str = _names(
+        "",
+        "Copy rates of the target's host, where you know them: pinned_up=12GB/s,pageable_up=6GB/s.",
+        "RATES",
+        script=False,
+    )
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
     )

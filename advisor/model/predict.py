@@ -14,6 +14,7 @@ import numpy as np
 
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
+from advisor.devices.host_rates import RATES, given
 from advisor.model.context import Learned
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
@@ -39,6 +40,8 @@ from advisor.verdicts.predicted import confidence, recommend_predicted, simulati
 from advisor.verdicts.reasons import listing
 
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
+MUCH = 0.25
+"""Part of what is uncertain of a strategy from which on a copy rate of the host is worth measuring."""
 _SPAN = ", between {} and {}"
 _WITHOUT = {
     "flops_per_second": "The arithmetic rate is not known: kernels are assumed to be memory-bound.",
@@ -76,9 +79,40 @@ def predict(
         device=target.device(),
         results=tuple(_with_ratios(row, counted, sorted(others)) for row in judged.rows),
         recommendation=chosen,
-        assumptions=(*told, *known.sentences) if told else (),
+        assumptions=(*told, *_host_would_narrow(machine, draws, others), *known.sentences) if told else (),
         confidence=sure,
     )
+
+
+def _host_would_narrow(machine: Machine, draws: Mapping[str, Values], names: Iterable[str]) -> list[str]:
+    """Where a copy rate of the host is much of what is uncertain of a strategy: which, and how to give it.
+
+    The part is the squared correlation of time and rate over the simulated devices, on a logarithmic scale.
+    """
+    if machine.shares_memory:
+        return []
+    rates = {
+        "pinned_up": machine.get(RATES["pinned_up"]),
+        "pinned_down": machine.get(RATES["pinned_down"]),
+        "pageable_up": machine.pageable_rate("to_device"),
+        "pageable_down": machine.pageable_rate("to_host"),
+    }
+    sentences = []
+    for strategy in sorted(names):
+        seconds = np.log(draws[strategy])
+        parts = {
+            name: float(np.corrcoef(seconds, np.log(rate[1:]))[0, 1] ** 2)
+            for name, rate in rates.items()
+            if name not in given(machine.entry) and np.ptp(rate) and np.ptp(seconds)
+        }
+        name = max(parts, key=parts.__getitem__, default="")
+        if name and parts[name] >= MUCH:
+            sentences.append(
+                f"{units.percent(parts[name])} of what is uncertain of {strategy} is how fast the target's "
+                f"host copies ({name.replace('_', ' ')}). Measure it there with nvbandwidth or bandwidthTest "
+                f"and give it: --host {name}=RATE, or the output to `advisor devices import`."
+            )
+    return sentences
 
 
 def _worth_it(
@@ -252,6 +286,10 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
         "Transfers, kernels and host stages run one after another, except where frames overlap"
         + (" and on different GPUs, where no buffer orders them." if target.gpus > 1 else "."),
         *_of_the_trace(trace, machine),
+        *(
+            f"Copies, {name.replace('_', ' ')}: {units.rate(figure.value)} ({figure.source})."
+            for name, figure in given(target).items()
+        ),
         *(
             f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."
             for name, figure in sorted(machine.taken.items())

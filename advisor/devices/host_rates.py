@@ -1,0 +1,244 @@
+"""Copy rates of the user's own host, in place of the catalogue's and the model's.
+
+They are given with --host, or read from the output of nvbandwidth, bandwidthTest and UnifiedMemoryPerf. How
+fast a host copies depends on its memory and link more than on the card: its own rate at one size tells its
+other copies better than any constant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from advisor import units
+from advisor.devices.catalogue import load, names
+from advisor.devices.entries import CatalogueEntry, Figure
+from advisor.errors import FileProblem, UsageError
+from advisor.profiles.text_files import read_bytes
+from advisor.texts import shortened
+
+RATES = {
+    "pinned_up": "pinned_to_device_bytes_per_second",
+    "pinned_down": "pinned_to_host_bytes_per_second",
+    "pageable_up": "pageable_to_device_bytes_per_second",
+    "pageable_down": "pageable_to_host_bytes_per_second",
+}
+"""What --host calls a figure of a catalogue entry."""
+_GIVEN = ("given with --host", "read from the output of")
+SPREAD = 0.05
+"""A rate that was read once is taken to be this share off at most: repeats of one host differ by 1 to 5 %."""
+EXAMPLE = "--host pinned_up=12GB/s,pageable_up=6GB/s"
+LARGEST = 1 << 20
+"""Bytes of an output that is read."""
+_FASTEST = 2e12
+"""Bytes per second: no link of a host is faster."""
+
+
+def parse(text: str) -> dict[str, Figure]:
+    """`pinned_up=12GB/s,pageable_up=6GB/s` as figures of an entry. Raises `UsageError`."""
+    figures = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if name not in RATES or not equals:
+            raise UsageError(
+                f"--host {shortened(part, 60)} is not one of {', '.join(RATES)} with a rate",
+                next_step=f"For example: {EXAMPLE}.",
+            )
+        if RATES[name] in figures:
+            raise UsageError(f"--host gives {name} twice", next_step="Give each rate once.")
+        figures[RATES[name]] = _figure(_rate(name, value), f"{_GIVEN[0]} {name}")
+    if not figures:
+        raise UsageError("--host is empty", next_step=f"For example: {EXAMPLE}.")
+    return figures
+
+
+def _rate(name: str, text: str) -> float:
+    try:
+        rate = float(units.parse_size(text.removesuffix("/s")))
+    except ValueError:
+        rate = 0.0
+    if not 1e6 <= rate <= _FASTEST:
+        raise UsageError(
+            f"--host {name}={shortened(text, 60)} is not a rate between 1 MB/s and 2 TB/s",
+            next_step=f"Write it as in {EXAMPLE}.",
+        )
+    return rate
+
+
+def _figure(rate: float, source: str) -> Figure:
+    return Figure(value=rate, low=rate * (1 - SPREAD), high=rate * (1 + SPREAD), source=source)
+
+
+def with_rates(entry: CatalogueEntry, figures: Mapping[str, Figure]) -> CatalogueEntry:
+    """The entry with these figures in place of its own."""
+    return entry.model_copy(update={"figures": entry.figures.model_copy(update=dict(figures))})
+
+
+def given(entry: CatalogueEntry) -> dict[str, Figure]:
+    """The entry's copy rates that a user gave, by name."""
+    figures = {name: getattr(entry.figures, figure) for name, figure in RATES.items()}
+    return {name: x for name, x in figures.items() if x is not None and x.source.startswith(_GIVEN)}
+
+
+# What NVIDIA's programs print
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a program measured: its name, the device it names, rates by figure of an entry.
+
+    `pageable_beyond`: seconds that a byte to or from pageable memory takes beyond one of page-locked memory.
+    """
+
+    program: str
+    device: str | None
+    rates: dict[str, float]
+    pageable_beyond: float | None = None
+
+    def figures(self, base: CatalogueEntry) -> dict[str, Figure]:
+        """Figures for an entry; the base's page-locked rate completes what is known of pageable memory."""
+        found = dict(self.rates)
+        if self.pageable_beyond is not None:
+            for direction in ("up", "down"):
+                known = (
+                    getattr(base.figures, RATES[f"pinned_{direction}"]) or base.figures.link_bytes_per_second
+                )
+                if known is not None:
+                    found[RATES[f"pageable_{direction}"]] = 1 / (1 / known.value + self.pageable_beyond)
+        return {name: _figure(rate, f"{_GIVEN[1]} {self.program}") for name, rate in found.items()}
+
+
+def card(device: str | None) -> CatalogueEntry | None:
+    """The catalogue's entry for a device as its driver names it (NVIDIA A100-SXM4-80GB); None if in doubt."""
+    words, size = _words(device or "")
+    alike = [(entry, _words(entry.name)) for entry in map(load, names())]
+    found = [entry for entry, (its, of) in alike if its == words and (not size or not of or of == size)]
+    return found[0] if len(found) == 1 else None
+
+
+def _words(name: str) -> tuple[set[str], str]:
+    """What tells one card from another, and the size of its memory."""
+    size = re.search(r"(\d+) ?GB", name, re.IGNORECASE)
+    parts = re.sub(r"\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU)\b", " ", name, flags=re.IGNORECASE)
+    return set(re.findall(r"[^\s-]+", parts.lower())), size[1] if size else ""
+
+
+def read(file: Path) -> Output:
+    """The rates in a file with a program's output. Raises `FileProblem`."""
+    try:
+        text = read_bytes(file, LARGEST).decode("utf-8", "replace")
+    except OSError as problem:
+        raise FileProblem(
+            f"cannot read {file}: {problem.strerror or problem}",
+            next_step="Give a file with what nvbandwidth, bandwidthTest or UnifiedMemoryPerf printed.",
+        ) from None
+    return parsed(text)
+
+
+def parsed(text: str) -> Output:
+    """The rates in a program's output. Raises `UsageError` where there are none."""
+    named = re.search(r"^\s*Device 0:\s*(.+?)\s*(?:\(.*)?$", text, re.MULTILINE)
+    device = named[1] if named else None
+    if "UMhint" in text:
+        output = Output("UnifiedMemoryPerf", None, {}, _pageable_beyond(text))
+    elif "nvbandwidth" in text:
+        output = Output("nvbandwidth", device, dict(_nvbandwidth(text)))
+    else:
+        output = Output("bandwidthTest", device, dict(_bandwidth_test(text)))
+    if not output.rates and output.pageable_beyond is None:
+        raise UsageError(
+            "the file has no rates of copies between host and GPU that advisor knows",
+            next_step="Give the whole output of nvbandwidth, bandwidthTest or UnifiedMemoryPerf.",
+        )
+    return output
+
+
+_TESTCASES = {
+    "host_to_device_memcpy_ce": "pinned_to_device_bytes_per_second",
+    "device_to_host_memcpy_ce": "pinned_to_host_bytes_per_second",
+    "host_to_device_memcpy_sm": "zero_copy_read_bytes_per_second",
+    "device_to_host_memcpy_sm": "zero_copy_write_bytes_per_second",
+}
+
+
+def _nvbandwidth(text: str) -> Iterable[tuple[str, float]]:
+    """The first GPU's column of each testcase; its host memory is page-locked."""
+    start = text.find("{")
+    if start >= 0:
+        try:
+            content = json.loads(text[start:])
+            cases = content["nvbandwidth"]["testcases"]
+            rows = {
+                case["name"]: case["bandwidth_matrix"][0][0] for case in cases if case.get("bandwidth_matrix")
+            }
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+            rows = {}
+    else:
+        rows = dict(
+            re.findall(r"^Running (\w+)\.\s+.*?bandwidth \(GB/s\)\s+[\d\s]*?^\s*0\s+([\d.]+)", text, _ACROSS)
+        )
+    for name, figure in _TESTCASES.items():
+        if name in rows and (rate := _gigabytes(rows[name])):
+            yield figure, rate
+
+
+_ACROSS = re.MULTILINE | re.DOTALL
+
+
+def _gigabytes(value: object, scale: float = 1e9) -> float | None:
+    try:
+        rate = float(str(value)) * scale
+    except ValueError:
+        return None
+    return rate if 1e6 <= rate <= _FASTEST else None
+
+
+def _bandwidth_test(text: str) -> Iterable[tuple[str, float]]:
+    """The rate of the largest size, by direction and kind of memory, of both its forms of output."""
+    rates: dict[str, tuple[int, float]] = {}
+    blocks = re.findall(
+        r"(Host to Device|Device to Host) Bandwidth.*?(PINNED|PAGEABLE) Memory Transfers\s+"
+        r"Transfer Size \(Bytes\)\s+Bandwidth\((GB|MB)/s\)((?:\s+\d+\s+[\d.]+)+)",
+        text,
+        re.DOTALL,
+    )
+    for direction, memory, unit, lines in blocks:
+        for size, rate in re.findall(r"(\d+)\s+([\d.]+)", lines):
+            _largest(rates, direction.startswith("Host"), memory, int(size), _gigabytes(rate, _UNITS[unit]))
+    lines = r"bandwidthTest-(H2D|D2H)-(Pinned|Paged), Bandwidth = ([\d.]+) (GB|MB)/s,.*?Size = (\d+) bytes"
+    for direction, memory, rate, unit, size in re.findall(lines, text):
+        _largest(rates, direction == "H2D", memory.upper(), int(size), _gigabytes(rate, _UNITS[unit]))
+    return [(figure, rate) for figure, (_, rate) in rates.items()]
+
+
+_UNITS = {"GB": 1e9, "MB": 1e6}
+
+
+def _largest(
+    rates: dict[str, tuple[int, float]], up: bool, memory: str, size: int, rate: float | None
+) -> None:
+    figure = RATES[f"{'pinned' if memory == 'PINNED' else 'pageable'}_{'up' if up else 'down'}"]
+    if rate is not None and size >= rates.get(figure, (0, 0.0))[0]:
+        rates[figure] = size, rate
+
+
+_LARGE = 1 << 20
+"""Bytes of a matrix from which on copies outweigh their calls."""
+
+
+def _pageable_beyond(text: str) -> float | None:
+    """From the columns MemCopy and CpPglAs, which differ in the kind of host memory alone: two matrices go up
+    and one comes down."""
+    rows = [line.split() for line in text.splitlines()]
+    table = [[float(cell) for cell in row] for row in rows if len(row) == 9 and all(map(_is_number, row))]
+    beyond = [(row[5] - row[8]) * 1e-3 / (3 * row[0] * 1024) for row in table if row[0] * 1024 >= _LARGE]
+    middle = median(beyond) if beyond else 0.0
+    return middle if 1 / _FASTEST < middle < 1e-6 else None
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d+(\.\d+)?", text) is not None

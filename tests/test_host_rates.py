@@ -1,0 +1,162 @@
+"""Copy rates of the user's own host: given as an option, or read from what NVIDIA's programs print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published_cases import vector
+
+from advisor.devices import host_rates
+from advisor.devices.catalogue import load
+from advisor.errors import FileProblem, UsageError
+from advisor.model.predict import predict
+
+BANDWIDTH_TEST = """\
+[CUDA Bandwidth Test] - Starting...
+Running on...
+
+ Device 0: NVIDIA GeForce RTX 3060
+ Range Mode
+
+ Host to Device Bandwidth, 1 Device(s)
+ PINNED Memory Transfers
+   Transfer Size (Bytes)        Bandwidth(GB/s)
+   1024                         0.4
+   32000000                     12.8
+
+ Device to Host Bandwidth, 1 Device(s)
+ PAGEABLE Memory Transfers
+   Transfer Size (Bytes)        Bandwidth(MB/s)
+   32000000                     6100.5
+
+ Device to Device Bandwidth, 1 Device(s)
+ PINNED Memory Transfers
+   Transfer Size (Bytes)        Bandwidth(GB/s)
+   32000000                     316.2
+
+Result = PASS
+"""
+CSV = (
+    "bandwidthTest-H2D-Paged, Bandwidth = 5.9 GB/s, Time = 0.00542 s, Size = 32000000 bytes, NumDevsUsed = 1"
+)
+NVBANDWIDTH = """\
+nvbandwidth Version: v0.4
+Device 0: NVIDIA H100 80GB HBM3 (00000000:18:00)
+
+Running host_to_device_memcpy_ce.
+memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1
+ 0     55.50     55.51
+
+SUM host_to_device_memcpy_ce 111.0
+
+Running device_to_host_memcpy_sm.
+memcpy SM CPU(row) <- GPU(column) bandwidth (GB/s)
+           0
+ 0     48.10
+"""
+CASE = {"name": "device_to_host_memcpy_ce", "bandwidth_matrix": [["25.5"]]}
+UNIFIED_MEMORY_PERF = """\
+GPU Device 0: "Turing" with compute capability 7.5
+Size_KB  UMhint  UMhntAs  UMeasy   0Copy MemCopy CpAsync CpHpglk CpPglAs
+4        0.210   0.264    0.333   0.014   0.033   0.026   0.037   0.024
+1024     1.100   1.000    2.000   3.000   1.630   1.600   1.020   1.000
+4096     5.100   5.000    9.000   9.000   7.520   7.500   5.100   5.000
+"""
+
+
+def rates(text: str) -> dict[str, float]:
+    names = {figure: name for name, figure in host_rates.RATES.items()}
+    found = host_rates.parsed(text).figures(load("rtx-2060"))
+    return {names.get(figure, figure): round(x.value / 1e9, 2) for figure, x in found.items()}
+
+
+def test_rates_are_read_from_what_programs_print() -> None:
+    """Of several sizes the largest; copies on the device are no host's."""
+    assert rates(BANDWIDTH_TEST) == {"pinned_up": 12.8, "pageable_down": 6.1}
+    assert rates(CSV) == {"pageable_up": 5.9}
+    assert rates(NVBANDWIDTH) == {"pinned_up": 55.5, "zero_copy_write_bytes_per_second": 48.1}
+    assert rates(json.dumps({"nvbandwidth": {"testcases": [CASE]}})) == {"pinned_down": 25.5}
+
+
+def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
+    """Three matrices of 1 MiB take 0.63 ms longer, of 4 MiB 2.52: 0.2 ns a byte beyond pinned."""
+    known = load("rtx-2060").figures.pinned_to_device_bytes_per_second
+    assert known is not None
+    found = rates(UNIFIED_MEMORY_PERF)
+    assert set(found) == {"pageable_up", "pageable_down"}
+    assert found["pageable_up"] == pytest.approx(1 / (1e9 / known.value + 0.2), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no rates", "nvbandwidth {", '{"nvbandwidth": 3}', "UMhint\n1 2 3", "nvbandwidth" + "{" * 9999],
+)
+def test_a_file_without_rates_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no rates of copies"):
+        host_rates.parsed(text)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"nothing\.txt: No such file"):
+        host_rates.read(tmp_path / "nothing.txt")
+
+
+@pytest.mark.parametrize(
+    ("device", "slug"),
+    [
+        ("NVIDIA GeForce RTX 3060", "rtx-3060"),
+        ("NVIDIA GeForce RTX 3060 Laptop GPU", "rtx-3060-laptop"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA GeForce RTX 3060 Ti", None),
+        ("", None),
+    ],
+)
+def test_cards_are_known_by_their_drivers_names(device: str, slug: str | None) -> None:
+    found = host_rates.card(device)
+    assert (found and found.origin) == slug
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("pinned=12GB/s", "is not one of pinned_up"),
+        ("pinned_up", "is not one of"),
+        ("pinned_up=12", "is not a rate between"),
+        ("pinned_up=12XB/s", "is not a rate between"),
+        ("pinned_up=9e9", "is not a rate between"),
+        ("pinned_up=12GB/s,pinned_up=13GB/s", "gives pinned_up twice"),
+        ("pinned_up=" + "9" * 40_000, "is not a rate between"),
+    ],
+)
+def test_wrong_rates_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        host_rates.parse(text)
+    assert len(refused.value.message) < 200
+
+
+def prediction(host: str = "") -> Any:
+    entry = load("rtx-3060")
+    entry = host_rates.with_rates(entry, host_rates.parse(host)) if host else entry
+    return predict(vector(64e6), entry)
+
+
+def test_given_rates_narrow_the_range_and_are_told() -> None:
+    without = prediction()
+    given = prediction("pageable_up=6GB/s, pageable_down=6GB/s, pinned_up=12GB/s, pinned_down=12GB/s")
+    widths = [
+        next(r.high_seconds / r.low_seconds for r in each.results if r.strategy == "pageable")
+        for each in (without, given)
+    ]
+    assert widths[1] < 0.75 * widths[0]
+    assert any("pageable up: 6.00 GB/s (given with --host pageable_up)" in one for one in given.assumptions)
+    asked = [one for one in without.assumptions if "or the output to `advisor devices import`" in one]
+    assert asked
+    assert "of what is uncertain of pageable" in asked[0]
+    assert not any("advisor devices import" in one for one in given.assumptions)
