@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from running import QUICK, REPOSITORY, SHORT, Command, environment
+from test_host_rates import BANDWIDTH_TEST
 from test_revisions import git
 
 from advisor.measure.backends import gpu_count
@@ -114,6 +115,7 @@ def lay_out(page: Path, folder: Path) -> None:
         starters.write(folder / name / "workload.py")
     (folder / "baselines").mkdir()
     (folder / "my-jetson.toml").write_bytes((REPOSITORY / "advisor/devices/orin-nano.toml").read_bytes())
+    (folder / "bandwidth.txt").write_text(BANDWIDTH_TEST, encoding="utf-8")
     for block in blocks(page):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
