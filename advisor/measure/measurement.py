@@ -193,7 +193,7 @@ class Measurement:
         return self.subject.has_final and self.settings.search != "off" and bool(self._measured())
 
     def screen(self, order: Sequence[str]) -> None:
-        """Each available strategy in a process of its own. A short time reaches the first in `order` only."""
+        """Each available strategy in a separate process. A short time reaches the first in `order` only."""
         rounds: tuple[tuple[str, ...], ...] = (tuple(order),)
         if not self.screens:
             generator = random.Random(self.settings.seed)

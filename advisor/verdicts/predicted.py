@@ -61,9 +61,9 @@ def recommend_predicted(
 
     The choice is the strategy that loses least: over the simulated devices, its mean time relative to the
     fastest of each. A likely time says little where a range is skewed, as of managed memory that may thrash.
-    Strategies within the indifference of it, on half of the devices too, are a tie, broken as a measured one.
-    The choice is "near" where it is within the margin of the fastest in 95 % of the simulated devices ("keep"
-    where that is the baseline), and "open" below.
+    Strategies within the indifference of it, on average and on half of the devices, are a tie, broken as a
+    measured one. The choice is "near" where it is within the margin of the fastest in 95 % of the simulated
+    devices ("keep" where that is the baseline), and "open" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
@@ -107,7 +107,10 @@ def _chosen(among: _Candidate) -> Recommendation:
         if row.likely_seconds <= near
         and (
             row.strategy == BASELINE
-            or np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
+            or (
+                losses[row.strategy] <= losses[best.chosen.strategy] * (1 + best.margin)
+                and np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
+            )
         )
     ]
     return _tie(best, equals) if len(equals) > 1 else _single(best)
