@@ -192,6 +192,11 @@ _NAMED = re.compile(
     r"""(?P<between>\\*["']?(?P<sign>,|\s)\s{0,99}\\*["']?[Vv]alue\\*["']?\s{0,9}[:=]\s{0,9}\\*)(?=\S)"""
 )
 """Entries in a list of variables: `{"name": "DB_PASSWORD", "value": "..."}`, in YAML and XML too."""
+_VALUE_FIRST = re.compile(
+    r"""(\b[Vv]alue\\*["']?\s{0,9}[:=]\s{0,9}\\*)("[^"\n]{1,2000}|'[^'\n]{1,2000}|[^\s"',}]{1,2000})"""
+    r"""(?=["']?(?:,|\s)\s{0,99}\\*["']?(?:[Nn]ame|[Kk]ey)\\*["']?\s{0,9}[:=]\s{0,9}\\*["']?(?P<name>[\w-]+))"""
+)
+"""The same with the value before the name."""
 _BLOCK = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*[|>][-+\d]{0,2}[ \t]*(?:\n|(?:\\r)?\\n)")
 _BLOCK_LINES = re.compile(r"([ \t]+)(?:(?!\\n).)+(?:(?:\n|(?:\\r)?\\n)(?:\1(?:(?!\\n).)+|(?=\n|\\n)))*")
 """A value of several lines in YAML, and its name; its line ends may be escaped."""
@@ -339,7 +344,7 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
     text = "".join(_blocks(text))
     for pattern in (_ASSIGNED, _PAIR, _NAMED):
         text = "".join(_assignments(text, pattern))
-    return _OPTION_IN_TEXT.sub(_option, text)
+    return _OPTION_IN_TEXT.sub(_option, _VALUE_FIRST.sub(_value_first, text))
 
 
 def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
@@ -381,6 +386,10 @@ def _assignments(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
             while value[0][0] in "\"'" and (more := _ADJACENT.match(text, done)):
                 done = more.end()
     yield text[done:]
+
+
+def _value_first(match: re.Match[str]) -> str:
+    return f"{match[1]}{_hidden(match[2], prose=False)}" if is_secret(match["name"]) else match[0]
 
 
 def _option(match: re.Match[str]) -> str:
