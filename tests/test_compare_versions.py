@@ -15,7 +15,7 @@ from running import Command, Said, environment, missing
 from test_revisions import git
 
 import advisor
-from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
+from advisor.errors import INTERRUPTED, FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles.scratch import remove_abandoned
 
 WORKLOAD = """\
@@ -147,6 +147,7 @@ def test_versions_that_cannot_share_a_process_run_in_adjacent_ones(command: Comm
 
 
 BREAKS = WORKLOAD.replace("a.fill(frame)", "raise ValueError('no camera')")
+DIES = WORKLOAD.replace("a.fill(frame)", "import os; os.kill(os.getpid(), 11)")
 OTHER = WORKLOAD.replace("n: int = 4096", "n: int = 8192")
 FIXED = WORKLOAD.replace("Buffer(n, np.float32)", "Buffer(2 * n, np.float32)")
 
@@ -157,6 +158,7 @@ FIXED = WORKLOAD.replace("Buffer(n, np.float32)", "Buffer(2 * n, np.float32)")
         (WORKLOAD, BREAKS, WorkloadError, "HEAD: ", ""),
         (BREAKS, WORKLOAD, WorkloadError, "BASE: ", ""),
         (WORKLOAD, "x = (", WorkloadError, "HEAD: ", "Fix the file"),
+        (WORKLOAD, DIES, NothingMeasured, "killed by SIGSEGV", "Check that the file runs with python"),
         (WORKLOAD, OTHER, UsageError, "the parameter n is 4096 in BASE and 8192 in HEAD", "--set n=8192"),
         (WORKLOAD, FIXED, UsageError, "buffer 'a' has shape (4096,) in BASE and (8192,) in HEAD", "--anyway"),
     ],
@@ -167,6 +169,7 @@ def test_versions_that_fail_or_do_other_work(
     said = run(command, version(tmp_path / "a", 10, base), version(tmp_path / "b", 10, head))
     assert said.code == kind.exit_code, said  # type: ignore[attr-defined]
     assert not missing(said.err, told, step), said.err
+    assert "report" not in said.err, "none is written"
     assert not (tmp_path / "advisor-comparison").exists()
 
 

@@ -663,3 +663,11 @@ def test_gates_mean_what_they_mean_for_profiles(
     found = compared({"pinned": ends}, noise=stats.Ratio(*noise))
     (ruling,) = judge(found, parse_gates(["slower=5%"]))
     assert ruling.status == status
+
+
+def test_markdown_points_to_the_html_beside_it() -> None:
+    """compare.md to compare.html: there is no report.html of a comparison."""
+    notes = tuple(f"Note {number}." for number in range(9))
+    text = render(versions_page(compared({"pinned": (1.0, 0.99, 1.01)}, notes=notes)), "md")
+    assert "more notes in compare.html" in text
+    assert "report.html" not in text

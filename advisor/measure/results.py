@@ -32,7 +32,7 @@ NEXT_STEPS = {
     "late": "Raise --max-seconds SECONDS, or reduce the workload with --set NAME=VALUE.",
     "timeout": "Raise --timeout SECONDS, or reduce the workload with --set NAME=VALUE.",
     "memory": "Reduce the workload with --set NAME=VALUE.",
-    "died": "See the last output of the process in the report. Check that the file runs with python.",
+    "died": "See the last output of the process. Check that the file runs with python.",
 }
 
 

@@ -66,15 +66,14 @@ class Change:
     def lines(self) -> int:
         return self.code.count("\n") + 1
 
-    @property
-    def heart(self) -> str:
-        """The imports and the excerpt, which is whole; nothing where it is cut."""
+    def heart(self, whole: str) -> str:
+        """The imports and the excerpt, which is whole; nothing where it is cut. whole: the file with all."""
         if not self.code.endswith(self.excerpt):
             return ""
         before = self.code.removesuffix(self.excerpt).splitlines()
         imports = [line for line in before if line.startswith(("import ", "from "))]
         helpers = sum(map(bool, before)) - len(imports)
-        told = f"# {helpers} lines of helper functions, in report.html"
+        told = f"# {helpers} lines of helper functions, in {whole}"
         return "\n".join([*imports, *["", told] * bool(helpers), *[""] * bool(before), self.excerpt])
 
 

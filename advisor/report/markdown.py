@@ -48,7 +48,10 @@ def _written(page: Page, room: Room) -> str:
     tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, blocks.Table)]
     hidden = {id(table) for table in tables[room.devices :]}
     where = f" {escape(page.where, 120)}" if page.where else ""
-    writer, parts = _Writer(room), [f"### {escape(page.name, 250)}{where}{_BASES.get(page.basis, '')}"]
+    writer, parts = (
+        _Writer(room, f"{page.kind}.html"),
+        [f"### {escape(page.name, 250)}{where}{_BASES.get(page.basis, '')}"],
+    )
     for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
         told = (block for block in shown(section, "md") if id(block) not in hidden)
         inside = "\n\n".join(part for block in told for part in writer.write(block))
@@ -56,15 +59,18 @@ def _written(page: Page, room: Room) -> str:
             fold = f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
             parts.append(fold if section.folded else inside)
     if hidden:
-        parts.append(f"{words.count(len(hidden), 'more table')} in report.html.")
+        parts.append(f"{words.count(len(hidden), 'more table')} in {writer.whole}.")
     return "\n\n".join(parts) + "\n"
 
 
 class _Writer:
-    """Writes a block by the method of its name; what has none, such as a chart, is left out."""
+    """Writes a block by the method of its name; what has none, such as a chart, is left out.
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    whole: the file in which nothing is left out.
+    """
+
+    def __init__(self, room: Room, whole: str) -> None:
+        self.room, self.whole = room, whole
 
     def write(self, block: blocks.Block) -> Iterator[str]:
         return getattr(self, type(block).__name__.lower(), lambda _: iter(()))(block)
@@ -76,7 +82,7 @@ class _Writer:
     def banners(self, block: blocks.Banners) -> Iterator[str]:
         for text in block.texts[:_MOST]:
             yield f"> **{block.label.capitalize()}:** {prose(text)}"
-        yield from _more(len(block.texts) - _MOST, block.label)
+        yield from _more(len(block.texts) - _MOST, block.label, self.whole)
 
     def failures(self, block: blocks.Failures) -> Iterator[str]:
         for failure in block.items[:_MOST]:
@@ -84,7 +90,7 @@ class _Writer:
             if failure.excerpt:
                 yield fence(failure.excerpt, 500, "")
             yield f"**Next:** {prose(failure.next_step, 200)}"
-        yield from _more(len(block.items) - _MOST, "failure")
+        yield from _more(len(block.items) - _MOST, "failure", self.whole)
 
     def answers(self, block: Answers) -> Iterator[str]:
         """The verdicts, one table over all devices, advice, and the code for each of them."""
@@ -94,11 +100,11 @@ class _Writer:
         if not alone:
             shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
             lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
-            yield _list((*lines, *_more(left, "device")))
+            yield _list((*lines, *_more(left, "device", self.whole)))
         if block.mixes:
             yield f"**Mixes:** {prose(block.mixes, 500)}"
         yield from _chart(block.items, self.room.rows)
-        yield from _missing(block.items[0].missing) if alone else ()
+        yield from _missing(block.items[0].missing, self.whole) if alone else ()
         advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
         if advice:
             yield _numbered(list(advice))
@@ -106,8 +112,8 @@ class _Writer:
             yield self._code(change, "" if alone else f" on {escape(devices, 120)}")
 
     def _code(self, change: Change, where: str) -> str:
-        shown = {"whole": change.code, "heart": change.heart}.get(self.room.code, "")
-        shown = shown or f"# {words.count(change.lines, 'line')}, in report.html"
+        shown = {"whole": change.code, "heart": change.heart(self.whole)}.get(self.room.code, "")
+        shown = shown or f"# {words.count(change.lines, 'line')}, in {self.whole}"
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
         return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
 
@@ -118,7 +124,7 @@ class _Writer:
             return
         shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
         lines = (f"**{escape(v.device, 80)}**: {_in_a_line(v)}" for v in shown)
-        yield _list((*lines, *_more(left, "device")))
+        yield _list((*lines, *_more(left, "device", self.whole)))
 
     def facts(self, block: blocks.Facts) -> Iterator[str]:
         if block.title:
@@ -127,8 +133,8 @@ class _Writer:
         yield "\n".join(("| | |", "| :-- | :-- |", *rows))
 
     def items(self, block: blocks.Items) -> Iterator[str]:
-        lines = (_item(item, block.label) for item in block.items[: block.most])
-        yield _list((*lines, *_more(len(block.items) - block.most, "reason")))
+        lines = (_item(item, block.label, self.whole) for item in block.items[: block.most])
+        yield _list((*lines, *_more(len(block.items) - block.most, "reason", self.whole)))
 
     def findings(self, block: blocks.Findings) -> Iterator[str]:
         yield _numbered(block.items)
@@ -153,12 +159,12 @@ class _Writer:
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the HTML page."
         if len(shown) < len(known):
-            yield f"{words.count(len(known) - len(shown), 'more column')} in report.html."
+            yield f"{words.count(len(known) - len(shown), 'more column')} in {self.whole}."
 
 
-def _more(left: int, noun: str) -> Iterator[str]:
+def _more(left: int, noun: str, whole: str) -> Iterator[str]:
     if left > 0:
-        yield f"and {words.count(left, f'more {noun}')} in report.html"
+        yield f"and {words.count(left, f'more {noun}')} in {whole}"
 
 
 def _numbered(found: Sequence[blocks.Finding]) -> str:
@@ -204,12 +210,12 @@ def _bar(device: str, bar: Bar) -> tuple[str, ...]:
     return where, blocks.SIGNS["chosen"] * bar.chosen + names, *figures
 
 
-def _missing(items: Sequence[blocks.Item]) -> Iterator[str]:
+def _missing(items: Sequence[blocks.Item], whole: str) -> Iterator[str]:
     """What has no figures; failures have a paragraph of their own."""
     skipped = [item for item in items if item.status != "failed"]
     if skipped:
-        lines = (_item(item, "") for item in skipped[:_MOST])
-        yield _list((*lines, *_more(len(skipped) - _MOST, "reason")))
+        lines = (_item(item, "", whole) for item in skipped[:_MOST])
+        yield _list((*lines, *_more(len(skipped) - _MOST, "reason", whole)))
 
 
 def _list(texts: Iterable[str]) -> str:
@@ -252,10 +258,10 @@ def _cell(cell: blocks.TableCell, column: blocks.Column) -> list[str]:
     return [value, *([escape(cell.note, 80)] if column.notes else [])]
 
 
-def _item(item: blocks.Item, label: str) -> str:
+def _item(item: blocks.Item, label: str, whole: str) -> str:
     who = " ".join(filter(None, (label, ", ".join(map(code, item.names[:14])), escape(item.status, 80))))
     points = "; ".join(prose(point, 200) for point in item.points[:_MOST])
-    more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason"))
+    more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason", whole))
     told = prose(item.text, 120) if item.text else f"{points}{more}"
     return f"{who}: {told}" if told else who
 
