@@ -17,15 +17,18 @@ SHARES = (0.0, 0.02, 0.05, 0.2)
 PLACES = ("host", "copy", "kernel")
 
 
-def workload(place: str, share: float) -> str:
-    """A workload of about 4 ms a frame on one core; a share of its frame is added in one place.
+def workload(place: str, share: float, *, no_gpu: bool) -> str:
+    """A workload of about 4 ms a frame, on one core or on an H200, with a share of it added in one place.
 
-    The host stage sums that many more elements, the copy has that many more bytes, the kernel that many more
-    multiplications: each is a third of the frame on the CPU device, so three times the share is added to it.
+    The host stage sums that many more elements, the copy has that many more bytes, the kernel runs that many
+    more times: each is about a third of the frame, so three times the share is added to it.
     """
     more = {each: 1 + 3 * share * (each == place) for each in PLACES}
+    counts = {"host": 1500, "copy": 6_000_000, "kernel": 1500 if no_gpu else 100}
     return _WORKLOAD.format(
-        host=int(1500 * more["host"]), copy=int(6_000_000 * more["copy"]), kernel=int(1500 * more["kernel"])
+        **{each: int(count * more[each]) for each, count in counts.items()},
+        work="xp.sqrt(a[:512], out=b)" if no_gpu else "xp.sqrt(large, out=large)",
+        large=512 if no_gpu else 1 << 23,
     )
 
 
@@ -48,15 +51,21 @@ def planted() -> Workload:
         for _ in range({host}):
             np.sqrt(SMALL)
 
-    def compute(xp, a: In, b: Out) -> None:
+    def clear(xp, large: Out) -> None:
+        large.fill(1)
+
+    def compute(xp, a: In, large: InOut, b: Out) -> None:
         for _ in range({kernel}):
-            xp.sqrt(a[:512], out=b)
+            {work}
+        xp.add(a[:512], large[:512], out=b)
 
     def read(b: In) -> None:
         float(b[0])
 
-    buffers = {{"a": Buffer({copy}, np.float32), "b": Buffer(512, np.float32)}}
-    return Workload(buffers, setup=[host(fill)], frame=[host(write), device(compute), host(read)])
+    sizes = {{"a": {copy}, "b": 512, "large": {large}}}
+    buffers = {{name: Buffer(size, np.float32) for name, size in sizes.items()}}
+    frame = [host(write), device(compute), host(read)]
+    return Workload(buffers, setup=[host(fill), device(clear)], frame=frame)
 """
 
 
@@ -65,7 +74,7 @@ def planted(place: str, share: float, seconds: float, *, no_gpu: bool) -> str:
     with scratch() as folder:
         files = [Path(folder) / name for name in ("base.py", "head.py")]
         for file, planted_share in zip(files, (0.0, share), strict=True):
-            file.write_text(workload(place, planted_share), encoding="utf-8")
+            file.write_text(workload(place, planted_share, no_gpu=no_gpu), encoding="utf-8")
         found = api.compare_versions(*files, no_gpu=no_gpu, max_seconds=seconds, anyway=True, quiet=True)
     print(f"    {share:.0%} in {place}: {found.run.judged.rounds} rounds, {answer(found)}", flush=True)
     return found.rows[0].outcome if found.rows else "cannot tell"
