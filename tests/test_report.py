@@ -301,8 +301,8 @@ def test_markdown_keeps_what_is_recommended_for_any_device_in_eight_rows() -> No
 
 def test_markdown_of_an_open_verdict_says_how_far_it_may_be_and_what_to_do() -> None:
     text = shown(PROFILES["h200"](), "md")
-    assert "**Open: `zero-copy` is at most 28.5 % from the fastest, 1.91× faster than `pageable`**" in text
-    assert "**Next:** Raise --max-seconds and run again." in text
+    assert "**Undecided: `zero-copy` leads, 1.91× faster than `pageable` (1.6 to 2.3)**" in text
+    assert "**Next:** Run again: `advisor profile workloads/vector_add.py" in text
 
 
 def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:

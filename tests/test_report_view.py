@@ -38,12 +38,13 @@ from advisor.verdicts.measured import speeds
 
 def headline(**fields: object) -> str:
     verdict = verdicts(profile(recommendation=recommendation(**fields)))[0]  # type: ignore[arg-type]
-    return f"{verdict.headline} ({verdict.certainty})" if verdict.certainty else verdict.headline
+    return ". ".join(filter(None, (verdict.headline, verdict.remark)))
 
 
 def test_clear_verdict_names_the_strategy_the_factor_and_its_interval() -> None:
     assert (
-        headline() == "Use `pinned`: the fastest, 2.00× faster than `pageable` (95 % interval 1.98× to 2.02×)"
+        headline()
+        == "Use `pinned`: 2.00× faster than `pageable` (1.98 to 2.02). Every other is slower (95 %)"
     )
 
 
@@ -56,7 +57,8 @@ def test_one_near_the_fastest_says_how_near_and_gives_the_reason() -> None:
         reason="its footprint is smaller",
     )
     verdict = verdicts(profile(recommendation=tie))[0]
-    assert verdict.headline == "Use `zero-copy`: at most 1.4 % from the fastest, 2.00× faster than `pageable`"
+    assert verdict.headline == "Use `zero-copy`: 2.00× faster than `pageable` (1.98 to 2.02)"
+    assert verdict.remark == "No other is more than 1.4 % faster (95 %)"
     assert (verdict.tone, verdict.reason) == ("tie", "its footprint is smaller")
 
 
@@ -69,8 +71,22 @@ def test_baseline_is_kept_not_said_to_be_faster_than_itself() -> None:
 
 def test_an_open_one_says_how_far_it_may_be_and_what_would_settle_it() -> None:
     undecided = {"verdict": "open", "bound": 0.08, "speedup": None, "interval": None}
-    assert headline(**undecided) == "Open: `pinned` is at most 8.0 % from the fastest"
-    assert headline(**undecided, seconds_more=40.0).endswith("the fastest; about 40.0 s more would settle it")
+    assert headline(**undecided) == "Undecided: `pinned` leads; another may be 8.0 % faster"
+    gain = headline(verdict="open", bound=0.08)
+    assert gain.startswith(
+        "Undecided: `pinned` leads, 2.00× faster than `pageable` (1.98 to 2.02). Another may"
+    )
+
+
+@pytest.mark.parametrize(("more", "seconds"), [(None, 240), (40.0, 110)])
+def test_an_open_one_gives_the_command_that_would_settle_it(more: float | None, seconds: int) -> None:
+    run = profile(
+        recommendation=recommendation(verdict="open", bound=0.08, seconds_more=more),
+        command="advisor profile w.py --max-seconds 5 -q",
+    )
+    run = run.model_copy(update={"method": run.method.model_copy(update={"max_seconds": 60.0})})
+    command = f"`advisor profile w.py -q --max-seconds {seconds}`"
+    assert verdicts(run)[0].next_step == f"Run again: {command}"
 
 
 def test_a_run_that_differs_from_itself_recommends_nothing() -> None:
@@ -80,23 +96,23 @@ def test_a_run_that_differs_from_itself_recommends_nothing() -> None:
 
 
 def test_a_row_outside_the_final_says_why() -> None:
-    out = measured("managed", 0.09, outside="screened out: over twice the best")
+    out = measured("managed", 0.09, outside="screened out: 2.25 times the best time in screening")
     run = profile(results=(measured("pageable", 0.04), measured("pinned", 0.02), out))
-    assert [bar.note for bar in bars(run).values()] == ["", "", "screened out: over twice the best"]
+    assert [bar.note for bar in bars(run).values()] == ["", "", "dropped early (2.25× the best)"]
     for told in (shown(run, "html"), shown(run, "details")):
-        assert "screened out: over twice the best" in " ".join(told.split())
+        assert "dropped early (2.25× the best)" in " ".join(told.split())
 
 
 def test_a_bet_is_not_worded_as_a_verdict() -> None:
     bet = recommendation("zero-copy", verdict="open", interval=(0.6, 3.1), tied_with=("pinned",))
     verdict = predicted_verdict(prediction(recommendation=bet))
-    assert verdict.headline == "Predicted: likely `zero-copy`, 2.00× faster than `pageable`"
+    assert verdict.headline == "Predicted: likely `zero-copy`, 2.00× faster than `pageable` (0.60 to 3.1)"
     kept = recommendation("pageable", verdict="open", speedup=1.0, interval=(1.0, 1.0))
     assert predicted_verdict(prediction(recommendation=kept)).headline == "Predicted: likely `pageable`"
     sure = recommendation("pageable", verdict="keep", bound=0.05, speedup=1.0, interval=(1.0, 1.0))
     verdict = predicted_verdict(prediction(recommendation=sure))
     assert verdict.headline == "Predicted: keep `pageable`: no other gains more than 5.0 %"
-    assert verdict.certainty == ""
+    assert verdict.remark == ""
 
 
 def next_steps(page: Page) -> list[str]:
@@ -114,9 +130,8 @@ def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
 
 def test_slower_recommendation_is_not_called_faster() -> None:
     near = {"verdict": "near", "bound": 0.02, "speedup": 0.99}
-    said = "Use `pinned`: at most 2.0 % from the fastest, "
-    assert headline(**near, interval=(0.98, 1.01)).startswith(f"{said}as fast as `pageable`")
-    assert headline(**near, interval=(0.98, 0.995)).startswith(f"{said}0.990× the speed of `pageable`")
+    assert headline(**near, interval=(0.98, 1.01)).startswith("Use `pinned`: as fast as `pageable` (")
+    assert headline(**near, interval=(0.98, 0.995)).startswith("Use `pinned`: 0.990× the speed of `pageable`")
 
 
 def test_nothing_measured_says_why() -> None:
@@ -134,7 +149,7 @@ def test_cpu_run_has_one_predicted_verdict_per_device() -> None:
     assert all(v.basis == "predicted" and v.headline.startswith("Predicted: ") for v in told)
     first = next(iter(bars(cpu_profile()).values()))
     assert (first.value, first.between) == ("45.0 ms", "31.5 to 58.5 ms")
-    assert told[0].certainty == "predicted range 1.30× to 3.10×"
+    assert told[0].headline.endswith("faster than `pageable` (1.3 to 3.1)")
 
 
 def test_cpu_run_without_predictions_claims_nothing() -> None:

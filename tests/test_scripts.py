@@ -342,7 +342,7 @@ def test_the_command_writes_a_report(command: Command, tmp_path: Path) -> None:
     assert saved["script"]["arguments"] == ["--epochs", "2", "--keep"]
     assert [row["strategy"] for row in saved["script"]["measured"]] == [UNCHANGED, "managed-pool"]
     assert "train.py --epochs 2 --keep on Fake GPU" in said.out
-    assert "Open: " in said.out, "one run of each has no spread"
+    assert "Undecided: " in said.out, "one run of each has no spread"
     for given in ("advisor-report", "advisor-report/profile.json"):
         assert command("report", given).out == said.out
 

@@ -20,17 +20,17 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
 @pytest.mark.parametrize(
     ("verdict", "fields", "expected", "next_step"),
     [
-        ("fastest", {"bound": 0.0}, "Use `pinned`: the fastest", "Change the code to pinned."),
+        ("fastest", {"bound": 0.0}, "Use `pinned`: every other is slower", "Change the code to pinned."),
         (
             "near",
             {"bound": 0.014},
-            "Use `pinned`: at most 1.4 % from the fastest",
+            "Use `pinned`: no other is more than 1.4 % faster",
             "Change the code to pinned.",
         ),
         (
             "near",
             {"bound": 0.00001},
-            "Use `pinned`: at most 0.1 % from the fastest",
+            "Use `pinned`: no other is more than 0.1 % faster",
             "Change the code to pinned.",
         ),
         (
@@ -42,20 +42,20 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
         (
             "open",
             {"bound": 0.08, "seconds_more": 40.0},
-            "Open: `pinned` is at most 8.0 % from the fastest; about 40.0 s more would settle it",
-            "Raise --max-seconds and run again.",
+            "Undecided: `pinned` leads; another may be 8.0 % faster",
+            "Run again with more --max-seconds.",
         ),
         (
             "open",
             {"bound": 0.08},
-            "Open: `pinned` is at most 8.0 % from the fastest",
-            "Raise --max-seconds and run again.",
+            "Undecided: `pinned` leads; another may be 8.0 % faster",
+            "Run again with more --max-seconds.",
         ),
         (
             "open",
             {},
-            "Open: `pinned` looks best, but there are too few measurements to tell",
-            "Raise --max-seconds and run again.",
+            "Undecided: `pinned` leads, but there are too few measurements to tell",
+            "Run again with more --max-seconds.",
         ),
         (
             "untrusted",
@@ -86,10 +86,10 @@ def test_each_kind_has_its_words(verdict: str, fields: dict[str, Any], expected:
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
-        ("fastest", "Use `pinned`: the fastest{}"),
-        ("near", "Use `pinned`: at most 2.0 % from the fastest{}"),
+        ("fastest", "Use `pinned`: every other{} is slower"),
+        ("near", "Use `pinned`: no other{} is more than 2.0 % faster"),
         ("keep", "Keep `pinned`: no other{} gains more than 2.0 %"),
-        ("open", "Open: `pinned` is at most 2.0 % from the fastest{}"),
+        ("open", "Undecided: `pinned` leads; another{} may be 2.0 % faster"),
     ],
 )
 def test_the_fastest_of_those_that_memory_left_is_not_called_the_fastest_of_all(
@@ -140,7 +140,7 @@ def test_what_costs_more_memory_saves_none() -> None:
     [
         ("fastest", "Set up pinned at the top of the script, as shown in the report."),
         ("keep", "Keep the script unchanged."),
-        ("open", "Raise --rounds and run again."),
+        ("open", "Run again with more --rounds."),
     ],
 )
 def test_a_script_has_no_frames_and_no_code_of_ours(verdict: str, next_step: str) -> None:

@@ -79,7 +79,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """One device's. `verdict.headline` is the sentence; `facts` are gain, certainty, time and memory.
+    """One device's. `verdict.headline` is the sentence; `facts` are time and memory.
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
     what the bars' memory is of. `apart`, of a prediction, is the device path beside the host's stages, timed
@@ -93,7 +93,6 @@ class Answer:
     against: str = ""
     memory_of: str = ""
     facts: tuple[Fact, ...] = ()
-    sure: Fact | None = None
     apart: Fact | None = None
     change: Change | None = None
     unchanged: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
 from advisor.report.blocks import Fact, Finding, Verdict
 from advisor.report.mixes import legend
-from advisor.report.recommendations import direction, measured_verdict, prediction_verdict, verdicts
+from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
@@ -31,6 +32,7 @@ from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.scores import counted, figure_of, seconds_of
 
 ADVICES = 3
+_SCREENED = re.compile(r"screened out: ([\d.,]+) times the best time in screening")
 _ONCE = "# Once."
 """How the part of a snippet begins that is not helpers."""
 
@@ -74,8 +76,7 @@ def measured_answer(profile: Profile) -> Answer:
         advice=_advice(profile, profile.device.name),
         missing=gaps(profile.results),
     )
-    sure = _sure(chosen, profile, "process") if chosen else None
-    return drawn(_with_change(_with_facts(made, chosen, sure), profile, profile.device, chosen))
+    return drawn(_with_change(_with_facts(made, chosen), profile, profile.device, chosen))
 
 
 def predicted_answer(profile: Profile, made: Prediction) -> Answer:
@@ -83,7 +84,7 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     marked = counted(undoubted(profile)).predictions[at]
     chosen, notes = marked.recommendation, overlaps(profile, made)
     found = Answer(
-        prediction_verdict(profile, made),
+        _with_simulations(profile, made),
         tuple(predicted_bars(marked, notes, profile.preferences.indifference)),
         against=words.name((chosen and chosen.baseline) or BASELINE),
         memory_of="host and device" if apart(made.device) else "",
@@ -93,9 +94,15 @@ def predicted_answer(profile: Profile, made: Prediction) -> Answer:
     name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
     rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == name)
     path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
-    sure = _likely(made, profile.preferences.indifference)
-    found = _with_facts(replace(found, apart=path), chosen, sure)
+    found = _with_facts(replace(found, apart=path), chosen)
     return drawn(_with_change(found, profile, made.device, chosen))
+
+
+def _with_simulations(profile: Profile, made: Prediction) -> Verdict:
+    told = prediction_verdict(profile, made)
+    if told.tone == "none" or made.recommendation is None or made.recommendation.strategy is None:
+        return told
+    return replace(told, remark=_likely(made, profile.preferences.indifference))
 
 
 def _apart(row: Predicted) -> Fact:
@@ -121,7 +128,7 @@ def script_answer(profile: Profile, script: ScriptRun) -> Answer:
     )
     if chosen is None or name is None:
         return drawn(made)
-    made, shown = _with_facts(made, chosen, _sure(chosen, profile, "round")), script_code(name)
+    made, shown = _with_facts(made, chosen), script_code(name)
     if name == script.baseline or not shown:
         return drawn(replace(made, unchanged=f"Nothing to change: keep {words.code(name)}."))
     return drawn(replace(made, change=_excerpt(words.name(name), words.block(shown), ())))
@@ -155,57 +162,26 @@ def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> C
     return Change(strategy, "\n".join(shown), code, others)
 
 
-def _with_facts(made: Answer, chosen: Recommendation | None, sure: Fact | None) -> Answer:
-    """How much, how sure, how long and how much memory, from the bars themselves."""
-    if chosen is None:
-        return made
-    mine = next((bar for bar in made.bars if bar.chosen), None)
+def _with_facts(made: Answer, chosen: Recommendation | None) -> Answer:
+    """How long and how much memory, from the bars themselves."""
+    mine = next((bar for bar in made.bars if bar.chosen), None) if chosen else None
     if mine is None:
-        return replace(made, sure=sure, facts=tuple(filter(None, (sure, made.apart))))
+        return replace(made, facts=tuple(filter(None, (made.apart,))))
     base = next((bar for bar in made.bars if bar.baseline and not bar.chosen), None)
     kept = words.code(base.name) if base else ""
     time = Fact(made.counts.capitalize(), mine.value, f"{kept}: {base.value}" if base else "")
     memory = Fact("Memory", mine.memory, f"{kept}: {base.memory}" if base and base.memory else "")
-    known = _gain(chosen, made.verdict.certainty), sure, time, made.apart, memory if mine.memory else None
-    return replace(made, sure=sure, facts=tuple(filter(None, known)))
+    return replace(made, facts=tuple(filter(None, (time, made.apart, memory if mine.memory else None))))
 
 
-def _gain(chosen: Recommendation, certainty: str) -> Fact | None:
-    if chosen.speedup is None or chosen.baseline is None:
-        return None
-    if chosen.strategy == chosen.baseline:
-        return Fact("Gain", "none", f"{words.code(chosen.baseline)} is the baseline")
-    note = "; ".join(filter(None, (direction(chosen), certainty)))
-    return Fact("Gain", units.ratio(chosen.speedup), note)
-
-
-def _sure(chosen: Recommendation, profile: Profile, unit: str) -> Fact:
-    """How far from the fastest, at what confidence, from how many of `unit`."""
-    times = words.count(profile.final.processes if profile.final else profile.method.rounds, unit)
-    evidence = f"at {units.percent(profile.method.confidence)} confidence, {times}"
-    bound = f"{max(chosen.bound or 0.0, 0.001) * 100:.1f} %"
-    if chosen.verdict == "untrusted":
-        between = words.ratio_between(*chosen.noise) if chosen.noise else "not itself"
-        return Fact("How sure", "not trusted", f"one strategy under two names: {between}")
-    if chosen.verdict == "open" or chosen.bound is None:
-        most = f"at most {bound} from the fastest, " if chosen.bound is not None else ""
-        return Fact("How sure", "not decided", f"{most}{evidence}")
-    if chosen.verdict == "fastest":
-        return Fact("How sure", "the fastest", f"every other is slower, {evidence}")
-    if chosen.verdict == "keep":
-        return Fact("How sure", f"at most {bound}", f"gained by any other strategy, {evidence}")
-    return Fact("How sure", f"at most {bound}", f"from the fastest, {evidence}")
-
-
-def _likely(made: Prediction, indifference: float) -> Fact:
+def _likely(made: Prediction, indifference: float) -> str:
     """In how many simulations, and what the model that simulates has been checked on."""
     known = by_class().get(made.device.memory_class or "discrete")
     checked = f"checked on {words.count(known.choices, 'published choice')}" if known else "not checked"
-    model = f"the model was {checked} of memory class {made.device.memory_class}"
     if made.confidence is None:
-        return Fact("How sure", "predicted", model)
-    near = f"within {indifference * 100:g} % of the fastest; {model}"
-    return Fact("How sure", simulations(made.confidence), near)
+        return f"The model was {checked} of memory class {made.device.memory_class}"
+    near = f"Within {indifference * 100:g} % of the fastest in {simulations(made.confidence)}"
+    return f"{near}; the model was {checked} of memory class {made.device.memory_class}"
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
@@ -242,7 +218,7 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
             write=units.joules if objective == "energy" else units.seconds,
             chosen=name in group,
             baseline=base is not None and base.strategy in group,
-            note=words.line(row.outside, 100) if row.outside else "",
+            note=words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100),
             latency=notes.get(row.strategy, ""),
         )
 

@@ -39,16 +39,15 @@ class Fact:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict in words. `tone` is how sure it is, `certainty` the interval behind the headline.
+    """A verdict in words. `tone` is how sure it is; `remark` stands under the headline.
 
-    `remark` is what the short forms add to it; `steps` are the reason where that has several.
+    `steps` are the reason where that has several.
     """
 
     basis: Literal["measured", "predicted", "nothing"]
     tone: Literal["clear", "tie", "inconclusive", "none"]
     device: str
     headline: str
-    certainty: str = ""
     reason: str = ""
     next_step: str = ""
     remark: str = ""

@@ -265,16 +265,15 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     told = not outcomes & {"slower", "cannot tell"}
     together, step = _together(device.drift), _PREDICTED_BOTH if predicted else _MORE_ROUNDS
-    interval = f"by {units.percent(confidence)} intervals of the ratio of times"
+    interval = f"{units.percent(confidence)} intervals of the ratio of times" * (not predicted)
     return blocks.Verdict(
         basis=device.basis,
         tone="none" if not outcomes else "clear" if told else "inconclusive",
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
-        certainty="" if predicted else interval,
         reason=" ".join(filter(None, (together, recommended(device)))),
         next_step=step if "cannot tell" in outcomes else "",
-        remark=together,
+        remark=interval,
     )
 
 

@@ -223,17 +223,15 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _verdict(verdict: blocks.Verdict) -> Iterator[str]:
-    certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
-    yield f"**{prose(verdict.headline)}**{certainty}"
-    yield from map(prose, filter(None, (verdict.reason, verdict.remark)))
+    yield f"**{prose(verdict.headline)}**"
+    yield from map(prose, filter(None, (verdict.remark, verdict.reason)))
     if verdict.next_step:
         yield f"**Next:** {prose(verdict.next_step)}"
 
 
 def _in_a_line(verdict: blocks.Verdict) -> str:
-    certainty = f" ({escape(verdict.certainty, 80)})" if verdict.certainty else ""
-    reason = f". {prose(verdict.reason)}" if verdict.reason else ""
-    told = f"{prose(verdict.headline, 240)}{certainty}{reason}"
+    said = (prose(verdict.headline, 240), prose(verdict.remark), prose(verdict.reason))
+    told = ". ".join(text.rstrip(".") for text in said if text)
     return f"{told.rstrip('.')}. **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else told
 
 

@@ -110,8 +110,7 @@ def panels(told: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Gro
 
 
 def _pane(told: Verdict, figures: tuple[Block, ...]) -> Group:
-    certainty = f" ({told.certainty})" * bool(told.certainty)
-    why = filled(Prose(told.reason and told.reason + certainty), Prose(told.next_step, "Next", kind="next"))
+    why = filled(Prose(told.reason), Prose(told.next_step, "Next", kind="next"))
     title = " and ".join(["Why"] * bool(told.reason) + ["what next"] * bool(told.next_step)).capitalize()
     fold = Fold(title, why, open=told.tone == "none")
     return Group("pane", filled(blocks.Verdicts((told,)), *figures, fold))

@@ -126,7 +126,7 @@ def grid(columns: Sequence[_Column], marks: Sequence[str], least: int = 0) -> li
 
 
 def _decided(told: blocks.Verdict) -> str:
-    return told.headline + (f" ({told.certainty})" if told.certainty else "")
+    return ". ".join(filter(None, (told.headline, told.remark)))
 
 
 def _title(page: Page) -> str:
@@ -220,7 +220,7 @@ class _Writer:
         kept, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
         told = [self._device(told, named=block.named, reasons=reasons) for told in kept]
         if self.room.lines == 1 and len(kept) > 1:
-            lines = (wrap(f"{v.device}: {_decided(v)}", self.indent, most=_VERDICT) for v in kept)
+            lines = (wrap(f"{v.device}: {v.headline}", self.indent, most=_VERDICT) for v in kept)
             told = [list(chain.from_iterable(lines))]
         yield from told
 
@@ -230,7 +230,7 @@ class _Writer:
 
     def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
         texts = (told.remark, told.reason * reasons, f"Next: {told.next_step}" * bool(told.next_step))
-        decided = wrap(_decided(told), indent, most=max(self.room.lines, _VERDICT))
+        decided = wrap(told.headline, indent, most=max(self.room.lines, _VERDICT))
         return [*decided, *(line for text in filter(None, texts) for line in self.wrap(text, indent))]
 
     def _chart(self, answer: Answer, least: int, *, head: bool) -> list[str]:

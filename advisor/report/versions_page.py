@@ -39,7 +39,6 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
         tone="clear" if run.judged.settled and run.judged.trusted else "inconclusive",
         device=where,
         headline=answer(found),
-        certainty="",
         reason=_how(found),
         next_step="",
     )

@@ -137,6 +137,11 @@ def ratio_between(low: float, high: float) -> str:
     return _between(low, high, lambda value, digits: f"{units.digits(value, digits)}×")
 
 
+def gain_between(low: float, high: float) -> str:
+    """1.6 to 1.8: as few digits as tell the ends apart, two at least; nothing of ends that say nothing."""
+    return "" if high > _UNKNOWN * low else _between(low, high, lambda value, n: units.digits(value, n - 1))
+
+
 def slower(ratio: Ratio) -> str:
     """slower by 7.0 % (5.1 to 8.9), faster by 20 % (18 to 22), or slower by a factor of 2.4 (2.2 to 2.6)."""
     word, ends = ("slower" if ratio.value >= 1 else "faster"), (ratio.value, ratio.low, ratio.high)

@@ -24,7 +24,6 @@ class Counted:
     """What an objective counts, in words."""
 
     noun: str = "time"
-    best: str = "the fastest"
     equal: str = "equally fast"
     takes: str = "takes {figure} a {unit}"
     """A unit is a frame, or a run of a script."""
@@ -37,20 +36,18 @@ class Counted:
 _COUNTED: dict[Objective, Counted] = {
     "latency-p99": Counted(
         noun="99th percentile",
-        best="the lowest 99th percentile",
         equal="equal in their 99th percentiles",
         takes="takes {figure} or less in 99 % of the {unit}s",
-        lacking="Open: too few frames were timed for a 99th percentile",
-        remedy="Run again with --objective latency-p99 for longer blocks, or raise --max-seconds.",
+        lacking="Undecided: too few frames were timed for a 99th percentile",
+        remedy="Run again with --objective latency-p99 for longer blocks, or with more --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
-        best="the least energy",
         equal="equal in energy",
         takes="takes {figure} a {unit} above idle power",
         written=units.joules,
-        lacking="Open: no energy was measured",
-        remedy="Each row gives the reason. If time ran out, raise --max-seconds and run again.",
+        lacking="Undecided: no energy was measured",
+        remedy="Each row gives the reason. If time ran out, run again with more --max-seconds.",
     ),
 }
 
@@ -181,7 +178,7 @@ def _next(made: Recommendation, unit: str) -> str:
     if made.verdict == "untrusted":
         return "Close other programs and run again. The advice lists what varied."
     if made.verdict == "open":
-        return f"Raise {'--rounds' if script else '--max-seconds'} and run again."
+        return f"Run again with more {'--rounds' if script else '--max-seconds'}."
     if made.verdict == "keep":
         return f"Keep the {'script' if script else 'code'} unchanged."
     if script:
