@@ -65,7 +65,7 @@ def measured_verdict(profile: Profile) -> Verdict:
 
 
 def _longer(profile: Profile, more: float | None) -> str:
-    """The command that would settle it: where nothing better is known, four times the time halves intervals."""
+    """The command that would settle it; four times the time, which halves intervals, if none is known."""
     given = profile.method.max_seconds
     wanted = 10 * math.ceil((given + 1.2 * more if more else 4 * given) / 10)
     command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
