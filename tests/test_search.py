@@ -396,7 +396,7 @@ def test_the_next_best_placement_is_the_nearest_mix_that_differs_in_that_buffer_
         recommendation=recommendation(strategy="hybrid-1"),
         search=Search(mode="auto", over="pinned", tried=tried),
     )
-    (table,) = buffers(told).blocks
+    (table,) = buffers(told)
     assert isinstance(table, Table)
     assert [row.cells[-1].value for row in table.rows] == [
         "pageable: 2.00 ms more", "pageable: 2.50 ms more", "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -169,7 +170,8 @@ def text(page: Page, *, details: bool, quiet: bool = False) -> str:
 
     form = "verdict" if quiet else "details" if details else "txt"
     bars = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
-    return for_log(render(page, form, bars=bars))
+    width = min(max(shutil.get_terminal_size().columns, 40), 160) if sys.stdout.isatty() else 80
+    return for_log(render(page, form, bars=bars, width=width))
 
 
 def say_written(paths: Sequence[Path], *, quiet: bool) -> None:

@@ -125,14 +125,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers(Block):
-    """The answers for one device or several. `over` are the sentences over all of several devices.
-
-    `mixes` is what the short names of mixes stand for.
-    """
+    """The answers for one device or several. `over` are the sentences over all of several devices."""
 
     items: tuple[Answer, ...]
     over: tuple[Verdict, ...] = ()
-    mixes: str = ""
 
     @property
     def sentences(self) -> tuple[Verdict, ...]:

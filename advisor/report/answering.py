@@ -15,7 +15,6 @@ from advisor.report import words
 from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
 from advisor.report.blocks import Fact, Finding, Verdict
-from advisor.report.mixes import legend
 from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
@@ -40,11 +39,11 @@ _ONCE = "# Once."
 def answers(profile: Profile) -> Answers:
     """One answer where something was measured on a GPU; else one for each device that was predicted."""
     if profile.device.kind != "cpu":
-        return Answers((measured_answer(profile),), mixes=legend(profile))
+        return Answers((measured_answer(profile),))
     found = tuple(predicted_answer(profile, made) for made in profile.predictions)
     if not found:
         return Answers((Answer(verdicts(profile)[0]),))
-    return Answers(found, over=_over(found) if len(found) > 1 else (), mixes=legend(profile))
+    return Answers(found, over=_over(found) if len(found) > 1 else ())
 
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
@@ -149,7 +148,12 @@ def _with_change(made: Answer, profile: Profile, device: Device, chosen: Recomme
         return made
     others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
     further = tuple((words.name(n), words.block(c, 4_000)) for n, c in list(others.items())[:4])
-    return replace(made, change=_excerpt(name, words.block(text), further))
+    change = _excerpt(name, words.block(text), further)
+    if chosen.verdict not in ("fastest", "near"):
+        return replace(made, change=change)
+    apply = f"Apply the {words.count(change.lines, 'line')} in report.html."
+    told = replace(made.verdict, next_step=apply) if not made.predicted else made.verdict
+    return replace(made, change=change, verdict=told)
 
 
 def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> Change:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.profiles.schema import Device, Profile
-from advisor.report import blocks, mixes, words
+from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.machine import pairs
+from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, filled, lead, legend
 from advisor.report.recommendations import failures, nothing
 from advisor.report.sweep_verdicts import cell
@@ -70,7 +71,7 @@ def devices_page(compared: DeviceComparison) -> Page:
     told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.answer.verdict.headline) for p in found]
     told += [blocks.Fact("parameters", parameters)] if parameters else []
     short = blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)
-    return Page(
+    page = Page(
         kind="devices",
         brand="several devices",
         name=workload,
@@ -82,7 +83,7 @@ def devices_page(compared: DeviceComparison) -> Page:
             lead(
                 *around(
                     blocks.Failures(tuple(_failures(compared))),
-                    Answers(tuple(p.answer for p in found), tuple(_verdicts(found)), mixes.legend(*numbered)),
+                    Answers(tuple(p.answer for p in found), tuple(_verdicts(found))),
                     drawn=any(place.answer.bars for place in found),
                 ),
                 blocks.Banners("note", notes, forms="html"),
@@ -92,6 +93,7 @@ def devices_page(compared: DeviceComparison) -> Page:
             Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
     )
+    return described(page, *numbered)
 
 
 def _places(compared: DeviceComparison) -> Iterator[Place]:

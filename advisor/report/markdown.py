@@ -101,8 +101,6 @@ class _Writer:
             shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
             lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
             yield _list((*lines, *_more(left, "device", self.whole)))
-        if block.mixes:
-            yield f"**Mixes:** {prose(block.mixes, 500)}"
         yield from _chart(block.items, self.room.rows)
         yield from _missing(block.items[0].missing, self.whole) if alone else ()
         advice = dict.fromkeys(found for answer in block.items for found in answer.advice)

@@ -1,9 +1,12 @@
-"""What the page says of mixes: what their short names stand for, and why each buffer is placed so."""
+"""What the page says of mixes: their names in words, and why each buffer is placed so."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from itertools import chain
+from typing import Any
 
 from advisor import units
 from advisor.errors import WorkloadError
@@ -11,15 +14,15 @@ from advisor.profiles.row_figures import Instead, Row
 from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, Side, WorkloadRecord
 from advisor.report import blocks, words
 from advisor.report.charts import recommended
-from advisor.report.page import Section, filled
-from advisor.strategies.mixes import Mix, label, mixes_of, of_row, strategies_of
+from advisor.report.page import Page
+from advisor.strategies.mixes import Mix, mixes_of, of_row, strategies_of
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, sides
 from advisor.strategies.schedule import stage_uses
 
-_MOST = 6
-"""Mixes that are named beside the verdict."""
+_KEPT = ("profile", "snippet", "variants", "code", "excerpt", "identifier", "href")
+"""Fields that hold code or addresses."""
 _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
 _MOVES = {
     "copied": "copied in each frame",
@@ -28,17 +31,39 @@ _MOVES = {
 }
 
 
-def legend(*profiles: Profile) -> str:
-    """`hybrid-1` is table: zero-copy, weights: pinned; recommended ones first, nothing without mixes."""
-    first = {row.strategy for profile in profiles for _, row in _recommended(profile)}
+def described(page: Page, *profiles: Profile) -> Page:
+    """The page with each mix named by what it is wherever a text has its short name, but in code."""
     known = {name: row for profile in profiles for name, row in mixes_of(profile).items()}
-    rows = sorted(known.items(), key=lambda each: each[0] not in first)
-    told = [
-        f"{words.code(name)} is {words.line(label(row.placements, pipelined=row.pipelined), 300)}"
-        for name, row in rows[:_MOST]
-    ]
-    more = [f"{len(rows) - _MOST} more"] * (len(rows) > _MOST)
-    return f"{'; '.join([*told, *more])}." if told else ""
+    if not known:
+        return page
+    names = {name: _description(row) for name, row in known.items()}
+    pattern = re.compile(rf"`({'|'.join(known)})`|\b({'|'.join(known)})\b")
+
+    def named(found: re.Match[str]) -> str:
+        return names[found[1]] if found[1] else names[found[2]].replace("`", "")
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return pattern.sub(named, value)
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(changed, value))
+        if is_dataclass(value) and not isinstance(value, type):
+            held = {f.name: getattr(value, f.name) for f in fields(value) if f.init and f.name not in _KEPT}
+            made = {name: changed(old) for name, old in held.items()}
+            return replace(value, **made) if made != held else value
+        return value
+
+    told: Page = changed(page)
+    return told
+
+
+def _description(row: Row) -> str:
+    """`table` zero-copy, the rest pinned: the placement that most buffers have comes last."""
+    by_placement = words.grouped(row.placements, lambda buffer: row.placements[buffer])
+    *others, (rest, last) = sorted(by_placement.items(), key=lambda each: len(each[1]))
+    told = [f"{words.listing(map(words.code, buffers))} {words.name(how)}" for how, buffers in others]
+    told.append(f"{'the rest' if len(last) > 1 else words.code(last[0])} {words.name(rest)}")
+    return ", ".join([*told, *["overlapping frames"] * row.pipelined])
 
 
 def searched(profile: Profile) -> Iterator[str]:
@@ -57,11 +82,10 @@ def searched(profile: Profile) -> Iterator[str]:
     )
 
 
-def buffers(profile: Profile) -> Section:
+def buffers(profile: Profile) -> Iterator[blocks.Table]:
     """For each device whose recommended strategy is a mix: its buffers, their use, placement, and why."""
-    tables = [_table(profile, device, row, at) for at, (device, row) in enumerate(_recommended(profile))]
-    told = tuple(table for table in tables if table)
-    return Section("buffers", "Buffers of the mix", filled(*told), nav="Buffers", forms="html md")
+    tables = (_table(profile, device, row, at) for at, (device, row) in enumerate(_recommended(profile)))
+    yield from filter(None, tables)
 
 
 def _recommended(profile: Profile) -> Iterator[tuple[Device, Row]]:
@@ -100,6 +124,7 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
         caption=caption,
         title=caption,
         identifier=f"buffers-{number}",
+        forms="html md",
     )
 
 

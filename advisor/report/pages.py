@@ -16,6 +16,7 @@ from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
 from advisor.report.devices_page import devices_page
 from advisor.report.history_page import history_page
+from advisor.report.mixes import described
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page
 from advisor.report.script_page import script_page
@@ -50,16 +51,16 @@ def page_of(found: Profile | SweepResults | DeviceComparison) -> Page:
         return sweep_page(found)
     if isinstance(found, DeviceComparison):
         return devices_page(found)
-    return script_page(found, found.script) if found.script else profile_page(found)
+    return script_page(found, found.script) if found.script else described(profile_page(found), found)
 
 
-def render(page: Page, form: str, *, bars: bool = False) -> str:
+def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:
     """A page as html, md, or text; or the profile that it is of as json. `bars` are for a terminal.
 
     Text is txt, which fits a screen, details, which is all of it, or verdict.
     """
     if form in ("txt", "details"):
-        return terminal.render(page, bars=bars, details=form == "details")
+        return terminal.render(page, bars=bars, details=form == "details", width=width)
     if form == "verdict":
         return terminal.verdict(page)
     if form == "json" and page.profile is not None:

@@ -48,7 +48,6 @@ def profile_page(profile: Profile) -> Page:
         meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
         sections=(
             _lead(profile),
-            *([placed] if (placed := buffers(profile)).blocks else []),
             *(predicted if cpu else ()),
             stages(profile),
             *([] if cpu or not profile.measured() else [memory(profile)]),
@@ -84,6 +83,7 @@ def _lead(profile: Profile) -> Section:
             blocks.Failures(failures(profile)),
             blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
             told,
+            *buffers(profile),
             drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
         ),
         blocks.Banners("warning", warnings, "caution"),

@@ -18,6 +18,7 @@ from advisor.report.blocks import Failure, Verdict
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts.caveats import all_failed, asked_for_one, doubt, failed_rows
+from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.reasons import counted, shown_bound
 
 FIX = "Fix the error above and run again."
@@ -57,6 +58,10 @@ def measured_verdict(profile: Profile) -> Verdict:
         return _unmeasured(profile)
     if chosen.strategy and doubt(profile) == "alone":
         return _alone(profile, None, chosen)
+    base, over = baseline(profile), speeds(profile).get(chosen.strategy or "")
+    if chosen.speedup is None and base and over and not profile.script:  # the baseline was not in the final
+        known = {"speedup": over.value, "baseline": base.strategy}
+        chosen = chosen.model_copy(update=known)
     sure = remark(chosen, profile.method.confidence)
     told = _verdict("measured", profile.device, chosen, headline(chosen), sure)
     if chosen.strategy and chosen.verdict == "open" and not profile.script:

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
-from advisor.report import blocks, mixes, words
+from advisor.report import blocks, words
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
+from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import FIGURES, nothing, sweep_failures
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
@@ -62,7 +63,7 @@ def sweep_page(sweep: SweepResults) -> Page:
     tool = f"advisor {words.name(first.tool.version) if first else __version__}"
     limits = (*(words.line(note, 500) for note in sweep.notes), *_faster_when_larger(sweep, found, parameter))
     notes = tuple(_notes(sweep, parameter))
-    return Page(
+    page = Page(
         kind="sweep",
         brand="memory strategy sweep",
         name=workload,
@@ -78,6 +79,7 @@ def sweep_page(sweep: SweepResults) -> Page:
         tool=tool,
         created=made,
     )
+    return described(page, *sweep.profiles)
 
 
 def _lead(
@@ -107,7 +109,6 @@ def _lead(
             panels(told or (none,), [filled(chart) for chart in charts] or [()]),
             drawn=any(charts),
         ),
-        blocks.Prose(mixes.legend(*sweep.profiles), "Mixes"),
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),

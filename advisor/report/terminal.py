@@ -1,4 +1,4 @@
-"""Plain text of at most 80 columns: what fits a screen of 25 lines, everything, or the verdict alone."""
+"""Plain text as wide as the terminal: what fits a screen of 25 lines, everything, or the verdict alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
@@ -21,7 +22,7 @@ from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar
 from advisor.report.page import Page, Section, kept_rows, shown
 
-WIDTH = 80
+WIDTH: ContextVar[int] = ContextVar("columns", default=80)
 LINES = 22
 """With a blank line, the files that were written and what opens a trace, that is 25."""
 MARK = "→ "
@@ -30,8 +31,7 @@ BAR = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NAME, _HEAD, _CELL, _REASON = 12, 24, 50, 300
 """Least columns for a table's names; most characters of its heads, its cells, and of a reason."""
-_VERDICT = 4
-"""Lines of a verdict, however little room there is: the rest serves it."""
+_SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z`])")
 _ALL = 10**6
 _FINE = ("ok", "info")
 """States of a finding that ask for nothing."""
@@ -58,11 +58,12 @@ EVERYTHING = Room(_ALL, _ALL, _ALL, _ALL)
 SCREENS = (Room(8, 3, 3), Room(6, 3, 2), Room(4, 3, 2), Room(3, 2, 2), Room(2, 1, 1), Room(1, 1, 1))
 
 
-def render(page: Page, *, bars: bool = False, details: bool = False) -> str:
+def render(page: Page, *, bars: bool = False, details: bool = False, width: int = 80) -> str:
     """What fits a screen, in the largest room that leaves it so short; or everything.
 
     `bars` are for a terminal, where they take the place of the intervals.
     """
+    WIDTH.set(width)
     tried = (_Writer(room, bars).page(page) for room in ([EVERYTHING] if details else SCREENS))
     lines: list[str] = []
     for lines in tried:
@@ -84,16 +85,19 @@ def verdict(page: Page) -> str:
 
 
 def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:
-    """Lines, the last of `most` cut; `hanging` goes before all but the first. No unit leaves its number."""
-    lines = textwrap.wrap(
-        _UNIT.sub("\N{NO-BREAK SPACE}", text),
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_on_hyphens=False,
-        max_lines=most,
-        placeholder=" …",
-    )
+    """As many whole sentences as `most` lines hold, the first at least; `hanging` goes before all lines but
+    the first. No unit leaves its number."""
+    sentences, lines = _SENTENCE.split(_UNIT.sub("\N{NO-BREAK SPACE}", text)), list[str]()
+    for count in range(len(sentences), 0, -1):
+        lines = textwrap.wrap(
+            " ".join(sentences[:count]),
+            WIDTH.get(),
+            initial_indent=indent,
+            subsequent_indent=indent + hanging,
+            break_on_hyphens=False,
+        )
+        if len(lines) <= most:
+            break
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
@@ -110,19 +114,25 @@ def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
 
 
 def grid(columns: Sequence[_Column], marks: Sequence[str], least: int = 0) -> list[str]:
-    """Aligned columns below their heads, each row after its mark; the names, which come first, give way."""
+    """Aligned columns below their heads, each row after its mark; the names, which come first, wrap."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", show_header=False)
     names, *others = ([head, *cells] for head, _, cells in columns)
-    left = WIDTH - len(MARK) - sum(2 + max(map(cell_len, cells)) for cells in others)
+    left = max(WIDTH.get() - len(MARK) - sum(2 + max(map(cell_len, cells)) for cells in others), _NAME)
+    wide = min(max(least, *map(cell_len, names)), left)
     for i, (_, right, _) in enumerate(columns):
-        table.add_column(justify="right" if right else "left", no_wrap=True, min_width=0 if i else least)
-    for name, *cells in zip(names, *others, strict=True):
-        table.add_row(*map(Text, (words.line(name, max(left, _NAME)) if name else "", *cells)))
-    console = Console(file=io.StringIO(), width=4 * WIDTH, color_system=None, force_jupyter=False)
+        table.add_column(justify="right" if right else "left", no_wrap=bool(i), min_width=0 if i else wide)
+    before = []
+    for mark, name, *cells in zip(("", *marks), names, *others, strict=True):
+        lines = textwrap.wrap(name, wide, break_on_hyphens=False) or [""]
+        table.add_row(*map(Text, ("\n".join(lines), *cells)))
+        before += [mark, *[""] * (len(lines) - 1)]
+    console = Console(file=io.StringIO(), width=4 * WIDTH.get(), color_system=None, force_jupyter=False)
     with console.capture() as drawn:
         console.print(table)
-    lines = zip(("", *marks), drawn.get().splitlines(), strict=True)
-    return [f"{mark:<2}{line}".rstrip()[:WIDTH] for mark, line in lines]
+    return [
+        f"{m:<2}{line}".rstrip()[: WIDTH.get()]
+        for m, line in zip(before, drawn.get().splitlines(), strict=True)
+    ]
 
 
 def _decided(told: blocks.Verdict) -> str:
@@ -142,7 +152,7 @@ def missing(items: Sequence[blocks.Item]) -> list[str]:
             f"{status}: {', '.join(', '.join(item.names) + _short(item.text) * reasons for item in same)}"
             for status, same in alike.items()
         ]
-        lines = lines if len(lines) < 2 else wrap("; ".join(told), "  ", "  ", most=2)
+        lines = lines if len(lines) < 2 else wrap("; ".join(told), "  ", "  ")
     return lines
 
 
@@ -194,8 +204,7 @@ class _Writer:
         alone = len(block.items) == 1
         several: list[str] = []
         told = (self._verdict(verdict, self.indent, not self.brief and alone) for verdict in block.sentences)
-        mixes = self.wrap(f"Mixes: {block.mixes}", self.indent) if block.mixes else []
-        yield [*(chain.from_iterable(told) if alone or block.over else ()), *mixes]
+        yield list(chain.from_iterable(told)) if alone or block.over else []
         kept = self.first(block.items, "device", self.room.devices)
         names = (_joined(bar.names) for answer in kept for bar in answer.leading(self.room.rows))
         least = max(map(cell_len, names), default=0)
@@ -220,7 +229,7 @@ class _Writer:
         kept, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
         told = [self._device(told, named=block.named, reasons=reasons) for told in kept]
         if self.room.lines == 1 and len(kept) > 1:
-            lines = (wrap(f"{v.device}: {v.headline}", self.indent, most=_VERDICT) for v in kept)
+            lines = (wrap(f"{v.device}: {v.headline}", self.indent) for v in kept)
             told = [list(chain.from_iterable(lines))]
         yield from told
 
@@ -230,8 +239,7 @@ class _Writer:
 
     def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
         texts = (told.remark, told.reason * reasons, f"Next: {told.next_step}" * bool(told.next_step))
-        decided = wrap(told.headline, indent, most=max(self.room.lines, _VERDICT))
-        return [*decided, *(line for text in filter(None, texts) for line in self.wrap(text, indent))]
+        return [line for text in (told.headline, *filter(None, texts)) for line in self.wrap(text, indent)]
 
     def _chart(self, answer: Answer, least: int, *, head: bool) -> list[str]:
         """The recommended strategy, the baseline and the fastest of the others; equal ones are one line."""
@@ -271,8 +279,9 @@ class _Writer:
     def _advice(self, found: Sequence[blocks.Finding]) -> list[str]:
         lines = []
         for told in self.first(found, "finding"):
-            room = WIDTH - 4 - len(told.saves)
-            lines.append(f"  {words.line(told.title, room):<{room}}  {told.saves}".rstrip())
+            room = WIDTH.get() - 4 - len(told.saves)
+            first, *rest = textwrap.wrap(told.title, max(room, _NAME))
+            lines += [f"  {first:<{room}}  {told.saves}".rstrip(), *(f"    {line}" for line in rest)]
         return ["Advice (times are per frame):", *lines] if lines else []
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
@@ -349,7 +358,8 @@ class _Writer:
 
 
 def _joined(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:2])}{f' +{len(names) - 2}' * (len(names) > 2)}"
+    most = 1 if any(", " in name for name in names) else 2  # a mix is named by its buffers
+    return f"{', '.join(names[:most])}{f' +{len(names) - most}' * (len(names) > most)}"
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:
@@ -368,7 +378,7 @@ def _fitting(columns: list[list[_Column]], *, whole: bool) -> list[list[list[_Co
     if not whole:
         order.sort(key=lambda i: not any(line.startswith(MARK) for line in columns[i][0][2]))
     groups: list[list[int]] = [[]]
-    room = left = WIDTH - len(MARK) - _NAME
+    room = left = WIDTH.get() - len(MARK) - _NAME
     for i in order:
         width = sum(2 + max(map(cell_len, (head, *cells))) for head, _, cells in columns[i])
         if width > left and groups[-1]:
