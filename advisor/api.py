@@ -98,14 +98,14 @@ def compare_versions(
     parameters: Mapping[str, Value] | None = None,
     *,
     against: str | None = None,
-    anyway: bool = False,
     **arguments: Unpack[Arguments],
 ) -> VersionComparison:
     """Runs two versions of a workload and compares them, as `advisor compare --run` does.
 
     base, head: two files, each "FILE" or "FILE::NAME"; or one file, whose working tree is HEAD and which at
     the revision `against` is BASE (by default the merge base with the remote's default branch). `strategies`
-    take part beside the baseline and the recommended one. Raises `AdvisorError` as the command does.
+    take part beside the baseline and the recommended one. Raises `AdvisorError` as the command does, and
+    `NothingToCompare` where HEAD runs and BASE has no such workload or fails.
     """
     _require_no_import()
     given = {"parameters": _assignments(parameters or {}), **arguments}
@@ -115,7 +115,7 @@ def compare_versions(
         options = configuration.merged(sources)
         backend = choose_backend(options.gpu, options.no_gpu, (lambda _: None) if options.quiet else _say)
         with make_progress(quiet=options.quiet) as progress:
-            return run_versions(sources, backend, progress, base, head, against=against, anyway=anyway)
+            return run_versions(sources, backend, progress, base, head, against=against)
 
 
 def run_versions(
@@ -127,7 +127,6 @@ def run_versions(
     *,
     against: str | None = None,
     limits: Sequence[float] = (),
-    anyway: bool = False,
     command: str = "",
     began: float | None = None,
     launcher: Launcher | None = None,
@@ -141,18 +140,16 @@ def run_versions(
     settings = replace(settings, strategies=fewer, began=begin)
     question = Question(tuple(limits), options.indifference or INDIFFERENCE)
     with _sides(settings, base, head, against) as (before, now, labels, note):
-        versions = Versions(before, now, named, question)
-        comparison = pipeline.compare_versions(
-            versions, labels, progress, anyway=anyway, launcher=launcher, note=note
-        )
+        versions = Versions(before or now, now, named, question, missing="" if before else note)
+        comparison = pipeline.compare_versions(versions, labels, progress, launcher=launcher, note=note)
     return VersionComparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
 
 
 @contextmanager
 def _sides(
     settings: Settings, base: Path | str, head: Path | str | None, against: str | None
-) -> Iterator[tuple[Settings, Settings, tuple[str, str], str]]:
-    """The settings of BASE and of HEAD, what the two are, and a note on HEAD."""
+) -> Iterator[tuple[Settings | None, Settings, tuple[str, str], str]]:
+    """The settings of BASE and of HEAD, what the two are, and a note; why, where there is no BASE."""
     file, name = configuration.file_and_name(str(base))
     if head is not None:
         if against is not None:
@@ -166,6 +163,10 @@ def _sides(
         return
     repository = revisions.repository(file)
     chosen = revisions.base_of(repository, against)
+    now = replace(settings, file=file.absolute())
+    if chosen.file is None:
+        yield None, now, ("", ""), f"{repository.file} is new: BASE ({chosen.label}) does not have it"
+        return
     with revisions.checkout(repository, chosen, settings.max_seconds) as (folder, stored):
         tree = Tree(
             user=str(repository.top),
@@ -173,9 +174,9 @@ def _sides(
             folder=str(namespaces.same_folder(repository.top, folder)),
         )
         earlier = replace(settings, file=folder / chosen.file, workload=name, tree=tree)
-        now = replace(settings, file=file.absolute())
         labels = (here().hide(f"{chosen.file} at {chosen.label}"), f"{repository.file} in the working tree")
-        yield earlier, now, labels, " ".join(filter(None, (revisions.dirty(repository), stored)))
+        notes = revisions.dirty(repository), stored, revisions.dependencies(repository, chosen.commit)
+        yield earlier, now, labels, " ".join(filter(None, notes))
 
 
 class Arguments(TypedDict, total=False):

@@ -53,6 +53,12 @@ class FileProblem(AdvisorError):
     exit_code = 5
 
 
+class NothingToCompare(AdvisorError):
+    """An answer, not a failure: HEAD runs, and BASE has no such workload or fails."""
+
+    exit_code = 0
+
+
 class NothingToChange(AdvisorError):
     """An answer, not a failure: nothing that is compared can make a difference."""
 

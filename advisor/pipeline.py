@@ -57,7 +57,6 @@ from advisor.verdicts.versions import (
     VersionRun,
     changes,
     differences,
-    require_same_frames,
 )
 from advisor.verdicts.versions import compare_versions as comparing_versions
 from advisor.version import __version__
@@ -145,13 +144,12 @@ def compare_versions(
     labels: tuple[str, str],
     progress: Progress,
     *,
-    anyway: bool = False,
     launcher: Launcher | None = None,
     note: str = "",
 ) -> VersionComparison:
     """Runs BASE and HEAD and compares them. labels: what the two are, in words, to which `note` adds.
 
-    Raises `AdvisorError` where one of them cannot be run, or frames do different work (but for `anyway`).
+    Raises `AdvisorError` where HEAD cannot be run, `NothingToCompare` of them where BASE alone cannot.
     """
     context = RunContext(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     settings = versions.head
@@ -161,15 +159,15 @@ def compare_versions(
             _require(settings, head.describe())
             head.prepare()
             head.screen(measurement.screening_order(_screening_order(head, context)))
+        measurement.require_base()
         run = measurement.runs[HEAD]
         chosen = (
             recommend(_assembled(settings, run, context)) if run.description.device.kind == "cuda" else None
         )
         measurement.choose(chosen.strategy if chosen else None)
         with measurement.version(BASE) as base:
-            description = base.describe()
-            if not anyway:
-                require_same_frames(description.workload, run.description.workload)
+            base.describe()
+            results = measurement.results()
             base.prepare()
             base.screen(measurement.screening_order(_screening_order(base, context)))
         final = measurement.final()
@@ -182,7 +180,7 @@ def compare_versions(
     return comparing_versions(
         _concluded_version(versions.base, runs[BASE], context),
         _concluded_version(versions.head, runs[HEAD], context),
-        _version_run(final, versions, labels, notes),
+        replace(_version_run(final, versions, labels, notes), results=results),
     )
 
 

@@ -116,10 +116,10 @@ def test_one_gate_of_several_fails(command: Command) -> None:
             "again",
         ),
         (
-            ("base.json", "n.json", "--fail-if", "slower=5%"),
+            ("base.json", "same.json", "--fail-if", "results-differ"),
             2,
-            "BASE and HEAD differ in more than the code",
-            "Profile both under the same conditions",
+            "--fail-if results-differ needs",
+            "--run",
         ),
         (
             ("base.json", "same.json", "--fail-if", "slower"),
@@ -150,6 +150,12 @@ def test_wrong_input(
 
 def test_anyway_lets_a_gate_judge_other_parameters(command: Command) -> None:
     save(later(workload=vector_add_workload(4)), "n.json")
+    said = compare(command, "n.json", "--fail-if", "slower=5%", "--strict")
+    assert (said.code, "gate slower=5%: not applicable\n" in said.err) == (0, True)
+    assert (
+        "Frames do different work: n is 4 instead of 16777216"
+        in Path("advisor-comparison/compare.md").read_text()
+    )
     assert compare(command, "n.json", "--fail-if", "slower=5%", "--anyway").code == 0
 
 

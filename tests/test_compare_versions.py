@@ -156,14 +156,11 @@ FIXED = WORKLOAD.replace("Buffer(n, np.float32)", "Buffer(2 * n, np.float32)")
     ("base", "head", "kind", "told", "step"),
     [
         (WORKLOAD, BREAKS, WorkloadError, "HEAD: ", ""),
-        (BREAKS, WORKLOAD, WorkloadError, "BASE: ", ""),
         (WORKLOAD, "x = (", WorkloadError, "HEAD: ", "Fix the file"),
         (WORKLOAD, DIES, NothingMeasured, "killed by SIGSEGV", "Check that the file runs with python"),
-        (WORKLOAD, OTHER, UsageError, "the parameter n is 4096 in BASE and 8192 in HEAD", "--set n=8192"),
-        (WORKLOAD, FIXED, UsageError, "buffer 'a' has shape (4096,) in BASE and (8192,) in HEAD", "--anyway"),
     ],
 )
-def test_versions_that_fail_or_do_other_work(
+def test_a_head_that_fails(
     command: Command, tmp_path: Path, base: str, head: str, kind: type[Exception], told: str, step: str
 ) -> None:
     said = run(command, version(tmp_path / "a", 10, base), version(tmp_path / "b", 10, head))
@@ -171,6 +168,60 @@ def test_versions_that_fail_or_do_other_work(
     assert not missing(said.err, told, step), said.err
     assert "report" not in said.err, "none is written"
     assert not (tmp_path / "advisor-comparison").exists()
+
+
+GATES = ("--fail-if", "slower=500%", "--strict")
+ZEROS = WORKLOAD.replace("xp.multiply(a, 2, out=b)", "b[...] = 0")
+LAST = WORKLOAD.replace("xp.multiply(a, 2, out=b)", "xp.multiply(a, 2, out=b); b[7] += 3")
+CHANCE = WORKLOAD.replace("a.fill(frame)", "a[...] = np.random.default_rng().random(a.size)")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "code", "told"),
+    [
+        (BREAKS, WORKLOAD, 0, "Nothing to compare: BASE: "),
+        (WORKLOAD, OTHER, 0, "n is 8192 instead of 4096; `a`, `b` are 2.0 times as large: "),
+        (WORKLOAD, FIXED, 0, "`a`, `b` are 2.0 times as large: "),
+        (WORKLOAD, ZEROS, 1, "HEAD computes something else: `b` differs in all of its elements, largest "),
+        (WORKLOAD, LAST, 1, "`b` differs in 1 of its 4096 elements, largest 3 at [7]"),
+        (CHANCE, CHANCE, 0, "Two runs of BASE differ in `b`, so these results were not compared."),
+    ],
+)
+def test_what_a_gate_must_stop_and_what_it_must_let_pass(
+    command: Command, tmp_path: Path, base: str, head: str, code: int, told: str
+) -> None:
+    files = version(tmp_path / "a", 10, base), version(tmp_path / "b", 10, head)
+    said = run(command, *files, "--fail-if", "slower=500%")
+    assert said.code == code, said
+    page = (tmp_path / "advisor-comparison" / "compare.md").read_text().replace("\\", "")
+    assert told in page
+    assert ("results-differ: failed" in said.err) == bool(code)
+    if code:
+        assert run(command, *files, "--fail-if", "slower=500%", "--anyway").code == 0
+
+
+def test_a_workload_that_is_new_passes_if_it_runs(
+    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    (repository / "new.py").write_text(WORKLOAD)
+    said = run(command, "new.py", *GATES)
+    assert (said.code, "gate slower=500%: not applicable\n" in said.err) == (0, True), said
+    assert " ".join(said.out.split()).startswith("Nothing to compare: new.py is new: BASE (merge base with")
+    (repository / "new.py").write_text(BREAKS)
+    assert run(command, "new.py", *GATES).code == WorkloadError.exit_code
+
+
+def test_changed_dependencies_are_told(
+    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    (repository / "requirements-gpu.txt").write_text("numpy\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "numpy")
+    assert run(command, "w.py", "--against", "HEAD~1").code == 0
+    page = (repository / "advisor-comparison" / "compare.md").read_text().replace("\\", "")
+    assert "Dependencies changed (requirements-gpu.txt), but both versions ran with the packages" in page
 
 
 @pytest.mark.parametrize(
@@ -183,7 +234,6 @@ def test_versions_that_fail_or_do_other_work(
             "--against names a revision of one file",
         ),
         (("nothing.py",), FileProblem.exit_code, "nothing.py does not exist"),
-        (("new.py",), UsageError.exit_code, "new.py does not exist in BASE"),
         (("w.py", "--strategy", "pined"), UsageError.exit_code, "pined"),
         (("w.py", "--fail-if", "slow"), UsageError.exit_code, "is not a gate"),
     ],

@@ -29,7 +29,7 @@ from advisor.errors import UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.verdicts.comparing.comparisons import compare, require_gateable
-from advisor.verdicts.comparing.gates import Gate, judge, parse_gates
+from advisor.verdicts.comparing.gates import Gate, judge, of_versions, parse_gates, require_of_profiles
 
 
 def ruled(text: str, base: Profile, head: Profile, **options: Any) -> tuple[str, tuple[str, ...]]:
@@ -215,7 +215,6 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
     [
         (profile(), "the same run"),
         (later(device=cuda_device("coherent")), "device: Test discrete"),
-        (later(workload=vector_add_workload(4)), "parameters: n = 16777216 in BASE, n = 4 in HEAD"),
     ],
 )
 def test_a_gate_over_something_else_than_the_code_is_refused(head: Profile, message: str) -> None:
@@ -223,6 +222,35 @@ def test_a_gate_over_something_else_than_the_code_is_refused(head: Profile, mess
     with pytest.raises(UsageError, match=message):
         require_gateable(found, anyway=False)
     require_gateable(found, anyway=True)
+
+
+def test_gates_do_not_apply_to_frames_of_other_work_but_where_that_is_asked_for() -> None:
+    found = compare(profile(), later(workload=vector_add_workload(4)))
+    require_gateable(found, anyway=False)
+    (ruling,) = judge(found, parse_gates(["slower=5%"]))
+    assert ruling.status == "not applicable"
+    assert ruling.reasons[0].startswith("Frames do different work: n is 4 instead of 16777216; ")
+    (ruling,) = judge(found, parse_gates(["slower=5%"]), anyway=True)
+    assert ruling.status == "passed"
+
+
+def test_what_is_far_beyond_the_limit_fails_however_few_the_rounds() -> None:
+    for factor, status in ((1.5, "inconclusive"), (3.0, "failed")):
+        sides = [one(seconds, spread=0.95, rounds=2, frames=3) for seconds in (0.020, 0.020 * factor)]
+        told, reasons = ruled("slower=5%", profile(results=sides[0]), later(results=sides[1]))
+        assert told == status, reasons
+    assert "more than 2 times the limit" in reasons[0]
+
+
+def test_results_need_a_run_of_both_versions() -> None:
+    with pytest.raises(UsageError, match="results-differ needs --run"):
+        require_of_profiles(parse_gates(["results-differ"]))
+    assert [gate.kind for gate in of_versions(parse_gates(["slower=5%"]), anyway=False)] == [
+        "slower",
+        "results-differ",
+    ]
+    for gates, anyway in ((["slower=5%"], True), ([], False)):
+        assert of_versions(parse_gates(gates), anyway=anyway) == parse_gates(gates)
 
 
 def test_another_version_of_the_code_is_what_gates_are_for() -> None:

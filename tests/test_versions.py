@@ -21,7 +21,7 @@ from running import REPOSITORY
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
 
 from advisor import stats
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import WorkloadError
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.progress import Silent
@@ -33,6 +33,7 @@ from advisor.profiles.scratch import scratch
 from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
 from advisor.verdicts.comparing.gates import judge, parse_gates
+from advisor.verdicts.comparing.results import changed_work
 from advisor.verdicts.estimate import Block as Timed
 from advisor.verdicts.final import Pace
 from advisor.verdicts.versions import (
@@ -49,7 +50,6 @@ from advisor.verdicts.versions import (
     compare_versions,
     differences,
     judged,
-    require_same_frames,
 )
 from advisor.workloads.loading import prepare
 from tests.benchmarks.decisions import Noise
@@ -480,13 +480,14 @@ def workload(n: int = 1 << 20, **changes: Any) -> WorkloadRecord:
     return vector_add_workload(n).model_copy(update=changes)
 
 
-def test_frames_of_different_work_are_refused() -> None:
-    require_same_frames(workload(), workload())
-    with pytest.raises(UsageError, match="the parameter n is 1048576 in BASE and 2048 in HEAD") as raised:
-        require_same_frames(workload(), workload(2048))
-    assert "--set n=2048" in raised.value.next_step
-    with pytest.raises(UsageError, match="buffer 'a' has shape"):
-        require_same_frames(workload(parameters={}), workload(2048, parameters={}))
+def test_frames_of_different_work_say_what_changed() -> None:
+    assert changed_work(workload(), workload()) == ()
+    assert changed_work(workload(), workload(2048)) == (
+        "n is 2048 instead of 1048576",
+        "`a`, `b`, `c` are 510 times smaller",
+    )
+    base = workload(1000, parameters={})
+    assert changed_work(base, workload(1200, parameters={})) == ("`a`, `b`, `c` are 20 % larger",)
 
 
 def test_what_a_change_of_code_may_bring_is_told() -> None:
@@ -494,7 +495,7 @@ def test_what_a_change_of_code_may_bring_is_told() -> None:
     added = before.buffers[0].model_copy(update={"name": "extra"})
     halves = tuple(b.model_copy(update={"dtype": "float16"}) for b in before.buffers[:1])
     now = workload(buffers=(*halves, *before.buffers[2:], added), parameters={**before.parameters, "tile": 8})
-    require_same_frames(before, now)
+    assert changed_work(before, now) == ()
     assert differences(before, now) == (
         "New parameter in HEAD: tile.",
         "New buffer in HEAD: extra.",

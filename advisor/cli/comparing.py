@@ -14,7 +14,7 @@ import typer
 from advisor.cli import options
 from advisor.cli.console import began, choose_backend, only_format, put, say, say_written, summarize, text
 from advisor.cli.profiling import is_script
-from advisor.errors import INTERRUPTED, UsageError
+from advisor.errors import INTERRUPTED, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def compare(
 
     Shows what differs besides the code, then the ratio of each strategy's times, HEAD over BASE, with
     its interval. With --run, both versions run side by side on this machine, which resolves differences of a
-    few percent. A failed gate exits with code 1; an inconclusive gate does so only with --strict.
+    few percent, and their results are compared first. A failed gate exits with code 1; an inconclusive gate
+    does so only with --strict.
     """
     from advisor import configuration
     from advisor.profiles import outputs
@@ -73,7 +74,7 @@ def compare(
     failing = ("failed", "inconclusive") if strict else ("failed",)
     for ruling in rulings:
         if ruling.status != "passed" and not quiet:
-            hint = "" if strict or ruling.status == "failed" else " (--strict would fail)"
+            hint = " (--strict would fail)" if ruling.status == "inconclusive" and not strict else ""
             say(f"gate {ruling.gate.text}: {ruling.status}{hint}")
     if any(ruling.status in failing for ruling in rulings):
         raise typer.Exit(GATE_FAILED)
@@ -95,16 +96,17 @@ def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[
     from advisor.report import pages
     from advisor.verdicts.comparing.comparisons import compare as compare_profiles
     from advisor.verdicts.comparing.comparisons import require_gateable
-    from advisor.verdicts.comparing.gates import judge
+    from advisor.verdicts.comparing.gates import judge, require_of_profiles
 
     base, head = map(reading.in_directory, (base, head))
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if request.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
+    require_of_profiles(request.gates)
     comparison = compare_profiles(*loaded, strategies=request.strategies, anyway=request.anyway)
     if request.gates:
         require_gateable(comparison, anyway=request.anyway)
-    rulings = judge(comparison, request.gates)
+    rulings = judge(comparison, request.gates, anyway=request.anyway)
     return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
 
 
@@ -129,7 +131,7 @@ def _run(
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress
     from advisor.report import pages
-    from advisor.verdicts.comparing.gates import judge
+    from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions
 
     target = str(head or base)
     if is_script(target, ()):
@@ -146,20 +148,24 @@ def _run(
     sources = configuration.places(source)
     merged = configuration.merged(sources)
     backend = choose_backend(merged.gpu, merged.no_gpu, request.quiet)
-    with _telling_of_ctrl_c(), make_progress(quiet=request.quiet) as progress:
-        comparison = api.run_versions(
-            sources,
-            backend,
-            progress,
-            str(base),
-            None if head is None else str(head),
-            against=against,
-            limits=[gate.limit for gate in request.gates if gate.kind == "slower"],
-            anyway=request.anyway,
-            command=command_line(sys.argv[1:]),
-            began=began(),
-        )
-    rulings = judge(comparison, request.gates)
+    gates = of_versions(request.gates, anyway=request.anyway)
+    try:
+        with _telling_of_ctrl_c(), make_progress(quiet=request.quiet) as progress:
+            comparison = api.run_versions(
+                sources,
+                backend,
+                progress,
+                str(base),
+                None if head is None else str(head),
+                against=against,
+                limits=[gate.limit for gate in gates if gate.kind == "slower"],
+                command=command_line(sys.argv[1:]),
+                began=began(),
+            )
+    except NothingToCompare as why:
+        rulings = not_applicable(gates, f"{why.message}.")
+        return pages.uncompared_page(target, why, rulings), rulings
+    rulings = judge(comparison, gates, anyway=request.anyway)
     return pages.versions_page(comparison, rulings), rulings
 
 

@@ -129,7 +129,7 @@ Compared = Annotated[
 ]
 FailIf = Annotated[
     list[str] | None,
-    _named("GATE", "Gate: slower=5%, footprint=+10% or recommendation-changes. Repeatable."),
+    _named("GATE", "Gate: slower=5%, footprint=+10%, recommendation-changes or results-differ. Repeatable."),
 ]
 Gpu = Annotated[int | None, of_profile("gpu", min=0)]
 NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure only the CPU.")]
@@ -159,7 +159,9 @@ From = Annotated[_Text, _named("FILE::FUNCTION", "Write it from one call of this
 
 Run = Annotated[bool, _flag("--run", "Run two versions of a workload side by side and compare them.")]
 Strict = Annotated[bool, _flag("--strict", "Treat inconclusive gates as failed.")]
-Anyway = Annotated[bool, _flag("--anyway", "Compare even if workload, device or parameters differ.")]
+Anyway = Annotated[
+    bool, _flag("--anyway", "Compare and judge gates even if workload, device, parameters or results differ.")
+]
 Json = Annotated[bool, _flag("--json", "Print JSON.")]
 Force = Annotated[bool, _flag("--force", "Overwrite the output file.")]
 ForceNew = Annotated[bool, _flag("--force", "Overwrite the file.")]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from advisor.profiles.base import Record
@@ -36,6 +37,7 @@ class Repeated(Record):
     unlike: dict[str, int]
     iterations: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     nan: dict[str, int] = Field(default_factory=dict, description="The first frame in which a buffer has NaN")
+    lengths: dict[str, float] = Field(default_factory=dict, description="`Inspector.lengths`")
 
 
 class KeptResults:
@@ -58,6 +60,11 @@ class KeptResults:
         """What the reference run left; None where it did not come to its end."""
         text = self._ending.read_text(encoding="utf-8") if self._ending.exists() else ""
         return Repeated.model_validate_json(text) if text else None
+
+    def load(self, frame: int) -> dict[str, Array]:
+        """The results that were kept of that frame."""
+        files = sorted((self._directory / str(frame)).glob("*.npy"))
+        return {file.stem: np.load(file, mmap_mode="r") for file in files}
 
     def differences(
         self, frame: int, results: Mapping[str, Array], lengths: Mapping[str, float]
@@ -117,14 +124,7 @@ def _difference(
         return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
     if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
         return ""
-    if array.dtype.kind in "fc":
-        size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
-        tolerance = TOLERANCE.get(size, 1e-9)
-        scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-        explained = max(tolerance * 1e-3, float(np.finfo(array.dtype).eps) * math.sqrt(length)) * scale
-        close = np.isclose(array, expected, rtol=tolerance, atol=explained, equal_nan=True)
-    else:
-        close = np.atleast_1d(array == expected)
+    close, explained = agreeing(array, expected, length)
     wrong = int(close.size - np.count_nonzero(close))
     if not wrong:
         return ""
@@ -134,6 +134,24 @@ def _difference(
     at = f"at {[int(index) for index in first]} " if whole else ""
     sentence += f"; {at}it is {array[first]} instead of {expected[first]}"
     return sentence + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
+
+
+def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.NDArray[np.bool_], float]:
+    """Which elements agree, and what rounding explains near zero; of two precisions the lower one counts.
+
+    length: how many elements go into one, which rounding errors grow with.
+    """
+    kinds = {array.dtype.kind, expected.dtype.kind}
+    if not kinds & set("fc") or not kinds <= set("fciub"):
+        return np.atleast_1d(array == expected), 0.0
+    floating = [each.dtype for each in (array, expected) if each.dtype.kind in "fc"]
+    parts = {dtype.itemsize // (2 if dtype.kind == "c" else 1): dtype for dtype in floating}
+    size = min(parts)
+    tolerance = TOLERANCE.get(size, 1e-9)
+    scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    explained = max(tolerance * 1e-3, float(np.finfo(parts[size]).eps) * math.sqrt(length)) * scale
+    close = np.isclose(array, expected, rtol=tolerance, atol=explained, equal_nan=True)
+    return np.atleast_1d(close), explained
 
 
 def _worst(array: Array, expected: Array, explained: float) -> str:

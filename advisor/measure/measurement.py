@@ -86,6 +86,8 @@ SAMPLE_SHARE = 1 / 300
 """Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
 CONCLUDING_SECONDS = 4.0
 """Of the time that the command may take: predicting, advising, rendering."""
+RESULTS = "results"
+"""Folder of a run's directory with the results of its reference run."""
 SAVE_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 
@@ -111,7 +113,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         oversubscribe=settings.oversubscribe,
         numa=settings.numa,
         directory=str(directory / label),
-        reference=str(directory / "results"),
+        reference=str(directory / RESULTS),
         tree=settings.tree,
     )
 

@@ -116,7 +116,9 @@ def _as_it_is(
         ran = first_frames(run.serial, look, most=frames, seconds=seconds).count
         other_counts = unlike(counted(run.serial.iterations), counts)
         iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
-        repeated = Repeated(frames=ran, unlike=others | other_counts, iterations=iterations)
+        repeated = Repeated(
+            frames=ran, unlike=others | other_counts, iterations=iterations, lengths=dict(lengths)
+        )
         return repeated, wrong_results(inspector, path, ran - 1)
 
 

@@ -133,11 +133,12 @@ def _no_answer(unanswered: Unanswered) -> FileProblem:
 
 @dataclass(frozen=True)
 class Base:
-    """What HEAD is compared with: a commit, how it was chosen, in words, and the file there."""
+    """What HEAD is compared with: a commit, how it was chosen, in words, and the file there; None where it is
+    new since then."""
 
     commit: str
     label: str
-    file: Path
+    file: Path | None
 
 
 def repository(file: Path, seconds: float = 30.0) -> Repository:
@@ -166,15 +167,13 @@ def repository(file: Path, seconds: float = 30.0) -> Repository:
 def base_of(repo: Repository, against: str | None) -> Base:
     """The revision that is named, or else the merge base with the remote's default branch.
 
-    Raises `UsageError` where there is none, or where the file is not in it.
+    Raises `UsageError` where there is none.
     """
     commit, label = _named(repo, against) if against is not None else _merge_base(repo)
     if repo.git("rev-parse", "--verify", "--quiet", f"{commit}:{repo.file.as_posix()}") is not None:
         return Base(commit, label, repo.file)
     renamed = _renamed(repo, commit)
-    if renamed is None:
-        raise _absent(repo, label)
-    return Base(commit, label, Path(renamed))
+    return Base(commit, label, None if renamed is None else Path(renamed))
 
 
 def _named(repo: Repository, against: str) -> tuple[str, str]:
@@ -277,12 +276,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"{printable(', '.join(names[:_SHOWN]))}{more}"
 
 
-def _absent(repo: Repository, label: str) -> UsageError:
-    tracked = repo.git("ls-files", "--error-unmatch", "--", str(repo.file)) is not None
-    step = "It is new since then." if tracked else "Commit it first."
-    return UsageError(f"{repo.file} does not exist in BASE ({label})", next_step=f"{step} {_TWO_FILES}")
-
-
 def _renamed(repo: Repository, commit: str) -> str | None:
     """What the file was called then, where git takes it for the same."""
     listed = repo.git(
@@ -291,6 +284,23 @@ def _renamed(repo: Repository, commit: str) -> str | None:
     parts = (listed or "").split("\0")
     pairs = zip(parts[1::3], parts[2::3], strict=False)
     return next((old for old, new in pairs if new == repo.file.as_posix()), None)
+
+
+_DEPENDENCIES = re.compile(
+    r"(?:.*/)?(?:(?:dev-)?requirements[\w.-]*\.(?:txt|in)|pyproject\.toml|setup\.(?:py|cfg)|environment\.ya?ml|"
+    r"(?:uv|poetry|pdm|pixi)\.lock|Pipfile(?:\.lock)?)"
+)
+
+
+def dependencies(repo: Repository, commit: str) -> str:
+    """Says that files which name packages differ from that commit's; empty where none does."""
+    listed = repo.git("diff-index", "--name-only", "--no-renames", "-z", commit) or ""
+    changed = [name for name in listed.split("\0") if _DEPENDENCIES.fullmatch(name)]
+    return (
+        f"Dependencies changed ({_listed(changed)}), but both versions ran with the packages installed here."
+        if changed
+        else ""
+    )
 
 
 def dirty(repo: Repository) -> str:

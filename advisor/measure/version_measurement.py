@@ -10,21 +10,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor import units
-from advisor.errors import AdvisorError, NothingMeasured, WorkloadError
+from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, UsageError, WorkloadError
 from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
 from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.launcher import Launcher
-from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, Run, job_of
+from advisor.measure.measurement import CONCLUDING_SECONDS, RESULTS, Measurement, Run, job_of
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
 from advisor.measure.settings import Settings
+from advisor.measure.version_results import compare_results
 from advisor.profiles.blocks import Block
 from advisor.profiles.conclusions import Objective
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
+from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
@@ -42,20 +44,22 @@ LEAST_FINAL = LEAST_SECONDS / 2
 
 @dataclass(frozen=True)
 class Versions:
-    """What is compared. `named` are strategies that take part beside the baseline and the recommended one."""
+    """What is compared. `named` are strategies that take part beside the baseline and the recommended one.
+    `missing` says why there is no BASE, where only HEAD can be run."""
 
     base: Settings
     head: Settings
     named: tuple[str, ...]
     question: Question
+    missing: str = ""
 
 
 @dataclass
 class VersionMeasurement:
     """HEAD's screening, BASE's, and the final of both, phase by phase.
 
-    Raises `AdvisorError`, which names the version, where one cannot be run or measured; `NothingMeasured`
-    where the time did not suffice for one ratio.
+    Raises `AdvisorError`, which names the version, where HEAD cannot be run or measured; `NothingToCompare`
+    where BASE alone cannot; `NothingMeasured` where the time did not suffice for one ratio.
     """
 
     versions: Versions
@@ -91,9 +95,23 @@ class VersionMeasurement:
             _require_figures(run)
         except AdvisorError as error:
             error.message = f"{name}: {error.message}"
+            in_time = self.deadline - self.clock() >= LEAST_FINAL
+            if name == BASE and in_time and isinstance(error, (WorkloadError, UsageError, NothingMeasured)):
+                raise NothingToCompare(
+                    error.message, next_step=error.next_step, detail=error.detail
+                ) from error
             raise
         if self.deadline - self.clock() < LEAST_FINAL:  # what comes after it would take more
             raise self._nothing(self.clock())
+
+    def require_base(self) -> None:
+        """Raises `NothingToCompare` where there is none; HEAD ran."""
+        if self.versions.missing:
+            raise NothingToCompare(self.versions.missing)
+
+    def results(self) -> Results:
+        """What HEAD computes against what BASE does, from their reference runs."""
+        return compare_results(*(self.directory / name / RESULTS for name in (BASE, HEAD)))
 
     def choose(self, recommended: str | None) -> None:
         """Which strategies are compared: the baseline, the recommended one and those that the user names."""

@@ -22,7 +22,7 @@ from advisor.report.profile_page import profile_page
 from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
-from advisor.report.versions_page import versions_page
+from advisor.report.versions_page import uncompared_page, versions_page
 from advisor.verdicts.device_comparison import DeviceComparison
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "page_of",
     "render",
     "trace_page",
+    "uncompared_page",
     "versions_page",
     "write",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import stats, units
+from advisor.errors import AdvisorError
 from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
@@ -16,12 +17,16 @@ from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, Judged, VersionComparison
 
 _MOST_PARTS = 6
+_MOST_CHANGES = 2
 _KINDS = {"host": "stage", "device": "kernel"}
 _COPIES = {
     "to-device": "copy to device",
     "to-host": "copy to host",
     "host-copy": "host copy",
 }
+
+
+_NEUTRAL = "Frames of BASE and HEAD do different work, so no gate applies and results were not compared."
 
 
 def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
@@ -60,6 +65,7 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
                 else None,
                 blocks.Prose(_how(found), forms="md txt"),
                 blocks.Prose(_apart(found)),
+                blocks.Prose(_NEUTRAL * bool(found.changed_work)),
             ),
             *(replace(section, forms="html") for section in gated),
             Section("ratios", f"HEAD compared with BASE on {where}", table, nav="Ratios", brief=True),
@@ -70,8 +76,33 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
     )
 
 
+def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] = ()) -> Page:
+    """HEAD runs and BASE has no such workload, or fails: that is all there is to say."""
+    gated = [gates(rulings)] if rulings else []
+    return Page(
+        kind="compare",
+        brand="comparison",
+        name=f"Nothing to compare: {words.line(why.message, 200)}",
+        meta=(words.name(workload),),
+        sections=(
+            lead(
+                blocks.Prose("HEAD runs. Its times will be compared from the next change on."),
+                blocks.Prose(words.line(why.next_step, 300), "Next", kind="next"),
+            ),
+            *gated,
+        ),
+    )
+
+
 def answer(found: VersionComparison) -> str:
-    """The one line: by how much, under what, and which part of a frame."""
+    """The one line: other results and other work, then by how much, under what, and which part of a frame."""
+    changed = "; ".join(words.line(text, 120) for text in found.changed_work[:_MOST_CHANGES])
+    if changed:  # other results are no news
+        return f"{changed}: {_times(found)}"
+    return "; ".join(filter(None, (found.run.results.sentence, _times(found))))
+
+
+def _times(found: VersionComparison) -> str:
     run = found.run
     if run.judged.noise and not run.judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"

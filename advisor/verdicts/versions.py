@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from advisor import stats
-from advisor.errors import UsageError
 from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, around, recommended
+from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
 from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, Pairs, paired
 from advisor.verdicts.final import (
@@ -342,6 +342,7 @@ class VersionRun:
     notes: tuple[str, ...] = ()
     preparing_seconds: float = 0.0
     """Checking and screening, before the two met."""
+    results: Results = field(default_factory=Results)
 
 
 @dataclass(frozen=True)
@@ -353,8 +354,10 @@ class VersionComparison(Comparison):
 
 
 def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:
+    noise = run.judged.noise
+    off = max(noise.high, 1 / noise.low) if noise else 1.0
     rows = tuple(
-        Paired(*run.rows[strategy], ratio, _outcome(run, strategy), run.judged.trusted)
+        Paired(*run.rows[strategy], ratio, _outcome(run, strategy), run.judged.trusted, off)
         for strategy, ratio in run.judged.ratios.items()
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
@@ -373,7 +376,9 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
         other.new_advice,
         other.gone_advice,
         CONFIDENCE,
-        (*run.notes, *other.notes),
+        (*run.results.notes, *run.notes, *other.notes),
+        changed_work=other.changed_work,
+        results=run.results,
         run=run,
     )
 
@@ -387,29 +392,6 @@ def _outcome(run: VersionRun, strategy: str) -> Outcome:
     if found.high < 1:
         return "faster"
     return "same" if run.question.same(found) else "cannot tell"
-
-
-def require_same_frames(base: WorkloadRecord, head: WorkloadRecord) -> None:
-    """Raises `UsageError` where a frame of HEAD does another amount of work than one of BASE.
-
-    Parameters and buffers that one of the two alone has are part of the change, and so is another dtype.
-    """
-    for name in base.parameters.keys() & head.parameters.keys():
-        before, now = base.parameters[name], head.parameters[name]
-        if before != now:
-            raise UsageError(
-                f"the parameter {name} is {before} in BASE and {now} in HEAD, so frames do different work",
-                next_step=f"Set it for both: --set {name}={now}; or add --anyway.",
-            )
-    there = {buffer.name: buffer for buffer in base.buffers}
-    for buffer in head.buffers:
-        before_it = there.get(buffer.name)
-        if before_it is not None and math.prod(before_it.shape) != math.prod(buffer.shape):
-            raise UsageError(
-                f"buffer {buffer.name!r} has shape {before_it.shape} in BASE and {buffer.shape} in HEAD, so "
-                "their frames do different work",
-                next_step="Make the size a parameter and set it for both with --set; or add --anyway.",
-            )
 
 
 def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:

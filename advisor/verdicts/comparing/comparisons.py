@@ -14,6 +14,7 @@ from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
+from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.comparing.rows import (
     AnyRow,
     Compared,
@@ -92,7 +93,7 @@ def _best(told: Recommendation) -> frozenset[str]:
     return frozenset(filter(None, (told.strategy, *told.tied_with)))
 
 
-_DECIDING = ("device", "parameters", "arguments")
+_DECIDING = ("device", "arguments")
 """Where these differ, a gate would judge something else than a change of the code."""
 Basis = Literal["measured", "predicted"]
 
@@ -124,6 +125,10 @@ class Comparison:
     notes: tuple[str, ...] = ()
     unmatched_devices: tuple[str, ...] = ()
     """Devices that one of the two alone predicts for."""
+    changed_work: tuple[str, ...] = ()
+    """Why frames of the two do different work, so that no gate applies."""
+    results: Results | None = None
+    """Of two versions that one run executed."""
 
     @property
     def predicted(self) -> bool:
@@ -179,6 +184,7 @@ def _comparison(
         _confidence(base, head),
         tuple(_notes(base, head)),
         unmatched,
+        changed_work(base.workload, head.workload),
     )
 
 

@@ -5,6 +5,7 @@ Several strategies are compared with one limit at once. To fail, one of them mus
 confidence 1 - (1 - c) / k, so that all k together raise a false alarm in at most 1 - c of the runs
 (Bonferroni's inequality; Dunn, "Multiple Comparisons Among Means", JASA 56, 1961). To pass, every one of them
 must lie below it, which needs no such correction (intersection-union test; Berger, Technometrics 24, 1982).
+A time that is `FAR` beyond the limit fails whatever its interval is: no noise of a few rounds explains it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,20 @@ from advisor import stats, units
 from advisor.errors import UsageError
 from advisor.profiles.schema import Predicted
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison
+from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.comparing.rows import Compared, OneSided, Paired, ratio_of
 
-Status = Literal["passed", "failed", "inconclusive"]
-Kind = Literal["slower", "footprint", "recommendation-changes"]
+Status = Literal["passed", "failed", "inconclusive", "not applicable"]
+"""A gate that does not apply never fails: `--strict` is about noise, and there is none."""
+Kind = Literal["slower", "footprint", "recommendation-changes", "results-differ"]
 
 _LIMIT = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{1,6})?) ?%")
 _DRAWS_BEYOND = 25
 """Resamples beyond each end of an interval: as many as of 1000 at 95 %."""
-_KNOWN = "Write slower=5%, footprint=+10% or recommendation-changes."
+FAR = 2.0
+"""Times the limit. Runs of the same code differ by at most 1.6, on one busy CPU (`rows.HOST_NOISE`)."""
+_NAMED: tuple[Kind, ...] = ("recommendation-changes", "results-differ")
+_KNOWN = "Write slower=5%, footprint=+10%, recommendation-changes or results-differ."
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class Gate:
     text: str
     kind: Kind
     limit: float = 0.0
+
+
+_DEFAULT = (Gate("results-differ", "results-differ"),)
 
 
 @dataclass(frozen=True)
@@ -55,18 +64,41 @@ class _Finding:
 
 
 def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
-    """`slower=5%`, `footprint=+10%`, `recommendation-changes`; each once. Raises `UsageError`."""
+    """`slower=5%`, `footprint=+10%`, `recommendation-changes`, `results-differ`; each once. Raises
+    `UsageError`."""
     return tuple(dict.fromkeys(_parse(text) for text in texts))
 
 
-def judge(found: Comparison, gates: Sequence[Gate]) -> tuple[Ruling, ...]:
+def of_versions(gates: Sequence[Gate], *, anyway: bool) -> tuple[Gate, ...]:
+    """With the gate on results, which any gate brings, but where other results are wanted (`anyway`)."""
+    return tuple(dict.fromkeys((*gates, *_DEFAULT))) if gates and not anyway else tuple(gates)
+
+
+def require_of_profiles(gates: Sequence[Gate]) -> None:
+    """Raises `UsageError` for a gate that only a run of two versions can judge."""
+    if any(gate.kind == "results-differ" for gate in gates):
+        raise UsageError(
+            "--fail-if results-differ needs --run: profiles hold times, not results",
+            next_step="Compare two versions with advisor compare --run, or omit it.",
+        )
+
+
+def judge(found: Comparison, gates: Sequence[Gate], *, anyway: bool = False) -> tuple[Ruling, ...]:
+    """anyway: gates apply to frames of different work too."""
+    if found.changed_work and not anyway:
+        return not_applicable(gates, f"Frames do different work: {'; '.join(found.changed_work)}.")
     return tuple(_rule(gate, list(_findings(found, gate))) for gate in gates)
+
+
+def not_applicable(gates: Sequence[Gate], reason: str) -> tuple[Ruling, ...]:
+    """No gate applies, for one reason."""
+    return tuple(Ruling(gate, "not applicable", (reason,)) for gate in gates)
 
 
 def _parse(text: str) -> Gate:
     kind, equals, value = text.strip().partition("=")
-    if kind == "recommendation-changes" and not equals:
-        return Gate(kind, "recommendation-changes")
+    if not equals and (named := next((name for name in _NAMED if name == kind), None)):
+        return Gate(named, named)
     limit = _LIMIT.fullmatch(value.strip())
     if kind == "slower" and limit:
         return Gate(f"slower={float(limit[1]):g}%", "slower", float(limit[1]) / 100)
@@ -79,7 +111,7 @@ def _parse(text: str) -> Gate:
 
 def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
     """Failed if one failed, inconclusive if one is; passed only if there is something that passed."""
-    for status in ("failed", "inconclusive"):
+    for status in ("failed", "inconclusive", "not applicable"):
         deciding = tuple(f.reason for f in findings if f.status == status)
         if deciding:
             return Ruling(gate, status, deciding)
@@ -89,10 +121,15 @@ def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
 
 
 def _findings(found: Comparison, gate: Gate) -> Iterator[_Finding]:
+    if gate.kind == "results-differ":
+        yield from _results(found.results)
+        return
     for name in found.unmatched_devices:
         yield _Finding("inconclusive", f"{name} is predicted in only one of the two.")
     for device in found.devices:
         if gate.kind == "recommendation-changes":
+            if device.device.kind == "cpu" and len(found.devices) > 1:
+                continue  # there is nothing to choose on it; devices are predicted
             yield _recommendation(device, named=len(found.devices) > 1)
             continue
         yield from map(_lost, (gap for gap in device.one_sided if gap.missing_in == "head"))
@@ -115,6 +152,10 @@ def _lost(gap: OneSided) -> _Finding:
 
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> _Finding:
     most = 1 + gate.limit
+    off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
+    if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > 0:
+        takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)} the time"
+        return _Finding("failed", f"{takes}, more than {FAR:g} times the limit of {units.ratio(most)}")
     if isinstance(row, Paired) and not row.trusted:
         return _Finding(
             "inconclusive", "A second copy of HEAD differs from HEAD, so the run cannot be trusted."
@@ -149,6 +190,19 @@ def _at(row: Compared, level: float) -> str:
     if isinstance(row.base, Predicted):
         return " (predicted ranges)"
     return f" ({units.digits(level * 100, 3)} % interval)"
+
+
+def _results(results: Results | None) -> Iterator[_Finding]:
+    if results is None:
+        return
+    if results.different:
+        yield _Finding("failed", f"{results.sentence}. If that is wanted, add --anyway.")
+    elif results.unrepeatable and not results.compared:
+        yield _Finding("not applicable", " ".join(results.notes))
+    elif results.absent or results.unsteady:
+        yield _Finding("inconclusive", " ".join(results.notes))
+    else:
+        yield _Finding("passed", " ".join(results.notes))
 
 
 def _footprint(row: Compared, gate: Gate, at: str) -> _Finding:

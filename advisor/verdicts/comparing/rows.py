@@ -70,9 +70,11 @@ class Compared:
 @dataclass(frozen=True)
 class Paired(Compared):
     """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
-    its strategies together; `trusted` unless a second copy of HEAD clearly differs from HEAD."""
+    its strategies together; `trusted` unless a second copy of HEAD clearly differs from HEAD, by that factor
+    at most."""
 
     trusted: bool = True
+    off: float = 1.0
 
 
 @dataclass(frozen=True)
