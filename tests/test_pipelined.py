@@ -173,7 +173,9 @@ def test_no_order_and_no_wait_can_be_left_out(forgotten: tuple[str, ...]) -> Non
     assert not all(right(haste, forgotten) for haste in EVERY_HASTE)
 
 
-def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) -> list[tuple[Any, ...]]:
+def calls_of_frame(
+    frame: Sequence[StageUse], index: int = 3, *, listening: bool = True, **options: Any
+) -> list[tuple[Any, ...]]:
     """What one turn calls, with the stages of the host among it as ("host", name, frame)."""
     backend = RecordingBackend(haste="lazy")
     on_host = {use.name for use in frame if use.side == "host"}
@@ -183,7 +185,7 @@ def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) ->
             if key[1] in on_host:
                 backend.calls.append(("host", key[1], key[0]))
 
-    with bench(made(frame, Telling(), **options), "pinned-pipelined", backend) as run:
+    with bench(made(frame, Telling(), **options), "pinned-pipelined", backend, listening=listening) as run:
         run.loop.run_setup()
         run.loop.first_frame()
         for number in range(1, index):
@@ -210,6 +212,15 @@ def test_the_next_frame_is_queued_before_the_host_waits_for_this_one() -> None:
         "wait stream 2",
         "host consume 3",
     ]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_turn_written_out_makes_the_same_calls_on_the_same_streams(shape: str) -> None:
+    setup, frame = SHAPES[shape]
+    written, stepped = (
+        spelled(calls_of_frame(frame, setup=setup, listening=listening)) for listening in (False, True)
+    )
+    assert written == stepped
 
 
 def test_successive_frames_use_the_two_sets_in_turn() -> None:

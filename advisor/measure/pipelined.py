@@ -224,7 +224,7 @@ def _moving_on(action: Action, stream: Any) -> Action:
     move = action.move
     if move is None or stream is None:
         return action
-    lines = Lines(("move$(stream)",), {"move$": move, "stream": stream})
+    lines = Lines(("move$(stream$)",), {"move$": move, "stream$": stream})
     return replace(action, run=lambda _: move(stream), lines=lines)
 
 

@@ -88,7 +88,9 @@ def written(steps: Iterable[Lines]) -> Callable[[int], None]:
     for number, step in enumerate(steps):
         lines += [line.replace("$", str(number)) for line in step.text]
         calls += [step.call] * len(step.text)
-        names |= {name.replace("$", str(number)): value for name, value in step.names.items()}
+        for name, value in step.names.items():
+            own = name.replace("$", str(number))
+            assert names.setdefault(own, value) is value, f"{own} stands for two things in one function"
     head = f"def frame(index, {', '.join(f'{name}={name}' for name in names)}):"
     made: dict[str, Any] = {**names, _CALLS: calls}
     exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), made)
