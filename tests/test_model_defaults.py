@@ -26,9 +26,9 @@ TEXT = PATH.read_text(encoding="utf-8")
             "is not one; did you mean 'launch_seconds'",
         ),
         ('of = "device_memory_bytes', 'of = "memory_bites', "memory_bites_per_second is not one"),
-        ("integrated = true", "integrated = 1", "layers.2.integrated: Input should be a valid boolean"),
-        ("integrated = true", "integrate = true", "layers.2.integrate: Extra inputs are not permitted"),
-        ('["tegra"]', '["tegra", "xavier"]', "layers.12.memory_classes.1: Input should be 'tegra'"),
+        ("integrated = true", "integrated = 1", "layers.3.integrated: Input should be a valid boolean"),
+        ("integrated = true", "integrate = true", "layers.3.integrate: Extra inputs are not permitted"),
+        ('["tegra"]', '["tegra", "xavier"]', "layers.13.memory_classes.1: Input should be 'tegra'"),
         ("low = 3.5e-6", "low = 5.5e-6", "launch_seconds: expected low <= value <= high"),
         ("low = 3.5e-6, ", "", "layers.0.figures.launch_seconds.low: Field required"),
         (
