@@ -335,7 +335,7 @@ def make_settings(
     if options.placement and not script:
         strategies += mixes.requested(options.placement, strategies if options.strategies else strategies[:1])
     with _naming_source(sources, "targets"):
-        targets = load_targets(options.targets, options.target_os)
+        targets = load_targets(options.targets, options.target_os, options.host)
     return Settings(
         file=file,
         workload=name,
@@ -413,7 +413,7 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
 
 
 def load_targets(
-    names: Sequence[str], system: System = "linux", host: str = ""
+    names: Sequence[str], system: System = "linux", host: str | None = None
 ) -> tuple[CatalogueEntry, ...]:
     """The catalogue's entries of these names or files, each once, with that operating system and that host's
     copy rates; names may be separated by commas.
@@ -424,7 +424,7 @@ def load_targets(
         part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
     )
     entries = tuple(under(load_device(name), system) for name in dict.fromkeys(each))
-    if not host:
+    if host is None:
         return entries
     rates = host_rates.parse(host)
     if not entries:

@@ -17,6 +17,7 @@ from advisor import configuration, pipeline, units
 from advisor.configuration import OptionSource, command_line, files, load_targets, places, preferences
 from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Option
+from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
@@ -479,3 +480,19 @@ def test_every_option_and_objective_is_documented() -> None:
 def test_targets_may_be_separated_by_commas() -> None:
     found = load_targets(["agx-orin, h200", "h200"])
     assert [entry.origin for entry in found] == ["agx-orin", "h200"]
+
+
+def test_rates_of_the_host_are_those_of_a_profiles_targets_too(tmp_path: Path) -> None:
+    """An empty --host is wrong, not absent: the variable of a script may be unset."""
+    given = {"workload": "w.py", "targets": ["h200"]}
+
+    def settings(**options: object) -> Settings:
+        source = command_line(**given, **options)
+        return configuration.make_settings(places(source, tmp_path), backend="cpu")
+
+    rate = settings(host="pinned_up=1GB/s").targets[0].figures.pinned_to_device_bytes_per_second
+    assert rate is not None
+    assert rate.value == 1e9
+    for wrong in ("", "fast"):
+        with pytest.raises(UsageError, match="--host"):
+            settings(host=wrong)

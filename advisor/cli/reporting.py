@@ -153,7 +153,7 @@ def predict(
             next_step="Write a workload: `advisor new mine.py`.",
         )
     named = source.values.get("targets") or default_targets(system, profile.workload.gpus)
-    targets = configuration.load_targets(named, system, source.values.get("host", ""))
+    targets = configuration.load_targets(named, system, source.values.get("host"))
     preferences = configuration.preferences(configuration.places(source), profile.preferences)
     result = pipeline.conclude(profile.model_copy(update={"preferences": preferences}), targets)
     if no_environment:

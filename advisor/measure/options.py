@@ -119,8 +119,8 @@ class Options:
         "NAME",
         script=False,
     )
-    host: str = _names(
-        "",
+    host: str | None = _names(
+        None,
         "Copy rates of the target's host, where you know them: pinned_up=12GB/s,pageable_up=6GB/s.",
         "RATES",
         script=False,
