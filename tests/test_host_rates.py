@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,40 @@ def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
     ["", "no rates", "nvbandwidth {", '{"nvbandwidth": 3}', "UMhint\n1 2 3", "nvbandwidth" + "{" * 9999],
 )
 def test_a_file_without_rates_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no rates of copies"):
+    with pytest.raises(FileProblem, match="no rates of copies"):
         host_rates.parsed(text)
+
+
+_SIZE = "9" * 6000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 1_000_000,
+        "nvbandwidth\n" + "Running a.\n" * 90_000,
+        "nvbandwidth\n" + "Running a. bandwidth (GB/s) 1\n" * 30_000,
+        "Host to Device Bandwidth\n" * 40_000,
+        "Host to Device Bandwidth\nPINNED Memory Transfers\n" * 20_000,
+        "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, " * 20_000,
+        f"bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 1 s, Size = {_SIZE} bytes",
+        BANDWIDTH_TEST.replace("32000000", _SIZE).replace("1024 ", f"{_SIZE} "),
+        '{"nvbandwidth": {"testcases": [[1], 2]}}',
+        '{"nvbandwidth": {"testcases": "abc"}}',
+    ],
+    ids=lambda text: text.strip()[:40] or "lines",
+)
+def test_an_odd_file_is_refused_within_seconds(text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(FileProblem, match="no rates of copies"):
+        host_rates.parsed(text)
+    assert time.process_time() - begin < 5
+
+
+def test_an_output_longer_than_one_run_prints_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs.txt").write_text(NVBANDWIDTH + "\n" * host_rates.LARGEST)
+    with pytest.raises(FileProblem, match=r"runs\.txt has more than 1 MiB"):
+        host_rates.read(tmp_path / "runs.txt")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -131,6 +164,7 @@ def test_cards_are_known_by_their_drivers_names(device: str, slug: str | None) -
         ("pinned_up=12", "is not a rate between"),
         ("pinned_up=12XB/s", "is not a rate between"),
         ("pinned_up=9e9", "is not a rate between"),
+        ("pinned_up=12Gb/s", "is not a rate between"),
         ("pinned_up=12GB/s,pinned_up=13GB/s", "gives pinned_up twice"),
         ("pinned_up=" + "9" * 40_000, "is not a rate between"),
     ],

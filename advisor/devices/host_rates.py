@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -57,8 +57,9 @@ def parse(text: str) -> dict[str, Figure]:
 
 
 def _rate(name: str, text: str) -> float:
+    size = text.removesuffix("/s")
     try:
-        rate = float(units.parse_size(text.removesuffix("/s")))
+        rate = 0.0 if size.endswith("b") else float(units.parse_size(size))  # 12Gb/s are bits elsewhere
     except ValueError:
         rate = 0.0
     if not 1e6 <= rate <= _FASTEST:
@@ -130,33 +131,41 @@ def _words(name: str) -> tuple[set[str], str]:
 def read(file: Path) -> Output:
     """The rates in a file with a program's output. Raises `FileProblem`."""
     try:
-        text = read_bytes(file, LARGEST).decode("utf-8", "replace")
+        data = read_bytes(file, LARGEST)
     except OSError as problem:
         raise FileProblem(
             f"cannot read {file}: {problem.strerror or problem}",
             next_step="Give a file with what nvbandwidth, bandwidthTest or UnifiedMemoryPerf printed.",
         ) from None
-    return parsed(text)
+    if len(data) > LARGEST:
+        raise FileProblem(
+            f"{file} has more than {LARGEST >> 20} MiB",
+            next_step="Give the output of one run of the program.",
+        )
+    return parsed(data.decode("utf-8", "replace"))
 
 
 def parsed(text: str) -> Output:
-    """The rates in a program's output. Raises `UsageError` where there are none."""
-    named = re.search(r"^\s*Device 0:\s*(.+?)\s*(?:\(.*)?$", text, re.MULTILINE)
-    device = named[1] if named else None
+    """The rates in a program's output. Raises `FileProblem` where there are none."""
+    lines = [line.strip() for line in text.splitlines()]
+    named = next((line for line in lines if line.startswith(_DEVICE)), "")
+    device = named.removeprefix(_DEVICE).partition("(")[0].strip()[:_LONGEST_NAME] or None
     if "UMhint" in text:
-        output = Output("UnifiedMemoryPerf", None, {}, _pageable_beyond(text))
+        output = Output("UnifiedMemoryPerf", None, {}, _pageable_beyond(lines))
     elif "nvbandwidth" in text:
-        output = Output("nvbandwidth", device, dict(_nvbandwidth(text)))
+        output = Output("nvbandwidth", device, dict(_nvbandwidth(text, lines)))
     else:
-        output = Output("bandwidthTest", device, dict(_bandwidth_test(text)))
+        output = Output("bandwidthTest", device, _bandwidth_test(lines))
     if not output.rates and output.pageable_beyond is None:
-        raise UsageError(
+        raise FileProblem(
             "the file has no rates of copies between host and GPU that advisor knows",
             next_step="Give the whole output of nvbandwidth, bandwidthTest or UnifiedMemoryPerf.",
         )
     return output
 
 
+_DEVICE = "Device 0:"
+_LONGEST_NAME = 100
 _TESTCASES = {
     "host_to_device_memcpy_ce": "pinned_to_device_bytes_per_second",
     "device_to_host_memcpy_ce": "pinned_to_host_bytes_per_second",
@@ -165,28 +174,39 @@ _TESTCASES = {
 }
 
 
-def _nvbandwidth(text: str) -> Iterable[tuple[str, float]]:
+def _nvbandwidth(text: str, lines: Sequence[str]) -> Iterable[tuple[str, float]]:
     """The first GPU's column of each testcase; its host memory is page-locked."""
     start = text.find("{")
-    if start >= 0:
-        try:
-            content = json.loads(text[start:])
-            cases = content["nvbandwidth"]["testcases"]
-            rows = {
-                case["name"]: case["bandwidth_matrix"][0][0] for case in cases if case.get("bandwidth_matrix")
-            }
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-            rows = {}
-    else:
-        rows = dict(
-            re.findall(r"^Running (\w+)\.\s+.*?bandwidth \(GB/s\)\s+[\d\s]*?^\s*0\s+([\d.]+)", text, _ACROSS)
-        )
+    rows = dict(_tables(lines)) if start < 0 else _saved_tables(text[start:])
     for name, figure in _TESTCASES.items():
         if name in rows and (rate := _gigabytes(rows[name])):
             yield figure, rate
 
 
-_ACROSS = re.MULTILINE | re.DOTALL
+def _saved_tables(text: str) -> dict[str, str]:
+    """The first cell of each testcase, by its name, in the JSON of nvbandwidth."""
+    try:
+        cases = json.loads(text)["nvbandwidth"]["testcases"]
+        with_rates = [case for case in cases if case.get("bandwidth_matrix")]
+        return {case["name"]: str(case["bandwidth_matrix"][0][0]) for case in with_rates}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _tables(lines: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """The same in its text, line by line: searched as one text, an odd file would take hours."""
+    name, below = "", -1
+    for line in filter(None, lines):
+        cells = line.split(maxsplit=2)
+        if running := re.match(r"Running (\w+)\.", line):
+            name, below = running[1], -1
+        elif "bandwidth (GB/s)" in line:
+            below = 0
+        elif below >= 0:
+            below += 1
+            if below > 1 and cells[0] == "0" and len(cells) > 1:  # the first line numbers the columns
+                yield name, cells[1]
+                below = -1
 
 
 def _gigabytes(value: object, scale: float = 1e9) -> float | None:
@@ -197,24 +217,31 @@ def _gigabytes(value: object, scale: float = 1e9) -> float | None:
     return rate if 1e6 <= rate <= _FASTEST else None
 
 
-def _bandwidth_test(text: str) -> Iterable[tuple[str, float]]:
+def _bandwidth_test(lines: Iterable[str]) -> dict[str, float]:
     """The rate of the largest size, by direction and kind of memory, of both its forms of output."""
     rates: dict[str, tuple[int, float]] = {}
-    blocks = re.findall(
-        r"(Host to Device|Device to Host) Bandwidth.*?(PINNED|PAGEABLE) Memory Transfers\s+"
-        r"Transfer Size \(Bytes\)\s+Bandwidth\((GB|MB)/s\)((?:\s+\d+\s+[\d.]+)+)",
-        text,
-        re.DOTALL,
-    )
-    for direction, memory, unit, lines in blocks:
-        for size, rate in re.findall(r"(\d+)\s+([\d.]+)", lines):
-            _largest(rates, direction.startswith("Host"), memory, int(size), _gigabytes(rate, _UNITS[unit]))
-    lines = r"bandwidthTest-(H2D|D2H)-(Pinned|Paged), Bandwidth = ([\d.]+) (GB|MB)/s,.*?Size = (\d+) bytes"
-    for direction, memory, rate, unit, size in re.findall(lines, text):
-        _largest(rates, direction == "H2D", memory.upper(), int(size), _gigabytes(rate, _UNITS[unit]))
-    return [(figure, rate) for figure, (_, rate) in rates.items()]
+    direction = memory = unit = ""
+    for line in lines:
+        if title := re.match(r"(\w+ to \w+) Bandwidth", line):
+            direction, memory, unit = title[1], "", ""
+        elif kind := re.match("(PINNED|PAGEABLE) Memory Transfers", line):
+            memory = kind[1]
+        elif header := re.match(r"Transfer Size \(Bytes\)\s+Bandwidth\((GB|MB)/s\)", line):
+            unit = header[1]
+        elif direction in _DIRECTIONS and memory and unit and (row := re.fullmatch(_ROW, line)):
+            _largest(rates, _DIRECTIONS[direction], memory, int(row[1]), _gigabytes(row[2], _UNITS[unit]))
+        elif row := re.match(_CSV_ROW, line):
+            way, kind_of, rate, its_unit, size = row.groups()
+            _largest(rates, _DIRECTIONS[way], kind_of.upper(), int(size), _gigabytes(rate, _UNITS[its_unit]))
+    return {figure: rate for figure, (_, rate) in rates.items()}
 
 
+_DIRECTIONS = {"Host to Device": True, "Device to Host": False, "H2D": True, "D2H": False}
+"""Whether it goes up."""
+_ROW = r"(\d{1,18})\s+([\d.]{1,40})"
+_CSV_ROW = (
+    r"bandwidthTest-(H2D|D2H)-(Pinned|Paged), Bandwidth = ([\d.]{1,40}) (GB|MB)/s,.*?Size = (\d{1,18}) bytes"
+)
 _UNITS = {"GB": 1e9, "MB": 1e6}
 
 
@@ -230,10 +257,10 @@ _LARGE = 1 << 20
 """Bytes of a matrix from which on copies outweigh their calls."""
 
 
-def _pageable_beyond(text: str) -> float | None:
+def _pageable_beyond(lines: Iterable[str]) -> float | None:
     """From the columns MemCopy and CpPglAs, which differ in the kind of host memory alone: two matrices go up
     and one comes down."""
-    rows = [line.split() for line in text.splitlines()]
+    rows = [line.split() for line in lines]
     table = [[float(cell) for cell in row] for row in rows if len(row) == 9 and all(map(_is_number, row))]
     beyond = [(row[5] - row[8]) * 1e-3 / (3 * row[0] * 1024) for row in table if row[0] * 1024 >= _LARGE]
     middle = median(beyond) if beyond else 0.0

@@ -132,6 +132,20 @@ def configurations() -> Iterator[Case]:
         "binary": bytes(range(256)) * 100,
     }.items():
         yield Case(f"trace: {name}", ("trace", "t.sqlite"), 5, {"t.sqlite": text})
+    for name, text in {
+        "empty": "",
+        "binary": bytes(range(256)) * 100,
+        "1 MB of lines": "\n" * 1_000_000,
+        "endless testcases": "nvbandwidth\n" + "Running a. bandwidth (GB/s) 1\n" * 30_000,
+        "endless titles": "Host to Device Bandwidth\n" * 40_000,
+        "a size of 6,000 digits": "bandwidthTest-H2D-Pinned, Bandwidth = 9.0 GB/s, Time = 1 s, "
+        f"Size = {'9' * 6000} bytes",
+        "JSON of another shape": '{"nvbandwidth": {"testcases": [[1], 2]}}',
+        "larger than it may be": "x" * 2_000_000,
+        "a FIFO": os.mkfifo,
+    }.items():
+        command = ("devices", "import", "f.txt", "--base", "h100-sxm")
+        yield Case(f"output of nvbandwidth: {name}", command, 5, {"f.txt": text})
     yield Case("trace: missing", ("trace", "none.sqlite"), 5)
     yield Case("trace: another file", ("trace", "t.nsys-rep"), 5, {"t.nsys-rep": "no report"})
 
