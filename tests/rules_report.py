@@ -21,6 +21,8 @@ from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.final import ratio as final_ratio
+from advisor.verdicts.measured import compared
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "reports" / "h200"
@@ -100,7 +102,11 @@ def _change(name: str, rule: str, old: str, new: str, profile: Profile) -> Itera
     rows = {row.strategy: row for row in compare(profile).rows}
     if {old, new} <= set(rows):
         measured = profile.measured()
-        ratio = stats.ratio_interval(measured[old].rounds, measured[new].rounds)
+        pairs, names = compared(profile, "throughput"), [old, new]
+        if set(names) <= set(pairs.names):
+            ratio = final_ratio(pairs.among(names), profile.method.confidence)
+        else:
+            ratio = stats.ratio_interval(measured[old].rounds, measured[new].rounds)
         yield Change(
             name,
             rule,
