@@ -16,7 +16,7 @@ from advisor.profiles.schema import Failed, Measured, Profile
 
 def profiled(directory: Path, name: str, *assignments: str, **options: object) -> Profile:
     """In this process: what is asked is whether results are right, and ratios of far more than two."""
-    given = {"rounds": 1, "max_seconds": 20.0, **options}
+    given = {"rounds": 1, "max_seconds": 60.0, **options}
     settings = asked(EXAMPLES / f"{name}.py", backend="cuda", parameters=assignments, **given)
     return pipeline.profile(settings, Silent(), keep_in=directory, launcher=InProcess())
 
