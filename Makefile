@@ -15,6 +15,8 @@ check: lint types test  ## Everything that must be clean before a commit
 lint:  ## Style and formatting
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	@if command -v shellcheck >/dev/null; then shellcheck -x action/*.sh; fi
+	@if command -v actionlint >/dev/null; then $(PYTHON) -m pytest -q -n 0 tests/test_action.py -k actionlint; fi
 
 types:  ## Static types, strict
 	$(PYTHON) -m mypy

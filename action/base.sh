@@ -4,6 +4,9 @@
 # nothing to compare with, and always ends well; compare.sh says what is missing.
 set -euo pipefail
 
+# In a container job another user owns the checkout, which the job trusts all the same.
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+
 # A field of the event's file, if it is the name of a commit.
 of_event() {
     python3 -I - "$1" <<'PYTHON'
@@ -38,7 +41,11 @@ else
 fi
 if [ -z "$commit" ]; then
     problem="${problem:-the base of the pull request, ${base:0:10}, is not in this clone}"
-    if [ "$(git rev-parse --is-shallow-repository 2>/dev/null || true)" = true ]; then
+    if ! command -v git >/dev/null; then
+        problem="git is not installed here: install it in the container, before actions/checkout"
+    elif ! git rev-parse --git-dir >/dev/null 2>&1; then
+        problem="this checkout is not a git repository: install git in the container, before actions/checkout"
+    elif [ "$(git rev-parse --is-shallow-repository 2>/dev/null || true)" = true ]; then
         problem="$problem: it is shallow. Give actions/checkout the input fetch-depth: 0"
     fi
     echo "problem=$problem" >>"$GITHUB_OUTPUT"

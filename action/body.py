@@ -1,8 +1,9 @@
 """Prints the body of a comment from the reports in a folder that a pull request's code could write.
 
-`python3 -I body.py MARK FOLDER LAST_LINE`. What is posted can do nothing: no mention, reference, link or
-image, and no HTML but the few tags of advisor's own reports. What is no regular file is not opened, and links
-are not followed. Exits with 1 where there is no report.
+`python3 -I body.py MARK FOLDER LAST_LINE`: the outcome in one line, the comparison, the report folded, the
+last line. What is posted can do nothing: no mention, reference, link or image, and no HTML but the few tags
+of advisor's own reports. What is no regular file is not opened, and links are not followed. Exits with 1
+where there is neither report nor outcome; what it prints then says so.
 """
 
 from __future__ import annotations
@@ -15,13 +16,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _MOST = 30_000
-"""Characters of each report; a comment holds 65,536."""
+"""Bytes of each report; a comment holds 65,536."""
+_CUT = "*Cut here: the rest is in the artifact.*"
 _LARGEST = 1_000_000
 _TAG = re.compile(r"(</?(?:details|summary|code)>)")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|#8203|#36);)")
 _FENCE = re.compile(r"(`{3,})(python|toml|sh|text)?")
 _APART = "&#8203;"
 """A character of no width, which no mention, reference or address has."""
+_OUTCOMES = {
+    "passed": "**Gates passed.**",
+    "failed": "**Gates failed.**",
+    "inconclusive": "**Gates are inconclusive** because of noise.",
+    "not-applicable": "**Gates do not apply** to this change.",
+}
 _INERT = (
     (re.compile(r"@(?!&#8203;)"), f"@{_APART}"),
     (re.compile(r"#(?=\d|[A-Za-z])(?<!&#)"), f"#{_APART}"),
@@ -38,14 +46,15 @@ _INERT = (
 def inert(text: str) -> str:
     """Markdown of a report that does nothing; code blocks stay as they are, each between blank lines."""
     text = "".join(c if c in "\n\t" or c.isprintable() else " " for c in text)
-    written, opened = [], 0
+    written, opened, size, cut = [], 0, 0, ""
     for part in _parts(text.split("\n")):
-        if sum(map(len, written)) + len(part) > _MOST:
-            written.append("\n\n…")
+        size += len(part.encode("utf-8", "ignore")) + 1
+        if size > _MOST:
+            cut = f"\n{_CUT}\n"
             break
         written.append(part)
         opened += 0 if part.startswith("\n```") else part.count("<details>") - part.count("</details>")
-    return "\n".join(written) + "\n" + "\n</details>" * max(opened, 0)
+    return "\n".join(written) + "\n" + "\n</details>\n" * max(opened, 0) + cut
 
 
 def _parts(lines: list[str]) -> Iterator[str]:
@@ -90,18 +99,33 @@ def read(folder: int, name: str) -> str | None:
 
 
 def main(mark: str, folder: str, last: str) -> int:
-    """Prints the comment; 1 where there is no report."""
-    try:
+    """Prints the comment; 1 where there is neither report nor outcome."""
+    names = ("outcome", "compare.md", "report.md")
+    outcome = compared = report = None
+    with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return 1
-    report = read(opened, "report.md")
-    if report is None:
-        return 1
-    compared = read(opened, "compare.md")
-    body = "\n".join([mark, *(inert(text) for text in (compared, report) if text is not None), last])
+        outcome, compared, report = (read(opened, name) for name in names)
+    parts = [mark]
+    if told := _told(outcome or "", there=report is not None or compared is not None):
+        parts.append(f"{told}\n")
+    if compared is not None:
+        parts.append(inert(compared))
+    if report is not None:
+        folded = compared is not None
+        fold = ("<details><summary>Report of HEAD</summary>\n\n", "\n</details>\n") if folded else ("", "")
+        parts.append(inert(report).join(fold))
+    body = "\n".join([*parts, last])
     sys.stdout.buffer.write(f"{body}\n".encode("utf-8", "ignore"))
-    return 0
+    return 1 if outcome is None and report is None else 0
+
+
+def _told(outcome: str, *, there: bool) -> str:
+    """The outcome in one line, with the error that ended the comparison."""
+    first, _, error = outcome.strip().partition("\n")
+    told = _OUTCOMES.get(first, "")
+    if not there and not error:
+        told = "**No report of this push**: the job ended before it was written. See its log."
+    return f"{told} {inert(error.removeprefix('error: ')[:500]).strip()}".strip()
 
 
 if __name__ == "__main__":

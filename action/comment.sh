@@ -11,9 +11,10 @@ name="\`${ADVISOR_MARK//[^A-Za-z0-9._-]/-}\`"
 last="The charts and the full report are in the artifact [$name]($ADVISOR_RUN_URL#artifacts) of this run: open report.html."
 body="$(mktemp)"
 trap 'rm -f "$body"' EXIT
+missing=""
 if ! python3 -I "$(dirname "${BASH_SOURCE[0]}")/body.py" "$mark" "$ADVISOR_OUT" "$last" >"$body"; then
     echo "::warning::There is no report to post as a comment: report.md is missing, or it is not a regular file." >&2
-    exit 0
+    missing=true # a comment of an earlier push must not stand for this one
 fi
 
 warn() {
@@ -41,6 +42,6 @@ found="$(gh api --paginate "$comments" --jq "$ours")" || warn "reading"
 found="${found%%$'\n'*}"
 if [ -n "$found" ]; then
     gh api --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$found" --field "body=@$body" --silent || warn "updating"
-else
+elif [ -z "$missing" ]; then
     gh api --method POST "$comments" --field "body=@$body" --silent || warn "writing"
 fi

@@ -7,9 +7,13 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/running.sh"
 
 # Of the options of `advisor profile`, those that `advisor compare --run` has too.
-shared='^--(set|gpu|no-gpu|indifference|max-seconds|timeout|seed|numa|target)(=|$)'
+shared='^--(set|gpu|no-gpu|anyway|indifference|max-seconds|timeout|seed|numa|target)(=|$)'
 
+# The outcome also goes to the comment, with the error that ended the comparison.
 give() {
+    rm -f -- "$ADVISOR_OUT/outcome" 2>/dev/null || true
+    mkdir -p -- "$ADVISOR_OUT"
+    { echo "$2"; [ -z "${messages:-}" ] || { grep -m 1 '^error: ' "$messages" || true; }; } >"$ADVISOR_OUT/outcome"
     printf 'code=%s\noutcome=%s\n' "$1" "$2" >>"$GITHUB_OUTPUT"
     exit 0
 }
@@ -58,7 +62,8 @@ code=0
 messages="$(mktemp)"
 trap 'rm -f "$messages"' EXIT
 if [ -n "${ADVISOR_BASELINE:-}" ]; then
-    compared=("$(path_of "$ADVISOR_BASELINE")" "$ADVISOR_OUT/profile.json")
+    read_options "${ADVISOR_OPTIONS:-}" '^--anyway$'
+    compared=("$(path_of "$ADVISOR_BASELINE")" "$ADVISOR_OUT/profile.json" ${options[@]+"${options[@]}"})
 else
     read_options "${ADVISOR_OPTIONS:-}" "$shared"
     compared=(--run "$(path_of "$ADVISOR_WORKLOAD")" --against "$ADVISOR_BASE" ${options[@]+"${options[@]}"})
@@ -77,6 +82,9 @@ elif [ "${#gates[@]}" -gt 0 ] && ! [ -s "$ADVISOR_OUT/compare.md" ]; then
     give 4 failed
 elif [ "${#gates[@]}" -eq 0 ]; then
     give 0 ungated
+elif grep -q '^gate .*: not applicable' "$messages" && ! grep -q '^gate .*: inconclusive' "$messages"; then
+    echo "::notice::A gate does not apply to this change. The report says why." >&2
+    give 0 not-applicable
 elif grep -q '^gate .*: inconclusive' "$messages"; then
     echo "::warning::A gate is inconclusive because of noise. See the report." >&2
     give 0 inconclusive

@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/running.sh"
 
 options=()
-read_options "${ADVISOR_OPTIONS:-}"
+read_options "${ADVISOR_OPTIONS:-}" "" '^--anyway$' # of `advisor compare` alone
 # A report that an earlier step left must not pass for this one's.
 rm -rf -- "$ADVISOR_OUT"
 code=0

@@ -15,6 +15,9 @@ while IFS= read -r name; do
 done < <(compgen -e)
 if [ "${#withheld[@]}" -gt 0 ]; then exec env "${withheld[@]}" bash "$0" "$@"; fi
 
+# In a container job another user owns the checkout, which the job trusts all the same.
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+
 # Runs a command that may run the pull request's code; see contained.py.
 contained() {
     python3 -I "$(dirname "${BASH_SOURCE[0]}")/contained.py" "$@"
@@ -37,7 +40,7 @@ refuse_links() {
 }
 
 # Sets `options` to those of $1, one a line: an option with its value, split at the first blank, never read by a
-# shell. With $2, a pattern, only those whose name it matches.
+# shell. With $2, a pattern, only those whose name it matches; with $3, another, only those whose name it does not.
 read_options() {
     local line name
     options=()
@@ -47,6 +50,7 @@ read_options() {
         [ -n "$line" ] || continue
         name="${line%%[[:space:]]*}"
         if [ -n "${2:-}" ] && ! [[ "$name" =~ $2 ]]; then continue; fi
+        if [ -n "${3:-}" ] && [[ "$name" =~ $3 ]]; then continue; fi
         options+=("$name")
         case "$line" in *[[:space:]]*) options+=("${line#*[[:space:]]}") ;; esac
     done <<<"$1"

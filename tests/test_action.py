@@ -159,8 +159,8 @@ def test_report_and_gate_come_even_after_a_failure() -> None:
 
 def example() -> dict[str, Any]:
     """The workflow of docs/ci.md."""
-    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
-    workflow: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    text = next(each for each in workflows() if "needs: advise" in each)
+    workflow: dict[str, Any] = yaml.safe_load(text)
     return workflow
 
 
@@ -179,6 +179,27 @@ def test_scripts_are_accepted_by_bash_and_shellcheck() -> None:
         assert "set -euo pipefail" in path.read_text(encoding="utf-8")
         if shutil.which("shellcheck"):
             subprocess.run(["shellcheck", "-x", str(path)], cwd=REPOSITORY, check=True)
+
+
+def workflows() -> list[str]:
+    """The workflows of docs/ci.md."""
+    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
+    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.skipif(not shutil.which("actionlint"), reason="actionlint is not installed")
+@pytest.mark.parametrize("workflow", workflows())
+def test_workflows_are_accepted_by_actionlint(workflow: str, tmp_path: Path) -> None:
+    (tmp_path / "w.yml").write_text(workflow, encoding="utf-8")
+    labels = tmp_path / "actionlint.yaml"
+    labels.write_text("self-hosted-runner:\n  labels: [gpu]\n", encoding="utf-8")
+    subprocess.run(["actionlint", "-config-file", str(labels), str(tmp_path / "w.yml")], check=True)
+
+
+def test_the_shortest_workflow_has_ten_lines() -> None:
+    first = workflows()[0]
+    assert len(first.splitlines()) <= 10
+    assert set(yaml.safe_load(first)["jobs"]["advise"]["steps"][1]["with"]) <= set(ACTION["inputs"])
 
 
 def test_options_are_split_by_lines_and_never_by_a_shell(job: Job) -> None:
@@ -498,7 +519,8 @@ def test_what_lies_in_the_workspace_is_not_imported(job: Job, upstream: Upstream
     for place in (folder, job.root):
         for name in ("json", "re", "os", "pip", "site", "sitecustomize"):
             (place / f"{name}.py").write_text(f"open({str(job.root / 'taken')!r}, 'w')\n", encoding="utf-8")
-    as_a_step(job, "Install", GITHUB_ACTION_PATH=str(job.root / "nothing"))
+    given = {"RUNNER_TEMP": str(job.root / "temp"), "GITHUB_PATH": str(job.root / "paths")}
+    job("install", folder=folder, GITHUB_ACTION_PATH=str(job.root / "nothing"), **given)
     job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
     assert job.outputs == {"commit": upstream.names["later"]}
     (job.root / "out").mkdir()
@@ -676,7 +698,8 @@ def test_the_first_run_writes_a_comment_and_the_next_one_updates_it(job: Job) ->
     assert "--method POST repos/o/r/issues/7/comments" in asked(job)
     body = (job.root / "body").read_text(encoding="utf-8")
     assert body.startswith(
-        "<!-- gpu-memory-advisor: advisor-report -->\nthe comparison\n\nthe report @&#8203;nobody\n"
+        "<!-- gpu-memory-advisor: advisor-report -->\nthe comparison\n\n"
+        "<details><summary>Report of HEAD</summary>\n\nthe report @&#8203;nobody\n"
     )
     (job.root / "gh").unlink()
     (job.root / "found").write_text("123\n456\n", encoding="utf-8")
@@ -749,7 +772,7 @@ def test_what_is_no_file_is_not_posted_and_warned_of_once(job: Job, what: str) -
     ended = comment(job)
     assert ended.returncode == 0
     assert ended.stderr.count("::warning::") == 1
-    assert not (job.root / "gh").exists()
+    assert not (job.root / "body").exists()
 
 
 def test_only_comments_of_its_own_are_updated(job: Job) -> None:
@@ -808,13 +831,117 @@ def test_links_in_a_report_are_not_followed_and_it_is_cut(job: Job) -> None:
     (job.root / "gh").unlink()
     (job.root / "out/report.md").unlink()
     (job.root / "out/report.md").symlink_to(job.root / "secret")
+    (job.root / "body").unlink()
     assert comment(job).returncode == 0
-    assert not (job.root / "gh").exists()
+    assert not (job.root / "body").exists()
 
 
-def test_without_a_report_nothing_is_commented(job: Job) -> None:
+def test_what_is_cut_stays_closed_and_says_so(job: Job) -> None:
+    (job.root / "out").mkdir()
+    lines = "<details><summary>A</summary>\n\n```python\nx = 1\n```\n" + "a line é\n" * 10_000
+    (job.root / "out/compare.md").write_text(lines, encoding="utf-8")
+    (job.root / "out/report.md").write_text(lines, encoding="utf-8")
     assert comment(job).returncode == 0
-    assert not (job.root / "gh").exists()
+    body = (job.root / "body").read_text(encoding="utf-8")
+    assert body.count("<details>") == body.count("</details>") == 3
+    assert body.count("\n*Cut here: the rest is in the artifact.*\n") == 2
+    assert len(body.encode()) < 65_536
+
+
+def test_without_a_report_only_an_earlier_comment_is_updated(job: Job) -> None:
+    assert comment(job).returncode == 0
+    assert "--method" not in asked(job)
+    (job.root / "found").write_text("123\n", encoding="utf-8")
+    assert comment(job).returncode == 0
+    assert "--method PATCH repos/o/r/issues/comments/123 --field" in asked(job)
+    assert "**No report of this push**" in (job.root / "body").read_text(encoding="utf-8")
+    assert STEPS["Fetch the report"]["continue-on-error"] is True
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "told"),
+    [
+        ("0", "", "**Gates passed.**"),
+        ("1", "gate slower=5%: failed", "**Gates failed.**"),
+        ("0", "gate slower=5%: inconclusive", "**Gates are inconclusive** because of noise."),
+        ("0", "gate slower=5%: not applicable", "**Gates do not apply** to this change."),
+        ("3", "error: HEAD: no camera", "**Gates failed.** HEAD: no camera"),
+    ],
+)
+def test_the_comment_begins_with_the_outcome(job: Job, code: str, message: str, told: str) -> None:
+    job.program("advisor", STAND_IN.replace("exit", f"echo '{message}' >&2\nexit"))
+    job.save(profile(), "out/profile.json")
+    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE": "0" * 40, "ADVISOR_WORKLOAD": "w.py"}
+    job("compare", **given, ADVISOR_FAIL_IF="slower=5%", ADVISOR_TEST_CODE=code)
+    comment(job)
+    assert (job.root / "body").read_text(encoding="utf-8").splitlines()[1] == told
+
+
+def test_a_profile_that_crashed_replaces_the_comment_of_an_earlier_push(job: Job) -> None:
+    given = {"ADVISOR_PROFILE_CODE": "3", "ADVISOR_BASE": "0" * 40, "ADVISOR_WORKLOAD": "w.py"}
+    job("compare", **given, ADVISOR_FAIL_IF="slower=5%")
+    assert job.outputs == {"code": "4", "outcome": "failed"}
+    (job.root / "found").write_text("123\n", encoding="utf-8")
+    comment(job)
+    assert "**No report of this push**" in (job.root / "body").read_text(encoding="utf-8")
+
+
+def test_wanted_changes_do_not_break_the_profile(job: Job) -> None:
+    job.program("advisor", STAND_IN)
+    options = "--anyway\n--no-gpu"
+    job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_OPTIONS=options)
+    assert "--anyway" not in (job.root / "arguments").read_text(encoding="utf-8").split()
+    job.save(profile(), "out/profile.json")
+    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_WORKLOAD": "w.py", "ADVISOR_OPTIONS": options}
+    for compared in ({"ADVISOR_BASE": "0" * 40}, {"ADVISOR_BASELINE": "base.json"}):
+        job("compare", **given, **compared)
+        assert "--anyway" in (job.root / "arguments").read_text(encoding="utf-8").split()
+
+
+PYTHON = """#!/usr/bin/env bash
+for argument in "$@"; do
+    case "$argument" in
+    pip) shift; echo "pip $*" >>"$ADVISOR_TEST/installed"; exit "${PIP_CODE:-0}" ;;
+    venv) if [ -n "${NO_ENSUREPIP:-}" ] && [[ "$*" != *--without-pip* ]]; then exit 1; fi ;;
+    esac
+done
+exec REAL "$@"
+"""
+
+
+@pytest.mark.parametrize("debian", ["", "1"])
+def test_advisor_has_an_environment_of_its_own(job: Job, debian: str) -> None:
+    """Stock Debian has no `python`, and its venv no pip."""
+    job.program("python3", PYTHON.replace("REAL", sys.executable))
+    paths = job.root / "paths"
+    paths.write_text("", encoding="utf-8")
+    given = {"RUNNER_TEMP": str(job.root / "temp"), "GITHUB_PATH": str(paths), "NO_ENSUREPIP": debian}
+    given["PATH"] = f"{job.root / 'bin'}:/usr/bin:/bin"
+    for name in ("bash", "python"):
+        (job.root / "bin" / name).unlink(missing_ok=True)
+    ended = job("install", GITHUB_ACTION_PATH=str(job.root / "nothing"), **given)
+    venv = job.root / "temp/gpu-memory-advisor"
+    if debian:
+        assert ended.returncode == 0, ended.stderr
+        installed = (job.root / "installed").read_text(encoding="utf-8").splitlines()[-1]
+        assert f"--python {venv}/bin/python install" in installed
+        assert paths.read_text(encoding="utf-8") == f"{venv}/programs\n"
+        assert [path.name for path in (venv / "programs").iterdir()] == ["advisor"]
+    assert "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text(encoding="utf-8")
+    ended = job("install", GITHUB_ACTION_PATH="x", **given, PIP_CODE="1")
+    assert ended.returncode != 0
+
+
+def test_a_checkout_of_another_user_is_trusted_and_what_git_lacks_is_told(
+    job: Job, upstream: Upstream
+) -> None:
+    folder = cloned(upstream, job, "refs/pull/7/merge")
+    given = {"GITHUB_EVENT_PATH": event(upstream, job), "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    job("base", folder=folder, **given)
+    assert job.outputs == {"commit": upstream.names["later"]}
+    (job.root / "empty").mkdir()
+    job("base", folder=job.root / "empty", **given)
+    assert "is not a git repository: install git in the container" in job.outputs["problem"]
 
 
 def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
