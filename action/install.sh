@@ -6,7 +6,7 @@ set -euo pipefail
 
 python="$(command -v python || command -v python3 || true)"
 if [ -z "$python" ]; then
-    echo "::error::There is no Python on this runner. Set the input python-version, or install python3 and python3-venv." >&2
+    echo "::error::Python was not found on this runner. Set the input python-version, or install python3 and python3-venv." >&2
     exit 2
 fi
 venv="$RUNNER_TEMP/gpu-memory-advisor"

@@ -138,7 +138,7 @@ def ratio_between(low: float, high: float) -> str:
 
 
 def gain_between(low: float, high: float) -> str:
-    """1.6 to 1.8: as few digits as tell the ends apart, two at least; nothing of ends that say nothing."""
+    """1.6 to 1.8: as few digits as tell the ends apart, two at least; empty where an end is unknown."""
     return "" if high > _UNKNOWN * low else _between(low, high, lambda value, n: units.digits(value, n - 1))
 
 
