@@ -144,9 +144,7 @@ def test_without_rows_or_without_rivals() -> None:
 
 
 @given(st.lists(st.floats(1e-6, 1.0), min_size=2, max_size=5), st.integers(0, 2**32 - 1))
-def test_the_interval_holds_the_speedup_and_the_chosen_is_near_the_likely_best(
-    likely: list[float], seed: int
-) -> None:
+def test_the_interval_holds_the_speedup_and_the_chosen_loses_least(likely: list[float], seed: int) -> None:
     names = ("pageable", "pinned", "zero-copy", "managed", "system")[: len(likely)]
     generator = np.random.default_rng(seed)
     draws = {n: s * np.exp(generator.normal(0, 0.5, 200)) for n, s in zip(names, likely, strict=True)}
@@ -154,4 +152,9 @@ def test_the_interval_holds_the_speedup_and_the_chosen_is_near_the_likely_best(
     assert chosen.interval is not None
     assert chosen.speedup is not None
     assert chosen.interval[0] <= chosen.speedup <= chosen.interval[1]
-    assert dict(zip(names, likely, strict=True))[chosen.strategy or ""] <= 1.05 * min(likely)
+    fastest = np.min(list(draws.values()), axis=0)
+    losses = {name: float(np.mean(seconds / fastest)) for name, seconds in draws.items()}
+    best = min(losses, key=losses.__getitem__)
+    times = dict(zip(names, likely, strict=True))
+    as_fast = chosen.strategy == "pageable" and times["pageable"] <= 1.05 * times[best]
+    assert losses[chosen.strategy or ""] <= 1.05 * losses[best] or as_fast

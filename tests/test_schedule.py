@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from builders import vector_add_workload
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import WorkloadError
@@ -663,6 +663,14 @@ def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
 @given(with_lengths(), TRAITS)
 def test_as_much_is_moved_as_the_length_says(stages: Parted, traits: dict[str, Traits]) -> None:
     setup, frame = stages
+    # The flag that ends a loop is one element, which no length cuts.
+    assume(
+        not any(
+            stage.loop and isinstance(use.parts.get(stage.loop.until), str)
+            for stage in frame
+            for use in frame
+        )
+    )
     planned = plan(setup, frame, traits)
     execute_all(planned, [*setup, *frame], traits)
 
