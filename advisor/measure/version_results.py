@@ -59,6 +59,8 @@ def _difference(
     numbers = {array.dtype.kind, expected.dtype.kind} <= set("fciub")
     if array.dtype != expected.dtype and not numbers:
         return BufferDifference(name, frame, array.size, array.size)
+    if array.dtype == expected.dtype and np.array_equal(array, expected):  # without `isclose`'s copies
+        return None
     close, _ = agreeing(array, expected, length)
     wrong = int(close.size - np.count_nonzero(close))
     if not wrong:
