@@ -17,6 +17,11 @@
     return root.dataset.theme || (dark.matches ? "dark" : "light");
   }
 
+  function unfold() {
+    const part = document.getElementById(location.hash.slice(1))?.querySelector(":scope > .part");
+    if (part) part.open = true;
+  }
+
   function addThemeSwitch(place) {
     const button = make("button", "", "comfort");
     const other = () => (theme() === "dark" ? "light" : "dark");
@@ -158,5 +163,7 @@
     document.querySelectorAll("figure [role=img]").forEach(addReading);
     const chart = document.querySelector(".bars");
     if (chart) addFilter(chart.closest("figure"));
+    unfold();
   });
+  window.addEventListener("hashchange", unfold);
 })();

@@ -352,3 +352,19 @@ def test_traffic_is_told_stage_by_stage() -> None:
     assert told["Traffic of produce"].startswith("a: writes 64.0 MiB (1.00 passes), traced; b: writes")
     assert told["Traffic of add"].startswith("a: reads 64.0 MiB (1.00 passes), traced")
     assert not any(e.label.startswith("Traffic") for e in workload(profile(traffic=None)))
+
+
+def test_what_to_do_and_why_stand_open_and_the_rest_is_folded() -> None:
+    page = page_of(profile())
+    assert [s.anchor for s in page.sections if not s.closed] == ["verdict", "stages"]
+    assert {s.anchor for s in page_of(cpu_profile()).sections if not s.closed} == set()
+
+
+def test_leaders_of_an_open_verdict_are_a_tie_and_no_code_is_unfolded() -> None:
+    told = recommendation("pinned", verdict="open", bound=0.1, tied_with=("pageable",))
+    page = page_of(profile(recommendation=told))
+    answer = next(block for block in page.sections[0].blocks if isinstance(block, Answers)).items[0]
+    assert {bar.name: bar.mark for bar in answer.bars if bar.mark} == {"pinned": "≈ ", "pageable": "≈ "}
+    html = render(page, "html")
+    assert 'class="what later"' in html
+    assert 'class="chosen tied' in html

@@ -99,6 +99,8 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
         strategy=words.name(advice.strategy) if advice.strategy else "",
         gain=words.listing(filter(None, dict.fromkeys(_gain(a.gain, again) for a in same)), "or"),
         saves=words.listing(filter(None, dict.fromkeys(_saves(a.gain, again) for a in same)), "or"),
+        over=words.name(advice.gain.over) if advice.gain and advice.gain.over else "",
+        seconds=(advice.gain.seconds_per_frame or 0.0) if advice.gain else 0.0,
         again=again,
         estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
         snippet=words.block(advice.snippet, 6_000) if advice.snippet else "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.report import words
-from advisor.report.blocks import Block, Fact, Finding, Item, Verdict
+from advisor.report.blocks import SIGNS, Block, Fact, Finding, Item, Verdict
 
 SNIPPET_LINES = 15
 """Lines of code on the first screen; all of it is folded below."""
@@ -37,6 +37,7 @@ class Bar:
     latency: str = ""
     note: str = ""
     chosen: bool = False
+    tied: bool = False
     baseline: bool = False
     brief: bool = False
 
@@ -44,6 +45,11 @@ class Bar:
     def name(self) -> str:
         """The recommended one, or the fastest of them."""
         return self.names[0]
+
+    @property
+    def mark(self) -> str:
+        """The sign before its name: recommended, or one of those that are still undecided."""
+        return SIGNS["rival"] if self.tied else SIGNS["chosen"] if self.chosen else ""
 
     @property
     def tip(self) -> str:

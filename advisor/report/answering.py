@@ -189,10 +189,18 @@ def _likely(made: Prediction, indifference: float) -> str:
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
-    """The advice of the largest gain over the baseline on that device, each change once."""
+    """For the recommended strategy or the baseline there, each change once, the largest saving first."""
     here = words.name(device)
     told = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
-    return tuple(told)[:ADVICES]
+    mine = [finding for finding in told if finding.over in ("", BASELINE, *_recommended(profile, device))]
+    return tuple(sorted(mine, key=lambda finding: -finding.seconds))[:ADVICES]
+
+
+def _recommended(profile: Profile, device: str) -> Iterator[str]:
+    measured = (profile.device, profile.recommendation)
+    for where, made in (measured, *((p.device, p.recommendation) for p in profile.predictions)):
+        if made and made.strategy and where.name == device:
+            yield words.name(made.strategy)
 
 
 BRIEF = 5
@@ -209,6 +217,8 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
     rows, chosen, base = profile.measured(), profile.recommendation, baseline(profile)
     objective, ratios = profile.preferences.objective, speeds(profile)
     name = chosen.strategy if chosen else None
+    undecided = chosen is not None and chosen.verdict == "open"
+    leaders = {name, *chosen.tied_with} if chosen and undecided else set()
     for group in _joined(rows, chosen.groups if chosen else (), name):
         row = rows[group[0]]
         figures = figure_of(row, objective)
@@ -221,6 +231,7 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
             ratios.get(row.strategy),
             write=units.joules if objective == "energy" else units.seconds,
             chosen=name in group,
+            tied=bool(leaders.intersection(group)),
             baseline=base is not None and base.strategy in group,
             note=words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100),
             latency=notes.get(row.strategy, ""),
@@ -301,6 +312,7 @@ def _bar(
     *,
     write: Callable[[float], str] = units.seconds,
     chosen: bool,
+    tied: bool = False,
     baseline: bool,
     note: str = "",
     latency: str = "",
@@ -322,6 +334,7 @@ def _bar(
         latency=latency,
         note=note,
         chosen=chosen,
+        tied=tied,
         baseline=baseline,
     )
 

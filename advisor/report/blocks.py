@@ -71,8 +71,8 @@ class Failure:
 class Finding:
     """One rule on one or more devices, where it said the same of them; or what an examination found.
 
-    `saves` is the gain in a few words, and against what. `again`: it is that of an advice before it, for the
-    same change. `variants` are the snippet for other libraries: name and code.
+    `saves` is the gain in a few words, `seconds` of a frame, and `over` what strategy. `again`: it is that of
+    an advice before it, for the same change. `variants` are the snippet for other libraries: name and code.
     """
 
     rule: str
@@ -83,6 +83,8 @@ class Finding:
     strategy: str = ""
     gain: str = ""
     saves: str = ""
+    over: str = ""
+    seconds: float = 0.0
     estimated: bool = False
     again: bool = False
     snippet: str = ""

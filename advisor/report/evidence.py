@@ -21,10 +21,7 @@ from advisor.report.tables import gaps, memory_told
 from advisor.verdicts.caveats import undoubted
 from advisor.verdicts.scores import counted
 
-_PARTS = (
-    "Parts are grouped by kind, not by time, and each is a separate median. The bracket below shows the "
-    "interval of the whole frame."
-)
+_PARTS = "Grouped by kind, not by time; each part is a median. The bracket is the interval of the frame."
 _PHYSICAL = "The physical total counts managed memory on a card once per side, other shared memory once."
 _BESIDE = "Predicted and measured times on this device"
 
@@ -40,7 +37,7 @@ def stages(profile: Profile) -> Section:
         blocks.Prose(ON_CPU if cpu else "", forms="html"),
         drawn,
         *by_gpu(fastest_first(counted(profile))),
-        blocks.Items(missing, "Strategies without figures", forms="html"),
+        blocks.Items(missing, "Not measured", forms="html"),
         blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
     return Section(
@@ -109,7 +106,7 @@ def fastest_first(profile: Profile) -> Profile:
 FEW_CASES = 10
 """Below so many published cases a share says little; chosen."""
 WHERE = "docs/accuracy.md"
-_RANGE = "Predicted. The bracket below shows the range of the whole frame."
+_RANGE = "Predicted. The bracket is the range of the frame."
 
 
 def predictions(profile: Profile) -> Section:

@@ -205,7 +205,7 @@ def _bar(device: str, bar: Bar) -> tuple[str, ...]:
     latency = bar.latency.removeprefix("latency; ")
     shown = device, bar.value, bar.between, latency, bar.ratio, bar.ratio_between, bar.memory
     where, *figures = (escape(text, 80) for text in shown)
-    return where, blocks.SIGNS["chosen"] * bar.chosen + names, *figures
+    return where, bar.mark + names, *figures
 
 
 def _missing(items: Sequence[blocks.Item], whole: str) -> Iterator[str]:

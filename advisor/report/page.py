@@ -22,8 +22,8 @@ _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
 class Section:
     """A part of the page that can be linked to; `nav` is its name among the links, nothing for no link.
 
-    The first is the `lead`, without a visible title; Markdown folds what is `folded`. A screen of a terminal
-    has the lead and what is `brief`.
+    The first is the `lead`, without a visible title; Markdown folds what is `folded`, HTML what is `closed`.
+    A screen of a terminal has the lead and what is `brief`.
     """
 
     anchor: str
@@ -34,6 +34,7 @@ class Section:
     lead: bool = False
     brief: bool = False
     folded: bool = False
+    closed: bool = False
     forms: Forms = "html md txt"
 
 

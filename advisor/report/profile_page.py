@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
@@ -32,13 +34,17 @@ _NOTHING_PREDICTED = (
 _FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."
 
 
+_OPEN = ("verdict", "stages")
+"""Sections that stand open on a page of measured figures: what to do, and why."""
+
+
 def profile_page(profile: Profile) -> Page:
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
     device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
     made, found, seen = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile),) if profile.predictions else ()
     against = measured.compare(counted(profile))
-    return Page(
+    page = Page(
         kind="report",
         brand="memory strategy report",
         name=name,
@@ -63,6 +69,8 @@ def profile_page(profile: Profile) -> Page:
         created=made,
         profile=profile,
     )
+    sections = (replace(s, closed=cpu or s.anchor not in _OPEN) for s in page.sections)
+    return replace(page, sections=tuple(sections))
 
 
 def _doubtful(profile: Profile) -> bool:

@@ -72,7 +72,7 @@ def measured_verdict(profile: Profile) -> Verdict:
 def _longer(profile: Profile, more: float | None) -> str:
     """The command that would settle it; four times the time, which halves intervals, if none is known."""
     given = profile.method.max_seconds
-    wanted = 10 * math.ceil((given + 1.2 * more if more else 4 * given) / 10)
+    wanted = 10 * math.ceil((given + 1.2 * more if more else max(4 * given, 120)) / 10)
     command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
     return f"Run again: {words.code(command, 300)}"
 
@@ -108,15 +108,17 @@ def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
 def _verdict(
     basis: Literal["measured", "predicted"], device: Device, chosen: Recommendation, told: str, sure: str = ""
 ) -> Verdict:
+    first = f"{chosen.strategy} takes " * (basis == "measured" and len(chosen.steps) > 1)  # the table has it
+    steps = tuple(words.line(step) for step in chosen.steps if not first or not step.startswith(first))
     return Verdict(
         basis=basis,
         tone=TONES[chosen.verdict],
         device=words.name(device.name),
         headline=told,
         remark=sure[:1].upper() + sure[1:],
-        reason=words.line(chosen.reason),
+        reason=words.line(" ".join(steps) or chosen.reason),
         next_step=words.line(chosen.next_step),
-        steps=tuple(map(words.line, chosen.steps)) if len(chosen.steps) > 1 else (),
+        steps=steps if len(steps) > 1 else (),
     )
 
 

@@ -253,7 +253,7 @@ class _Writer:
         right = [True, not (self.bars and self.brief), True, *[True] * (1 if self.brief else 2)]
         columns: list[_Column] = [(answer.counts, False, [_joined(bar.names) for bar in kept])]
         columns += zip(heads, right, zip(*figures, strict=True), strict=True)
-        lines = grid(columns, [MARK * bar.chosen for bar in kept], least)
+        lines = grid(columns, [bar.mark for bar in kept], least)
         notes = (line for note in self._notes(answer, kept) for line in self.wrap(note, "  "))
         return [*lines[not head :], *notes]
 
