@@ -184,7 +184,7 @@ def _likely(made: Prediction, indifference: float) -> str:
     checked = f"checked on {words.count(known.choices, 'published choice')}" if known else "not checked"
     if made.confidence is None:
         return f"The model was {checked} of memory class {made.device.memory_class}"
-    near = f"Within {indifference * 100:g} % of the fastest in {simulations(made.confidence)}"
+    near = f"In {simulations(made.confidence)}, within {indifference * 100:g} % of the fastest"
     return f"{near}; the model was {checked} of memory class {made.device.memory_class}"
 
 

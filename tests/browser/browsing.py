@@ -116,6 +116,7 @@ def visit(
     try:
         seen.resize(width, height)
         seen.page.goto(file.as_uri())
+        seen.page.evaluate("document.querySelectorAll('.part').forEach((part) => { part.open = true; })")
         yield seen
         assert seen.requests == [file.as_uri()], "the page asked for something"
     finally:
