@@ -177,11 +177,15 @@ class Alternative(Record):
 
     device: Word
     objective: Objective
-    budget_bytes: int | None = optional("This budget, and larger ones up to the next; None without a budget")
+    budget_bytes: Annotated[int, Field(ge=0, le=2**63)] | None = optional(
+        "This budget, and larger ones up to the next; None without a budget"
+    )
     strategy: Word | None = optional("None where no strategy fits the budget")
     verdict: Verdict
     bound: float | None = Field(default=None, ge=0, description="As in the recommendation")
-    speedup: float | None = optional("For a prediction: the baseline's likely time over its own")
+    speedup: Annotated[float, Field(gt=0)] | None = optional(
+        "For a prediction: the baseline's likely time over its own"
+    )
     excluded: bool = Field(default=False, description="Whether the budget excludes a strategy")
     least_memory: bool = Field(default=False, description="Whether it alone needs the least memory")
 
@@ -193,5 +197,7 @@ class Sensitivity(Record):
     question: Literal["reads", "larger", "smaller"] = Field(
         description="reads: kernels read their inputs more often. larger, smaller: the size of all buffers"
     )
-    factor: Annotated[int, Field(ge=2)] | None = optional("A power of two; None where none up to 64 does")
+    factor: Annotated[int, Field(ge=2, le=64)] | None = optional(
+        "A power of two; None where none up to 64 does"
+    )
     strategy: Word | None = optional("The strategy recommended from that factor on")
