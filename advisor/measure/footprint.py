@@ -159,7 +159,7 @@ def _rise(before: int | None, after: int | None) -> int | None:
 def _field(path: Path, name: str) -> int | None:
     """A field of /proc in bytes; it says kB and means KiB."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     values = [line.split()[1] for line in lines if line.startswith(f"{name}:")]

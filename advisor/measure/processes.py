@@ -232,9 +232,11 @@ def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
     system = psutil.virtual_memory()
     available, total = int(system.available), int(system.total)
     try:
-        limit = int((group / "memory.max").read_text())
-        used = int((group / "memory.current").read_text())
-        cache = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        limit = int((group / "memory.max").read_text(encoding="utf-8"))
+        used = int((group / "memory.current").read_text(encoding="utf-8"))
+        cache = dict(
+            line.split() for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines()
+        )
     except (OSError, ValueError):
         limit = total
     else:

@@ -376,7 +376,7 @@ def host_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     """Bytes of the machine, or of the container that this runs in."""
     total = int(psutil.virtual_memory().total)
     with suppress(OSError, ValueError):  # "max" where there is no limit
-        total = min(total, int((group / "memory.max").read_text()))
+        total = min(total, int((group / "memory.max").read_text(encoding="utf-8")))
     return total
 
 

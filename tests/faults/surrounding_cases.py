@@ -218,6 +218,7 @@ def around() -> Iterator[Case]:
         ("PATH is empty", {"PATH": ""}, 0),
         ("asserts are off", {"PYTHONOPTIMIZE": "2"}, 0),
         ("warnings are errors", {"PYTHONWARNINGS": "error"}, 0),
+        ("absent encodings are errors", {"PYTHONWARNINGS": "error", "PYTHONWARNDEFAULTENCODING": "1"}, 0),
         ("development mode", {"PYTHONDEVMODE": "1"}, 0),
         ("ASCII streams", {"PYTHONIOENCODING": "ascii"}, 0),
         ("no bytecode", {"PYTHONDONTWRITEBYTECODE": "1"}, 0),

@@ -135,7 +135,7 @@ def _call(numbers: Mapping[str, int], machine: str, *arguments: object) -> None:
 
 def _listed(root: Path, name: str) -> tuple[int, ...]:
     try:
-        text = (root / "sys/devices/system/node" / name).read_text()
+        text = (root / "sys/devices/system/node" / name).read_text(encoding="utf-8")
     except OSError:
         return ()
     return tuple(number for part in text.strip().split(",") if part for number in _span(part))
