@@ -18,9 +18,11 @@ _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _WORDS = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 _LEAST: Mapping[int, tuple[int, str, str, str]] = {
     resource.RLIMIT_NOFILE: (32, "open files", "{}", "ulimit -n 1024"),
+    resource.RLIMIT_AS: (300 << 20, "addresses", "{} bytes", "ulimit -v unlimited"),
     resource.RLIMIT_STACK: (128 << 10, "the stack", "{} bytes", "ulimit -s 8192"),
 }
-"""A run on the CPU fails with 16 open files, not with 24; imports crash with 64 KiB of stack, not 128."""
+"""A run on the CPU fails with 16 open files, not with 24; imports crash with 64 KiB of stack, not 128,
+and end in NumPy's exit code 1 or a MemoryError with 200 MB of addresses, not 300."""
 _NEEDED = ("numpy", "pydantic", "pydantic_core", "typer", "jinja2", "rich", "psutil")
 
 

@@ -294,6 +294,8 @@ def limits() -> Iterator[Case]:
     shell = f"mkdir s; echo '{back}' > s/sitecustomize.py; PYTHONPATH=s:$PYTHONPATH {{advisor}} {COMMAND}"
     yield Case("a clock that runs backwards", (), 4, FILES, ("runs backwards",), shell=shell)
     yield Case("600 MB of addresses", (), 0, FILES, shell=f"ulimit -v 600000; {{advisor}} {COMMAND}")
+    shell = f"ulimit -v 100000; {{advisor}} {COMMAND}"
+    yield Case("100 MB of addresses", (), 4, FILES, ("ulimit -v",), shell=shell)
     slow = {"w.py": workload(produce="time.sleep(0.02)")}
     for name, code in (("USR1", 138), ("XCPU", 152)):
         shell = f"{{advisor}} {COMMAND} & p=$!; sleep 2; kill -{name} $p; wait $p"
