@@ -150,3 +150,13 @@ def test_what_would_change_the_models_choice_is_saved_and_drawn_without_a_model(
     assert cell == (f"{one.strategy} from {one.factor}× on" if one.factor else "no change up to 64×")
     without = made.model_copy(update={"sensitivity": ()})
     assert not [t for t in blocks(page_of(without), Table) if t.kind == "turns"]
+
+
+def test_only_strategies_of_the_profile_change_the_choice() -> None:
+    """As after --strategy pageable --strategy managed: another one has no row to point to."""
+    profile = load(Path(__file__).parent / "data" / "h200-reread-8.json")
+    rows = tuple(row for row in profile.results if row.strategy in ("pageable", "managed"))
+    few = profile.model_copy(update={"results": rows, "recommendation": None, "predictions": ()})
+    assert len(rows) == 2
+    assert {one.strategy for one in sensitivity(profile).sensitivity} - {None, "pageable", "managed"}
+    assert {one.strategy for one in sensitivity(few).sensitivity} <= {None, "pageable", "managed"}

@@ -14,7 +14,7 @@ from advisor.model.measured import entry_of
 from advisor.model.predict import predict
 from advisor.profiles.conclusions import Alternative, Objective, Preferences, Recommendation, Sensitivity
 from advisor.profiles.schema import Device, Predicted, Profile, Trace
-from advisor.strategies.registry import BASELINE
+from advisor.strategies.registry import BASELINE, STRATEGIES
 from advisor.verdicts.caveats import doubt
 from advisor.verdicts.measured import compared, recommend
 from advisor.verdicts.predicted import recommend_predicted
@@ -99,14 +99,17 @@ def _alternative(
 def turns(profile: Profile, entry: CatalogueEntry, device: str) -> Iterator[Sensitivity]:
     """Each question; none where the profile's traffic is not known, or the model's choice is another one.
 
-    By the traced traffic alone: the measured times are left out.
+    By the traced traffic alone: the measured times are left out. Between the strategies that the profile has.
     """
     trace = profile.traffic
     size = len(profile.workload.stages) + len(profile.workload.buffers)
     if trace is None or not trace.traffic or size > MOST_STEPS:
         return
     blind = profile.model_copy(update={"results": ()})
-    now = predict(blind, entry).recommendation
+    rows = next((each.results for each in profile.predictions if each.device.name == device), profile.results)
+    names = {row.strategy for row in rows}
+    strategies = [strategy for strategy in STRATEGIES if strategy.name in names]
+    now = predict(blind, entry, strategies).recommendation if strategies else None
     chosen = profile.recommendation
     if now is None or now.strategy is None:
         return
@@ -122,7 +125,7 @@ def turns(profile: Profile, entry: CatalogueEntry, device: str) -> Iterator[Sens
     for question, changed in changes.items():
         factor, strategy = None, None
         for k in FACTORS:
-            then = predict(changed(k), entry).recommendation
+            then = predict(changed(k), entry, strategies).recommendation
             if then and then.strategy and now.strategy not in (then.strategy, *then.tied_with):
                 factor, strategy = k, then.strategy
                 break
