@@ -75,7 +75,7 @@ def planted(place: str, share: float, seconds: float, *, no_gpu: bool) -> str:
         files = [Path(folder) / name for name in ("base.py", "head.py")]
         for file, planted_share in zip(files, (0.0, share), strict=True):
             file.write_text(workload(place, planted_share, no_gpu=no_gpu), encoding="utf-8")
-        found = api.compare_versions(*files, no_gpu=no_gpu, max_seconds=seconds, anyway=True, quiet=True)
+        found = api.compare_versions(*files, no_gpu=no_gpu, max_seconds=seconds, quiet=True)
     print(f"    {share:.0%} in {place}: {found.run.judged.rounds} rounds, {answer(found)}", flush=True)
     return found.rows[0].outcome if found.rows else "cannot tell"
 
