@@ -979,7 +979,8 @@ def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream
     assert load(job.root / "out/profile.json").commit is not None
     assert comment(job).returncode == 0
     body = (job.root / "body").read_text(encoding="utf-8")
-    assert "slower by" in body.splitlines()[1]
-    assert "stage show" in body.splitlines()[1]
+    assert body.splitlines()[1] == "**Gates failed.**"
+    assert "slower by" in body.splitlines()[3]
+    assert "stage show" in body.splitlines()[3]
     assert upstream.git("worktree", "list", at=folder).count("\n") == 0
     assert upstream.git("status", "--porcelain", "--ignored", at=folder) == before
