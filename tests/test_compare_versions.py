@@ -208,6 +208,9 @@ def test_a_workload_that_is_new_passes_if_it_runs(
     said = run(command, "new.py", *GATES)
     assert (said.code, "gate slower=500%: not applicable\n" in said.err) == (0, True), said
     assert " ".join(said.out.split()).startswith("Nothing to compare: new.py is new: BASE (merge base with")
+    git(repository, "branch", "token=hunter2hunter2", "main")
+    run(command, "new.py", "--against", "token=hunter2hunter2")
+    assert "hunter2" not in (repository / "advisor-comparison" / "compare.md").read_text()
     (repository / "new.py").write_text(BREAKS)
     assert run(command, "new.py", *GATES).code == WorkloadError.exit_code
 

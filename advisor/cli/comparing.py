@@ -130,6 +130,7 @@ def _run(
     from advisor import api, configuration
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress
+    from advisor.profiles.redaction import here
     from advisor.report import pages
     from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions
 
@@ -163,8 +164,10 @@ def _run(
                 began=began(),
             )
     except NothingToCompare as why:
+        hide = here(include_host=merged.include_host).hide
+        why = NothingToCompare(hide(why.message), next_step=hide(why.next_step))
         rulings = not_applicable(gates, f"{why.message}.")
-        return pages.uncompared_page(target, why, rulings), rulings
+        return pages.uncompared_page(Path(target).name, why, rulings), rulings
     rulings = judge(comparison, gates, anyway=request.anyway)
     return pages.versions_page(comparison, rulings), rulings
 
