@@ -36,7 +36,7 @@ def described(page: Page, *profiles: Profile) -> Page:
     known = {name: row for profile in profiles for name, row in mixes_of(profile).items()}
     if not known:
         return page
-    names = {name: _description(row) for name, row in known.items()}
+    names = {name: description(row) for name, row in known.items()}
     pattern = re.compile(rf"`({'|'.join(known)})`|\b({'|'.join(known)})\b")
 
     def named(found: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def described(page: Page, *profiles: Profile) -> Page:
     return told
 
 
-def _description(row: Row) -> str:
+def description(row: Row) -> str:
     """`table` zero-copy, the rest pinned: the placement that most buffers have comes last."""
     by_placement = words.grouped(row.placements, lambda buffer: row.placements[buffer])
     *others, (rest, last) = sorted(by_placement.items(), key=lambda each: len(each[1]))

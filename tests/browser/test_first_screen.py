@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from advisor.profiles.conclusions import Objective
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
+from advisor.report.mixes import description, mixes_of
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import sentence
 from advisor.report.sensitivity import Choice
@@ -182,7 +184,9 @@ def test_the_script_chooses_as_python_does(name: str, browser: Browser, tmp_path
                 )
                 expected = recommend(run.model_copy(update={"preferences": wanted}))
                 assert expected is not None
-                said = sentence(expected).replace("`", "")
+                said = re.sub(
+                    r"`(hybrid-\d+)`", lambda found: description(mixes_of(run)[found[1]]), sentence(expected)
+                ).replace("`", "")
                 assert told.replace("\N{NO-BREAK SPACE}", " ") == said
 
 
