@@ -90,7 +90,8 @@ def written(steps: Iterable[Lines]) -> Callable[[int], None]:
         calls += [step.call] * len(step.text)
         for name, value in step.names.items():
             own = name.replace("$", str(number))
-            assert names.setdefault(own, value) is value, f"{own} stands for two things in one function"
+            if names.setdefault(own, value) is not value:
+                raise AssertionError(f"{own} stands for two things in one function")
     head = f"def frame(index, {', '.join(f'{name}={name}' for name in names)}):"
     made: dict[str, Any] = {**names, _CALLS: calls}
     exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), made)
