@@ -182,6 +182,7 @@ def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
         "{{'value': '{}', 'name': 'DB_PASSWORD'}}",
         r"{{\"value\": \"{}\", \"name\": \"DB_PASSWORD\"}}",
         "- value: {}\n  name: DB_PASSWORD\n",
+        "passwords:\n  - first\n  - {}\nuser: me",
         "mysqldump --host h -p{} db",
         "['mysql', '-u', 'me', '-p{}']",
         "docker login -u me -p {} host",

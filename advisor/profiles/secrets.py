@@ -200,6 +200,8 @@ _VALUE_FIRST = re.compile(
 _BLOCK = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*[|>][-+\d]{0,2}[ \t]*(?:\n|(?:\\r)?\\n)")
 _BLOCK_LINES = re.compile(r"([ \t]+)(?:(?!\\n).)+(?:(?:\n|(?:\\r)?\\n)(?:\1(?:(?!\\n).)+|(?=\n|\\n)))*")
 """A value of several lines in YAML, and its name; its line ends may be escaped."""
+_ITEMS = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*\n(?P<items>(?:[ \t]*- [^\n]*(?:\n|\Z))+)")
+"""A list of values in YAML, and its name."""
 _OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
 _PASSWORD_IN_URL = (
     re.compile(r"://[^\s/:@]{0,200}:([^\s/?#@]{1,500})@"),
@@ -341,7 +343,7 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
         return text
     text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", "".join(_without_keys(text))))
     text = FORMS.sub(MASK, _LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
-    text = "".join(_blocks(text))
+    text = _ITEMS.sub(_items, "".join(_blocks(text)))
     for pattern in (_ASSIGNED, _PAIR, _NAMED):
         text = "".join(_assignments(text, pattern))
     return _OPTION_IN_TEXT.sub(_option, _VALUE_FIRST.sub(_value_first, text))
@@ -386,6 +388,12 @@ def _assignments(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
             while value[0][0] in "\"'" and (more := _ADJACENT.match(text, done)):
                 done = more.end()
     yield text[done:]
+
+
+def _items(match: re.Match[str]) -> str:
+    if not is_secret(match["name"]):
+        return match[0]
+    return match[0].removesuffix(match["items"]) + re.sub(r"- [^\n]+", f"- {MASK}", match["items"])
 
 
 def _value_first(match: re.Match[str]) -> str:
