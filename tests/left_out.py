@@ -182,6 +182,7 @@ class Fit:
 
     cases: Sequence[Case]
     among: Defaults = field(default_factory=defaults)
+    _families: dict[str | None, Defaults] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.keys = fitted(self.among)
@@ -237,7 +238,7 @@ class Fit:
 
     def _prior_without(self, family: str | None) -> Array:
         """What the sources of other families say."""
-        layers = without_family(self.among, family).layers
+        layers = self._among_without(family).layers
         found = [layers[i].figures.get(name) for i, name in self.keys]
         middle = (self.low + self.high) / 2
         return np.array(
@@ -248,7 +249,13 @@ class Fit:
         """The file as it would be."""
         values = np.exp(self.without(family, source))
         changed = {k: {"value": float(v)} for k, v in zip(self.keys, values, strict=True)}
-        return with_values(without_family(self.among, family), changed)
+        return with_values(self._among_without(family), changed)
+
+    def _among_without(self, family: str | None) -> Defaults:
+        """Asked for once per case; each answer reads the whole catalogue and every source."""
+        if family not in self._families:
+            self._families[family] = without_family(self.among, family)
+        return self._families[family]
 
     def behind(self) -> list[int]:
         """How many figures change by a tenth of what a constant does, or more."""
