@@ -102,26 +102,34 @@ class PipelinedLoop(FrameLoop):
             self.frame_alone(self._under_way)
 
     def _all_turns(self, watch: Watch | None = None) -> list[_Turn]:
-        """For each frame until sets and period repeat."""
-        indices = range(lcm(SETS, self.period))
-        queues = [
-            self._queue(self._sets[index % SETS][index % self.period], f"set {index % SETS}")
-            for index in indices
+        """For each frame until sets and period repeat; those with the same frames and sets are the same."""
+        frames = [
+            (index % SETS, self._sets[index % SETS][index % self.period])
+            for index in range(lcm(SETS, self.period))
         ]
+        keys = [(number, id(parts)) for number, parts in frames]
+        distinct = dict(zip(keys, frames, strict=True))
+        queues = {key: self._queue(parts, f"set {number}") for key, (number, parts) in distinct.items()}
+        pairs = list(zip(keys, [*keys[1:], keys[0]], strict=True))
+        turns = {
+            (this, following): self._turn_of(queues[this], queues[following], watch)
+            for this, following in dict.fromkeys(pairs)
+        }
+        return [turns[pair] for pair in pairs]
+
+    def _turn_of(self, this: _Queue, following: _Queue, watch: Watch | None) -> _Turn:
+        """A frame, and the one that begins before it ends."""
 
         def run(*parts: Sequence[Action]) -> Callable[[int], None]:
             return self._run(list(chain(*parts)), watch)
 
-        turns = []
-        for index, this in enumerate(queues):
-            following = queues[(index + 1) % len(queues)]
-            begin, compute = (_of_next(actions) for actions in (following.begin, following.compute))
-            rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
-            alone, and_next = run(this.finish), run(begin, *rest)
-            turns.append(
-                _Turn(run(this.begin, this.compute), self._in_frame(and_next), self._in_frame(alone))
-            )
-        return turns
+        begin, compute = (_of_next(actions) for actions in (following.begin, following.compute))
+        rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
+        return _Turn(
+            begin=run(this.begin, this.compute),
+            and_next=self._in_frame(run(begin, *rest)),
+            alone=self._in_frame(run(this.finish)),
+        )
 
     def _queue(self, parts: Parts, key: str) -> _Queue:
         """A frame on one set: its actions, with the marks that order its streams.
