@@ -12,8 +12,8 @@ from advisor.devices.entries import CatalogueEntry
 from advisor.model.context import scaled
 from advisor.model.measured import entry_of
 from advisor.model.predict import predict
-from advisor.profiles.conclusions import Alternative, Objective, Preferences, Recommendation, Sensitivity
-from advisor.profiles.schema import Device, Predicted, Profile, Trace
+from advisor.profiles.conclusions import Alternative, Objective, Preferences, Sensitivity
+from advisor.profiles.schema import Predicted, Profile, Trace
 from advisor.strategies.registry import BASELINE, STRATEGIES
 from advisor.verdicts.caveats import doubt
 from advisor.verdicts.measured import compared, recommend
@@ -48,7 +48,9 @@ def _measured(profile: Profile) -> Iterator[Alternative]:
             wanted = _preferences(profile, objective, budget)
             found = recommend(profile.model_copy(update={"preferences": wanted}))
             if found is not None:
-                yield _alternative(profile.device, objective, budget, found, None)
+                yield Alternative.of(
+                    found, device=profile.device.name, objective=objective, budget_bytes=budget
+                )
 
 
 def _predicted(profile: Profile) -> Iterator[Alternative]:
@@ -67,7 +69,13 @@ def _predicted(profile: Profile) -> Iterator[Alternative]:
                 found = recommend_predicted(rows, draws, preferences=wanted)
                 if found is not None:
                     gain = likely.get(BASELINE, 0.0) / likely.get(found.strategy or "", math.inf)
-                    yield _alternative(made.device, objective, budget, found, gain or None)
+                    yield Alternative.of(
+                        found,
+                        device=made.device.name,
+                        objective=objective,
+                        budget_bytes=budget,
+                        speedup=gain or None,
+                    )
 
 
 def _budgets(sizes: Iterable[int]) -> list[int | None]:
@@ -78,22 +86,6 @@ def _budgets(sizes: Iterable[int]) -> list[int | None]:
 
 def _preferences(profile: Profile, objective: Objective, budget: int | None) -> Preferences:
     return profile.preferences.model_copy(update={"objective": objective, "memory_budget_bytes": budget})
-
-
-def _alternative(
-    device: Device, objective: Objective, budget: int | None, found: Recommendation, gain: float | None
-) -> Alternative:
-    return Alternative(
-        device=device.name,
-        objective=objective,
-        budget_bytes=budget,
-        strategy=found.strategy,
-        verdict=found.verdict,
-        bound=found.bound,
-        speedup=gain,
-        excluded=bool(found.excluded),
-        least_memory=objective == "footprint" and found.groups == ((found.strategy,),),
-    )
 
 
 def turns(profile: Profile, entry: CatalogueEntry, device: str) -> Iterator[Sensitivity]:

@@ -189,6 +189,30 @@ class Alternative(Record):
     excluded: bool = Field(default=False, description="Whether the budget excludes a strategy")
     least_memory: bool = Field(default=False, description="Whether it alone needs the least memory")
 
+    @classmethod
+    def of(
+        cls,
+        made: Recommendation,
+        *,
+        device: str = "",
+        objective: Objective | None = None,
+        budget_bytes: int | None = None,
+        speedup: float | None = None,
+    ) -> Alternative:
+        """The recommendation as an answer to the objective that was asked for, by default its own."""
+        objective = objective or made.objective
+        return cls(
+            device=device,
+            objective=objective,
+            budget_bytes=budget_bytes,
+            strategy=made.strategy,
+            verdict=made.verdict,
+            bound=made.bound,
+            speedup=speedup,
+            excluded=bool(made.excluded),
+            least_memory=objective == "footprint" and made.groups == ((made.strategy,),),
+        )
+
 
 class Sensitivity(Record):
     """From which factor on the model would recommend another strategy, by the traced traffic alone."""

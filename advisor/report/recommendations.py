@@ -205,7 +205,7 @@ _AMONG = {"footprint": " of those with the least memory", "budget": " that fits 
 
 def sentence(made: Recommendation, gain: str = "") -> str:
     """`Use pinned: 1.72× faster than pageable (1.6 to 1.8)`; names in backquotes."""
-    one = _alternative(made)
+    one = Alternative.of(made)
     told = verdict_words(one)
     if not gain or one.least_memory or made.verdict in ("keep", "untrusted") or made.strategy is None:
         return told
@@ -216,25 +216,13 @@ def sentence(made: Recommendation, gain: str = "") -> str:
 
 def remark(made: Recommendation, confidence: float) -> str:
     """How sure a headline is that says what is gained, and the mix that a strategy is preferred to."""
-    one, headline_ = _alternative(made), headline(made)
+    one, headline_ = Alternative.of(made), headline(made)
     told = "" if one.least_memory or made.strategy is None else _CLAIMS.get(made.verdict, "")
     if made.verdict == "open" and made.bound is not None and made.strategy:
         told = "another{among} may be {bound} {better}"
     claim = told and _filled(told, one)
     said = "" if claim in headline_ else claim
     return "; ".join(filter(None, (said and f"{said} ({units.percent(confidence)})", _simpler(made))))
-
-
-def _alternative(made: Recommendation) -> Alternative:
-    return Alternative(
-        device="",
-        objective=made.objective,
-        strategy=made.strategy,
-        verdict=made.verdict,
-        bound=made.bound,
-        excluded=bool(made.excluded),
-        least_memory=made.objective == "footprint" and made.groups == ((made.strategy,),),
-    )
 
 
 def verdict_words(made: Alternative) -> str:
