@@ -72,7 +72,7 @@ def recommend_predicted(
     over, rows = [row for row in every if row not in fitting], by_memory(every, wanted)
     if not rows:
         return reasons.nothing_fits(every, wanted)
-    chosen = _chosen(_Candidate(every, rows, draws, rows[0], wanted.indifference))
+    chosen = _chosen(every, rows, draws, wanted.indifference)
     unpredicted = by_time(wanted.objective)
     steps = (*filter(None, (unpredicted,)), *reasons.by_memory(fitting, over, wanted), *chosen.steps)
     return chosen.model_copy(
@@ -91,29 +91,28 @@ def by_time(objective: Objective) -> str:
     return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
 
-def _chosen(among: _Candidate) -> Recommendation:
-    """The choice among its rows; the baseline that gains are told against may be another of `every`.
+def _chosen(
+    every: Sequence[Predicted], rows: Sequence[Predicted], all_draws: Draws, margin: float
+) -> Recommendation:
+    """The choice among `rows`; the baseline that gains are told against may be another of `every`.
 
     The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
     indifference is no reason to change code, as in a measured verdict.
     """
-    fastest = _fastest(among.draws)
-    losses = {name: float(np.mean(seconds / fastest)) for name, seconds in among.draws.items()}
-    best = replace(among, chosen=min(among.rows, key=lambda row: (losses[row.strategy], row.likely_seconds)))
-    near, draws = best.chosen.likely_seconds * (1 + best.margin), best.draws
-    equals = [
-        row
-        for row in best.rows
-        if row.likely_seconds <= near
-        and (
-            row.strategy == BASELINE
-            or (
-                losses[row.strategy] <= losses[best.chosen.strategy] * (1 + best.margin)
-                and np.mean(draws[row.strategy] <= draws[best.chosen.strategy] * (1 + best.margin)) >= EQUAL
-            )
-        )
-    ]
-    return _tie(best, equals) if len(equals) > 1 else _single(best)
+    draws, most = {row.strategy: all_draws[row.strategy] for row in rows}, 1 + margin
+    fastest = _fastest(draws)
+    losses = {name: float(np.mean(seconds / fastest)) for name, seconds in draws.items()}
+    best = min(rows, key=lambda row: (losses[row.strategy], row.likely_seconds))
+
+    def is_equal(row: Predicted) -> bool:
+        if row.strategy == BASELINE or row.likely_seconds > best.likely_seconds * most:
+            return row.likely_seconds <= best.likely_seconds * most
+        often = np.mean(draws[row.strategy] <= draws[best.strategy] * most) >= EQUAL
+        return bool(often and losses[row.strategy] <= losses[best.strategy] * most)
+
+    equals = [row for row in rows if is_equal(row)]
+    made = _Candidate(every, rows, all_draws, best, margin)
+    return _tie(made, equals) if len(equals) > 1 else _single(made)
 
 
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
