@@ -97,13 +97,15 @@ def _host_would_narrow(machine: Machine, draws: Mapping[str, Values], names: Ite
         "pageable_up": machine.pageable_rate("to_device"),
         "pageable_down": machine.pageable_rate("to_host"),
     }
+    known = given(machine.entry)
+    unknown = {name: np.log(rate[1:]) for name, rate in rates.items() if name not in known and np.ptp(rate)}
     sentences = []
     for strategy in sorted(names):
         seconds = np.log(draws[strategy])
         parts = {
-            name: float(np.corrcoef(seconds, np.log(rate[1:]))[0, 1] ** 2)
-            for name, rate in rates.items()
-            if name not in given(machine.entry) and np.ptp(rate) and np.ptp(seconds)
+            name: float(np.corrcoef(seconds, rate)[0, 1] ** 2)
+            for name, rate in unknown.items()
+            if np.ptp(seconds)
         }
         name = max(parts, key=parts.__getitem__, default="")
         if name and parts[name] >= MUCH:
