@@ -154,10 +154,15 @@ def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.ND
     return np.atleast_1d(close), explained
 
 
+def absolute_errors(array: Array, expected: Array) -> npt.NDArray[np.float64]:
+    """Of numbers of any kind, as doubles; not finite where one of the two is not."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(np.abs(array.astype(np.complex128) - expected.astype(np.complex128)))
+
+
 def _worst(array: Array, expected: Array, explained: float) -> str:
     """The largest error, and what rounding explains near zero."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
+    errors = absolute_errors(array, expected)
     finite = errors[np.isfinite(errors)]
     if not finite.size:
         return ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.measure.kept_results import LEAST_FRAMES, KeptResults, agreeing, some
+from advisor.measure.kept_results import LEAST_FRAMES, KeptResults, absolute_errors, agreeing, some
 from advisor.strategies.backend import Array
 from advisor.verdicts.comparing.results import BufferDifference, Results
 
@@ -74,8 +74,7 @@ def _largest(array: Array, expected: Array, close: Array) -> tuple[float | None,
     """The largest finite error and its place; else the place of the first element that differs."""
     wrong = ~close.reshape(array.shape)
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), array.shape)) if array.ndim else ()
-    with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
+    errors = absolute_errors(array, expected)
     errors = np.where(np.isfinite(errors) & wrong, errors, -1.0)
     if not (errors >= 0).any():
         return None, first
