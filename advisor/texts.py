@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from keyword import iskeyword
 
 _OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -71,6 +72,12 @@ def without_last_word(text: str, longest: int = _LONGEST_WORD) -> str:
 def shortened(value: object, most: int = 200) -> str:
     """What a message says of a value that anybody may have written."""
     return bounded(str(value), most)
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: a, b and 3 more."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def quoted(value: object) -> str:

@@ -19,7 +19,7 @@ from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.measure.git import Git, Refused, Unanswered
 from advisor.profiles.schema import Commit
 from advisor.profiles.scratch import scratch
-from advisor.texts import printable
+from advisor.texts import listed, printable
 
 _DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """Where a pull request goes, the first that is there."""
@@ -272,8 +272,7 @@ def _unchanged(repo: Repository, git: Git, tree: Path, listed: str) -> Iterator[
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{printable(', '.join(names[:_SHOWN]))}{more}"
+    return printable(listed(names, _SHOWN))
 
 
 def _renamed(repo: Repository, commit: str) -> str | None:

@@ -6,11 +6,12 @@ Where frames do different work, times and results differ by design, so that no g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.schema import WorkloadRecord
+from advisor.texts import listed
 
 _FEW = 3
 _SMALL_SHARE = 0.001
@@ -109,7 +110,5 @@ def _size(before: int, now: int) -> str:
     return f"{share:.2g} % {'larger' if now > before else 'smaller'}" if before else "no longer empty"
 
 
-def _listed(names: Sequence[str] | Iterable[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    more = len(quoted) - _FEW
-    return ", ".join(quoted[:_FEW]) + (f" and {more} more" if more > 0 else "")
+def _listed(names: Sequence[str]) -> str:
+    return listed([f"`{name}`" for name in names], _FEW)
