@@ -244,7 +244,7 @@ def give(calibration: Calibration, out: Path | None) -> str:
 
 def remarks(calibration: Calibration, out: Path | None) -> str:
     missing = calibration.findings.missing_by_reason().items()
-    last = f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
+    last = wrote(out)
     if calibration.entry is None:
         last = (
             "Use these figures as the host of any PCIe card: host stages and staged copies.\n"
@@ -253,6 +253,10 @@ def remarks(calibration: Calibration, out: Path | None) -> str:
     elif out is None:
         last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"
     return "\n".join([*(f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing), last])
+
+
+def wrote(out: Path | None) -> str:
+    return f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
 
 
 def _figures(calibration: Calibration) -> str:

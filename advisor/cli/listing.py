@@ -174,4 +174,4 @@ def devices_import(
         return
     write_atomically(out, text)
     print("\n".join(f"{key:<36} {units.rate(figure.value)}" for key, figure in figures.items()))
-    say(f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}")
+    say(calibrations.wrote(out))
