@@ -1,0 +1,1 @@
+"""Recording what an unchanged script moves between host and GPU, in the process that runs it."""

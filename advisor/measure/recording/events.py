@@ -1,0 +1,75 @@
+"""What the recorders of CuPy, PyTorch and Numba tell, and to whom.
+
+A library's recorder wraps that library's entry points once the script has imported it, and calls the
+`Recorder` for each crossing. It knows no lines, loops or origins: those are the recorder's.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from advisor.profiles.crossings import CrossingKind, HostMemory
+
+Library = Literal["cupy", "torch", "numba"]
+
+
+@dataclass(slots=True)
+class Event:
+    """One crossing, as a library's recorder saw it. Times in seconds; None where there is no GPU."""
+
+    kind: CrossingKind
+    call: str
+    library: Library
+    bytes: int = 0
+    memory: HostMemory = "unknown"
+    staged: bool = False
+    asynchronous: bool | None = None
+    host_seconds: float | None = None
+    """Of the call, without `kernel_seconds`."""
+    kernel_seconds: float | None = None
+    """What the call waited for earlier kernels."""
+    marks: tuple[Any, Any] | None = None
+    """CUDA events before and after the copy on its stream, where this one is timed."""
+    host: Any = None
+    """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
+    device: Any = None
+    """The array on the GPU: uploads that nothing reads and round trips are told by it."""
+
+
+class Recorder(Protocol):
+    """What a library's recorder is given."""
+
+    has_gpu: bool
+
+    def outer(self) -> bool:
+        """Whether a call is the script's own: not inside another that is being recorded, nor advisor's."""
+
+    def inside(self) -> AbstractContextManager[None]:
+        """In which calls are not the script's: those a wrapped call makes itself."""
+
+    def is_timed(self, call: str) -> bool:
+        """Whether to put CUDA events around this copy: the first of each line, then a sample."""
+
+    def crossed(self, event: Event) -> None:
+        """Takes note of a crossing on the script's line that is running."""
+
+    def launched(self, reads: tuple[Any, ...] = ()) -> None:
+        """The GPU was given work by the script's line that is running; `reads`: device arrays it is given."""
+
+    def not_seen(self, what: str) -> None:
+        """Something that cannot be recorded, in words for the report's list."""
+
+
+class LibraryRecorder(Protocol):
+    """The recorder of one library: `install` is called once the module is imported by the script."""
+
+    module: str
+
+    def install(self, module: Any, recorder: Recorder) -> None: ...
+
+    def finish(self) -> None:
+        """At the end of the script: waits for the GPU, so that marks can be read."""
+
+    def seconds_between(self, begin: Any, end: Any) -> float: ...

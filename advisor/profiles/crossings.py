@@ -1,0 +1,177 @@
+"""What a script moves between host and GPU, by source line: what `advisor profile SCRIPT` records.
+
+Counts, bytes and times are of one run of the unchanged script. Times of a machine without a GPU are absent:
+they are predicted for named devices instead (`LinePrediction`), and never stand where measured ones do.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import (
+    Bytes,
+    Interval,
+    PositiveSeconds,
+    Record,
+    Seconds,
+    Text,
+    Word,
+    optional,
+    table,
+)
+from advisor.profiles.conclusions import Advice
+
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+CrossingKind = Literal["upload", "download", "wait", "lock"]
+"""wait: the host stands until the GPU is done, and next to nothing is copied (a scalar counts as a wait).
+lock: host memory is page-locked or registered."""
+HostMemory = Literal["pageable", "pinned", "managed", "unknown"]
+OriginKind = Literal["numpy", "mmap", "bytes", "torch", "foreign"]
+
+
+class Place(Record):
+    """A source line. `file` as in a traceback, relative to the working directory where that is possible."""
+
+    file: Text
+    line: int = Field(ge=1)
+    text: Text = optional("The line itself, without its indentation", "")
+
+
+class LineLoop(Record):
+    """A loop of the script, or of a module of its own, in which the same crossings repeat."""
+
+    place: Place
+    last_line: int = Field(ge=1)
+    frames: int = Field(ge=1, description="Iterations, warm-up included")
+    warm_up: Count = Field(
+        default=0, description="Iterations left out of times: the first, and until all lines appeared"
+    )
+    frame_seconds: PositiveSeconds | None = optional("Median of the steady iterations; None without a GPU")
+    interval_seconds: Interval | None = optional("95 % of that median")
+    seconds: Seconds = Field(description="All iterations, on the host's clock")
+    named: bool = optional("Chosen by --frame", False)
+
+
+class Origin(Record):
+    """Where the host memory of a crossing comes from."""
+
+    kind: OriginKind
+    place: Place | None = optional("The line that allocated it, where that was seen")
+    each_frame: bool | None = optional("Whether it is new memory in each frame")
+
+
+class Repeats(Record):
+    """What was seen of the bytes themselves, in a sample of the crossings of a line."""
+
+    checked: int = Field(ge=1, description="Crossings whose bytes were looked at")
+    same: Count = Field(default=0, description="Of these, equal to those of the line's crossing before")
+    returned: Count = Field(default=0, description="Of these uploads, equal to what a download had brought")
+    returned_from: Place | None = optional("The line of that download")
+    complete: bool = Field(description="Whether every byte was compared; else a sample of them")
+    false_share: Share = Field(description="Upper bound of the share of changes that the sample misses")
+
+
+class Crossing(Record):
+    """All events of one kind on one source line, in one loop or outside of loops."""
+
+    place: Place
+    kind: CrossingKind
+    call: Word = Field(description="cupy.asarray, Tensor.to, copy_to_host, ...")
+    library: Literal["cupy", "torch", "numba"]
+    loop: int | None = optional("Index into the loops; None before, after and outside of them")
+    count: int = Field(ge=1)
+    bytes: Bytes = 0
+    frames: Count = Field(default=0, description="Frames of the loop in which it occurs")
+    memory: HostMemory = "unknown"
+    staged: bool = optional("It went through the library's own page-locked memory", False)
+    asynchronous: bool | None = optional("Whether the call returned before the copy was done")
+    host_seconds: Seconds | None = optional(
+        "Of the calls, without waiting for earlier kernels; None without a GPU"
+    )
+    kernel_seconds: Seconds | None = optional("What the calls waited for earlier kernels")
+    stream_seconds: Seconds | None = optional(
+        "Of the copies by CUDA events, scaled from those that were timed"
+    )
+    timed: Count = Field(default=0, description="Copies that events timed")
+    origin: Origin | None = None
+    repeats: Repeats | None = None
+    unread: int | None = optional("Uploads that no call of the library read before they were overwritten")
+    holds_back: Place | None = optional("Of a wait: the next line that gives the GPU work")
+
+
+class Ceiling(Record):
+    """What memory can change in a frame at most: copies and the waits that could go, on the frame's path.
+
+    Waiting for kernels is not in it.
+    """
+
+    loop: int | None = optional("Index into the loops; None: the whole run")
+    copy_seconds: Seconds
+    wait_seconds: Seconds
+    of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
+    predicted: bool = False
+    interval_seconds: Interval | None = optional("Of a prediction: 5th and 95th percentile of the sum")
+    device: Word | None = optional("The device it is predicted for")
+
+    @property
+    def seconds(self) -> float:
+        return self.copy_seconds + self.wait_seconds
+
+    @property
+    def share(self) -> float | None:
+        return self.seconds / self.of_seconds if self.of_seconds else None
+
+
+class LinePrediction(Record):
+    """What the crossings take on a device that they were not measured on, in the order of `crossings`."""
+
+    device: Word
+    seconds: tuple[Interval | None, ...] = Field(description="Of one occurrence: 5th and 95th percentile")
+    likely_seconds: tuple[PositiveSeconds | None, ...]
+    assumptions: tuple[Text, ...] = ()
+
+
+class SourceExcerpt(Record):
+    """Lines of a file of the user's, from `first` on, for the page."""
+
+    file: Text
+    first: int = Field(ge=1)
+    lines: tuple[Text, ...]
+
+
+class ScriptRun(Record):
+    """One observed run of a script that was not changed."""
+
+    arguments: tuple[Text, ...] = ()
+    module: bool = optional("Run as `python -m`", False)
+    exit_code: int = 0
+    error: Text = optional("The exception that ended it", "")
+    seconds: Seconds = Field(description="From the script's first line until the GPU was done")
+    overhead_seconds: Seconds = Field(description="Of these, spent in recording")
+    played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
+    processes: int = Field(default=1, ge=1, description="Processes of the script that were recorded")
+    loops: tuple[LineLoop, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
+    counted_bytes: dict[Literal["upload", "download"], Bytes] = table(
+        "What the driver was asked to copy, counted apart from lines; empty where it could not be"
+    )
+    unseen: tuple[Text, ...] = optional("What could not be recorded, and why", ())
+    sources: tuple[SourceExcerpt, ...] = ()
+    ceilings: tuple[Ceiling, ...] = optional("One for each loop with crossings, or one for the run", ())
+    predictions: tuple[LinePrediction, ...] = ()
+    advice: tuple[LineAdvice, ...] = ()
+
+
+class LineAdvice(Record):
+    """What a rule says of a line."""
+
+    place: Place
+    crossing: int = Field(ge=0, description="Index into the crossings")
+    advice: Advice
+
+
+ScriptRun.model_rebuild()
