@@ -166,8 +166,7 @@ def compare_versions(
         )
         measurement.choose(chosen.strategy if chosen else None)
         with measurement.version(BASE) as base:
-            base.describe()
-            results = measurement.results()
+            results = measurement.results(base, base.describe())
             base.prepare()
             base.screen(measurement.screening_order(_screening_order(base, context)))
         final = measurement.final()

@@ -21,7 +21,7 @@ from running import REPOSITORY
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
 
 from advisor import stats
-from advisor.errors import WorkloadError
+from advisor.errors import NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.progress import Silent
@@ -448,6 +448,9 @@ def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
     both = Hall(tmp_path / "both", frozenset({"BASE pinned", "HEAD pageable"}), always=True).run()
     with pytest.raises(WorkloadError, match="failed in the comparison: ops"):
         require_both(both)
+    base = Hall(tmp_path / "base", frozenset(map("BASE {}".format, ENTRY.strategies)), always=True).run()
+    with pytest.raises(NothingToCompare, match="BASE pageable failed"):
+        require_both(base)
 
 
 def test_a_difference_that_two_rounds_tell_is_looked_for_in_the_parts_while_there_is_time(

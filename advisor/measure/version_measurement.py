@@ -13,7 +13,7 @@ from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, UsageError, WorkloadError
 from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
-from advisor.measure.jobs import FinalJob, Job
+from advisor.measure.jobs import Description, FinalJob, Job
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS, RESULTS, Measurement, Run, job_of
 from advisor.measure.progress import Progress
@@ -24,9 +24,11 @@ from advisor.measure.version_results import compare_results
 from advisor.profiles.blocks import Block
 from advisor.profiles.conclusions import Objective
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
+from advisor.profiles.secrets import MASK
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
-from advisor.verdicts.comparing.results import Results
+from advisor.texts import listed
+from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
@@ -40,6 +42,9 @@ BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
 LEAST_FINAL = LEAST_SECONDS / 2
 """With less time left none is begun; it has fewer contestants than one of strategies."""
+
+
+_MOST_VALUES = 3
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,8 @@ class VersionMeasurement:
         except AdvisorError as error:
             error.message = f"{name}: {error.message}"
             in_time = self.deadline - self.clock() >= LEAST_FINAL
-            if name == BASE and in_time and isinstance(error, (WorkloadError, UsageError, NothingMeasured)):
+            failed = isinstance(error, (WorkloadError, UsageError))
+            if name == BASE and (failed or (in_time and isinstance(error, NothingMeasured))):
                 raise NothingToCompare(
                     error.message, next_step=error.next_step, detail=error.detail
                 ) from error
@@ -109,9 +115,28 @@ class VersionMeasurement:
         if self.versions.missing:
             raise NothingToCompare(self.versions.missing)
 
-    def results(self) -> Results:
-        """What HEAD computes against what BASE does, from their reference runs."""
-        return compare_results(*(self.directory / name / RESULTS for name in (BASE, HEAD)))
+    def results(self, base: Measurement, described: Description) -> Results:
+        """What HEAD computes against what BASE does, from their reference runs; where HEAD has other values
+        of parameters, BASE has another run, with those."""
+        before, now, folder = described.workload, self.runs[HEAD].description.workload, base.directory
+        values = {n: v for n, v in now.parameters.items() if before.parameters.get(n, v) != v}
+        told = listed([f"{name}={value}" for name, value in values.items()], _MOST_VALUES)
+        if MASK in told:
+            return Results(absent="the value of a parameter that changed is secret")
+        if values:
+            folder = self.directory / f"{BASE} with HEAD's values"
+            again = _with_values(base.settings, values)
+            try:
+                before = (
+                    Measurement(again, self.launcher, base.progress, folder, clock=self.clock)
+                    .describe()
+                    .workload
+                )
+            except AdvisorError:
+                return Results(absent=f"BASE does not run with {told}")
+        if changed_work(before, now):
+            return Results(absent="frames do different work")
+        return replace(compare_results(folder / RESULTS, self.directory / HEAD / RESULTS), values=told)
 
     def choose(self, recommended: str | None) -> None:
         """Which strategies are compared: the baseline, the recommended one and those that the user names."""
@@ -203,11 +228,12 @@ def _require_figures(run: Run) -> None:
 
 
 def require_both(final: VersionFinal) -> None:
-    """Raises `WorkloadError` where a version left the final under every strategy."""
+    """Raises `WorkloadError` where a version left the final under every strategy, `NothingToCompare` where
+    that was BASE alone."""
     left = final.state.left
     if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
-        name, problem = next(iter(left.items()))
-        raise WorkloadError(
+        name, problem = min(left.items(), key=lambda each: each[0].startswith(BASE))
+        raise (NothingToCompare if name.startswith(BASE) else WorkloadError)(
             f"{name} failed in the comparison: {problem.message}",
             next_step=problem.next_step,
             detail=problem.detail,
@@ -226,6 +252,10 @@ def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
         for row in run.rows:
             if row.strategy in names and not isinstance(row, Measured):
                 yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
+
+
+def _with_values(settings: Settings, values: Mapping[str, object]) -> Settings:
+    return replace(settings, assignments={**settings.assignments, **{n: str(v) for n, v in values.items()}})
 
 
 @dataclass

@@ -26,7 +26,7 @@ _COPIES = {
 }
 
 
-_NEUTRAL = "Frames of BASE and HEAD do different work, so no gate applies and results were not compared."
+_NEUTRAL = "Frames of BASE and HEAD do different work, so no gate on times applies."
 
 
 def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
@@ -97,9 +97,8 @@ def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] 
 def answer(found: VersionComparison) -> str:
     """The one line: other results and other work, then by how much, under what, and which part of a frame."""
     changed = "; ".join(words.line(text, 120) for text in found.changed_work[:_MOST_CHANGES])
-    if changed:  # other results are no news
-        return f"{changed}: {_times(found)}"
-    return "; ".join(filter(None, (found.run.results.sentence, _times(found))))
+    times = f"{changed}: {_times(found)}" if changed else _times(found)
+    return "; ".join(filter(None, (found.run.results.sentence, times)))
 
 
 def _times(found: VersionComparison) -> str:

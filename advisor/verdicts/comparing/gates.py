@@ -84,10 +84,16 @@ def require_of_profiles(gates: Sequence[Gate]) -> None:
 
 
 def judge(found: Comparison, gates: Sequence[Gate], *, anyway: bool = False) -> tuple[Ruling, ...]:
-    """anyway: gates apply to frames of different work too."""
-    if found.changed_work and not anyway:
-        return not_applicable(gates, f"Frames do different work: {'; '.join(found.changed_work)}.")
-    return tuple(_rule(gate, list(_findings(found, gate))) for gate in gates)
+    """anyway: gates apply to frames of different work too. Results do where both ran with HEAD's values."""
+    other_work = f"Frames do different work: {'; '.join(found.changed_work)}."
+    same_work = anyway or not found.changed_work
+    compared = bool(found.results and found.results.compared)
+    return tuple(
+        _rule(gate, list(_findings(found, gate)))
+        if same_work or (compared and gate.kind == "results-differ")
+        else Ruling(gate, "not applicable", (other_work,))
+        for gate in gates
+    )
 
 
 def not_applicable(gates: Sequence[Gate], reason: str) -> tuple[Ruling, ...]:

@@ -54,7 +54,7 @@ class Results:
     """Results of both versions, compared buffer by buffer.
 
     `unrepeatable`: buffers that differ between two runs of BASE. `unsteady`: between two of HEAD alone.
-    `absent`: why none were compared.
+    `absent`: why none were compared. `values`: parameters that are HEAD's in both, where BASE has others.
     """
 
     compared: tuple[str, ...] = ()
@@ -62,6 +62,7 @@ class Results:
     unrepeatable: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
     absent: str = ""
+    values: str = ""
 
     @property
     def sentence(self) -> str:
@@ -71,7 +72,8 @@ class Results:
         told = [each.sentence for each in self.different[:_FEW]]
         more = len(self.different) - _FEW
         told += [f"{more} more"] if more > 0 else []
-        return f"HEAD computes something else: {'; '.join(told)}"
+        with_values = f" with {self.values} in both" * bool(self.values)
+        return f"HEAD computes something else{with_values}: {'; '.join(told)}"
 
     @property
     def notes(self) -> Iterator[str]:
