@@ -76,7 +76,11 @@ class Repeats(Record):
 
 
 class Crossing(Record):
-    """All events of one kind on one source line, in one loop or outside of loops."""
+    """All events of one kind on one source line, in one loop or outside of loops.
+
+    Seconds are totals of `count`. Those of a loop are scaled from its steady frames: the first frame's
+    compilation and allocation are not in them.
+    """
 
     place: Place
     kind: CrossingKind
@@ -89,6 +93,9 @@ class Crossing(Record):
     memory: HostMemory = "unknown"
     staged: bool = optional("It went through the library's own page-locked memory", False)
     asynchronous: bool | None = optional("Whether the call returned before the copy was done")
+    non_blocking: bool = optional(
+        "The call asked for an asynchronous copy: non_blocking=True, a stream", False
+    )
     host_seconds: Seconds | None = optional(
         "Of the calls, without waiting for earlier kernels; None without a GPU"
     )

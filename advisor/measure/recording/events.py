@@ -26,6 +26,8 @@ class Event:
     memory: HostMemory = "unknown"
     staged: bool = False
     asynchronous: bool | None = None
+    non_blocking: bool = False
+    """The call asked for an asynchronous copy: non_blocking=True, a stream."""
     host_seconds: float | None = None
     """Of the call, without `kernel_seconds`."""
     kernel_seconds: float | None = None
