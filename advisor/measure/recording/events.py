@@ -36,8 +36,8 @@ class Event:
     """CUDA events before and after the copy on its stream, where this one is timed."""
     host: Any = None
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
-    device: Any = None
-    """The array on the GPU: uploads that nothing reads and round trips are told by it."""
+    device: int | None = None
+    """Where the array's allocation on the GPU begins: uploads that nothing reads are told by it."""
 
 
 class Recorder(Protocol):
@@ -57,8 +57,11 @@ class Recorder(Protocol):
     def crossed(self, event: Event) -> None:
         """Takes note of a crossing on the script's line that is running."""
 
-    def launched(self, reads: tuple[Any, ...] = ()) -> None:
-        """The GPU was given work by the script's line that is running; `reads`: device arrays it is given."""
+    def launched(self, reads: tuple[int, ...] = ()) -> None:
+        """The GPU was given work by the script's line that is running; `reads`: see `read`."""
+
+    def read(self, *devices: int) -> None:
+        """Allocations on the GPU that may be read from now on, by their address: views, other libraries."""
 
     def not_seen(self, what: str) -> None:
         """Something that cannot be recorded, in words for the report's list."""
