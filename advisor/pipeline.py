@@ -40,7 +40,7 @@ from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.redaction import anonymous, here, without_environment
-from advisor.profiles.schema import Commit, Predicted, Prediction, Profile, Tool
+from advisor.profiles.schema import Commit, Predicted, Prediction, Profile, Result, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
@@ -176,17 +176,24 @@ def compare_versions(
         *differences(*(runs[name].description.workload for name in (BASE, HEAD))),
         *measurement.notes,
     )
+    met = replace(_version_run(final, versions, labels, notes), results=results)
+    before, now = zip(*met.rows.values(), strict=True)
     return comparing_versions(
-        _concluded_version(versions.base, runs[BASE], context),
-        _concluded_version(versions.head, runs[HEAD], context),
-        replace(_version_run(final, versions, labels, notes), results=results),
+        _concluded_version(versions.base, runs[BASE], context, before),
+        _concluded_version(versions.head, runs[HEAD], context, now),
+        met,
     )
 
 
-def _concluded_version(settings: Settings, run: Run, context: RunContext) -> Profile:
+def _concluded_version(settings: Settings, run: Run, context: RunContext, rows: Sequence[Result]) -> Profile:
+    """Predicted and advised by the rows of the final, where both versions ran alike."""
     complete = _assembled(settings, run, _ended(context, run, settings))
     hidden = anonymous(complete, include_host=settings.include_host)
-    return _published(conclude(hidden, _targets(settings, hidden)), settings)
+    together = hidden.model_copy(update={"results": tuple(rows)})
+    if hidden.device.kind == "cpu":
+        return _published(conclude(together, _targets(settings, together)), settings)
+    alike = {"advice": advise(together).advice}
+    return _published(conclude(hidden, _targets(settings, hidden)).model_copy(update=alike), settings)
 
 
 def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]:

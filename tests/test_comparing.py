@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from advisor import stats
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.profiles.conclusions import Preferences, Recommendation
+from advisor.profiles.conclusions import Evidence, Preferences, Recommendation
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
 from advisor.profiles.schema import Profile
@@ -340,6 +340,7 @@ def test_what_nobody_knows_is_not_called_the_same() -> None:
 def test_new_and_gone_advice_by_rule_on_whatever_was_measured() -> None:
     base = profile(advice=(advice("a"), advice("b"), advice("c", outcome="pass")))
     head = later(
+        workload=vector_add_workload(4),
         device=cuda_device().model_copy(update={"name": "Other"}),
         advice=(advice("a", "Other"), advice("c", "Other"), advice("b", "Other", outcome="not-applicable")),
     )
@@ -352,8 +353,23 @@ def test_advice_for_a_device_that_one_side_alone_predicts_for_is_neither_new_nor
     nano, orin = (prediction(device=cuda_device().model_copy(update={"name": n})) for n in ("Nano", "Orin"))
     said = tuple(advice(rule, name) for rule, name in (("a", "Nano"), ("b", "Orin")))
     base = profile(predictions=(nano, orin), advice=said)
-    assert compare(base, later(predictions=(nano,), advice=said[:1])).gone_advice == ()
-    assert compare(later(predictions=(nano,)), base).new_advice == said[:1]
+    other_work = vector_add_workload(4)
+    fewer = later(predictions=(nano,), workload=other_work)
+    assert compare(base, fewer.model_copy(update={"advice": said[:1]})).gone_advice == ()
+    assert compare(fewer, base).new_advice == said[:1]
+
+
+@pytest.mark.parametrize(("factor", "told"), [(1.0, []), (1.5, ["a"])])
+def test_advice_changes_where_what_it_rests_on_surely_does(factor: float, told: list[str]) -> None:
+    rests = Evidence(label="pinned: one frame", value=0.01, unit="seconds")
+    new = advice("a").model_copy(update={"evidence": (rests,)})
+    other = advice("b").model_copy(update={"strategy": "zero-copy"})
+    base = profile(results=(measured("pinned", 0.01), measured("zero-copy", 0.01)))
+    head = later(
+        results=(measured("pinned", 0.01 * factor), measured("zero-copy", 0.01)), advice=(new, other)
+    )
+    assert [a.rule for a in compare(base, head).new_advice] == told
+    assert [a.rule for a in compare(head, base).gone_advice] == told
 
 
 def clear(strategy: str, **fields: Any) -> Recommendation:

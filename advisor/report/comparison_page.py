@@ -257,7 +257,7 @@ def advice(found: Comparison) -> Section:
         brief = (blocks.Item((words.name(a.rule),), "", said) for a, said in told)
         parts.append(blocks.Items(tuple(whole), title, forms="html"))
         parts.append(blocks.Items(tuple(brief), label=label, forms="md txt"))
-    same = "Both profiles have the same advice." * (not found.new_advice and not found.gone_advice)
+    same = "No advice changed beyond noise." * (not found.new_advice and not found.gone_advice)
     return Section("advice", "Advice", filled(*parts, blocks.Prose(same, forms="html")), nav="Advice")
 
 

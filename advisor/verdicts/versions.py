@@ -15,7 +15,13 @@ from itertools import chain
 from advisor import stats
 from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
-from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, around, recommended
+from advisor.verdicts.comparing.comparisons import (
+    ComparedDevice,
+    Comparison,
+    advice_apart,
+    around,
+    recommended,
+)
 from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
 from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, Pairs, paired
@@ -367,14 +373,13 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
         base.recommendation, head.recommendation, figures=figures, basis="measured", whole=whole
     )
     measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), told)
-    other = around(base, head)
+    other, on_gpu = around(base, head), head.device.kind == "cuda"
     return VersionComparison(
         base,
         head,
         other.conditions,
         (measured, *other.devices),
-        other.new_advice,
-        other.gone_advice,
+        *(advice_apart(base, head, (measured,)) if on_gpu else (other.new_advice, other.gone_advice)),
         CONFIDENCE,
         (*run.results.notes, *run.notes, *other.notes),
         changed_work=other.changed_work,

@@ -13,6 +13,7 @@ from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
+from advisor.verdicts.comparing.changed_advice import changed_advice, differing_strategies
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.comparing.rows import (
@@ -93,6 +94,7 @@ def _best(told: Recommendation) -> frozenset[str]:
     return frozenset(filter(None, (told.strategy, *told.tied_with)))
 
 
+_WITHIN_NOISE = "No predicted time differs by more than host stages vary on this CPU."
 _DECIDING = ("device", "arguments")
 """Where these differ, a gate would judge something else than a change of the code."""
 Basis = Literal["measured", "predicted"]
@@ -167,8 +169,8 @@ def compare(
 
 def around(base: Profile, head: Profile) -> Comparison:
     """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
-    devices = _devices(base, head, predicted=True)
-    return _comparison(base, head, tuple(replace(device, rows=(), one_sided=()) for device in devices))
+    found = _comparison(base, head, _devices(base, head, predicted=True))
+    return replace(found, devices=tuple(replace(each, rows=(), one_sided=()) for each in found.devices))
 
 
 def _comparison(
@@ -179,8 +181,7 @@ def _comparison(
         head,
         conditions(base, head),
         devices,
-        _fired_only_in(head, base),
-        _fired_only_in(base, head),
+        *advice_apart(base, head, devices),
         _confidence(base, head),
         tuple(_notes(base, head)),
         unmatched,
@@ -328,12 +329,16 @@ def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> C
         if has_figures(found) and has_figures(before := base.get(name))
     )
     told = tuple(sum(map(has_figures, side)) for side in (pair.base, pair.head))
+    chosen = recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole)
+    gaps = one_sided(base, head)
+    if pair.basis == "predicted" and not differing_strategies(rows, gaps) and chosen.change == "changed":
+        chosen = replace(chosen, change="cannot tell", reason=_WITHIN_NOISE)
     return ComparedDevice(
         pair.device,
         pair.basis,
         rows,
-        one_sided(base, head),
-        recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole),
+        gaps,
+        chosen,
         drift(rows, pair.workload, confidence) if pair.workload else None,
     )
 
@@ -353,19 +358,13 @@ def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -
     )
 
 
-def _fired_only_in(one: Profile, other: Profile) -> tuple[Advice, ...]:
-    """Advice in the one alone, by rule and device; measured devices stand for one another.
-
-    Of a device that one of the two alone predicts for, nothing is new or gone.
-    """
-    there = {_about(a, other) for a in other.advice if a.outcome == "advice"}
-    shared = {None} | ({p.device.name for p in one.predictions} & {p.device.name for p in other.predictions})
-    advised = ((a, _about(a, one)) for a in one.advice if a.outcome == "advice")
-    return tuple(a for a, about in advised if about not in there and about[1] in shared)
-
-
-def _about(told: Advice, profile: Profile) -> tuple[str, str | None]:
-    return told.rule, None if told.device == profile.device.name else told.device
+def advice_apart(
+    base: Profile, head: Profile, devices: Sequence[ComparedDevice]
+) -> tuple[tuple[Advice, ...], tuple[Advice, ...]]:
+    """HEAD's new advice, and BASE's that is gone. A measured device may have another name in each."""
+    apart = {each.device.name: differing_strategies(each.rows, each.one_sided) for each in devices}
+    apart.setdefault(base.device.name, apart.get(head.device.name, frozenset()))
+    return changed_advice(head, base, apart), changed_advice(base, head, apart)
 
 
 def _notes(base: Profile, head: Profile) -> list[str]:
