@@ -1,0 +1,195 @@
+"""Changes of memory written into a user's source: the least text, or the reason why not."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.rules.snippets.edits import CannotWrite, Change, diff, edited
+
+CUPY = """\
+import cupy as cp
+import numpy as np
+
+def main():
+    gray = np.empty((4, 4), np.float32)  # é: kept
+    table = np.load("t.npy")
+    for i in range(10):
+        d = cp.asarray(gray)   # up
+        w = cp.asarray(table)
+        out = (d *
+               w).get()
+        res = cp.asnumpy(d)
+        print(out.sum(), res)
+main()
+"""
+TORCH = """\
+import torch
+loader = DataLoader(
+    data,
+    batch_size=4,
+)
+fixed = DataLoader(data, pin_memory=False)
+for x, y in loader:
+    x, y = x.to(dev), y.to(dev, )
+    z = torch.empty(4)
+w = torch.zeros(4, 4)
+"""
+
+
+def added_and_removed(source: str, *changes: Change) -> tuple[list[str], list[str]]:
+    """What the diff adds and takes away, without indentation."""
+    rows = diff("x.py", source, edited(source, changes)).splitlines()[2:]
+    added, removed = ([row[1:].strip() for row in rows if row[0] == sign] for sign in "+-")
+    return added, removed
+
+
+WAIT = "cp.cuda.get_current_stream().synchronize()  # until {} is copied: the host may write it again"
+
+CASES = {
+    "lock: cupyx allocates": (
+        CUPY,
+        Change("lock", 8, 5, 7),
+        [
+            "import cupyx",
+            "gray = cupyx.empty_pinned((4, 4), np.float32)  # é: kept",
+            WAIT.format("gray"),
+        ],
+        ["gray = np.empty((4, 4), np.float32)  # é: kept"],
+    ),
+    "lock: what a library made is registered": (
+        CUPY,
+        Change("lock", 9, 6, 7),
+        [
+            "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)  # page-locked",
+            WAIT.format("table"),
+        ],
+        [],
+    ),
+    "reuse: an expression over two lines": (
+        CUPY,
+        Change("reuse", 10, None, 7),
+        [
+            "import cupyx",
+            "host_10 = None",
+            "device_10 = (d *",
+            "w)",
+            "if host_10 is None:",
+            "host_10 = cupyx.empty_pinned(device_10.shape, device_10.dtype)",
+            "out = device_10.get(out=host_10)",
+        ],
+        ["out = (d *", "w).get()"],
+    ),
+    "reuse: asnumpy": (
+        CUPY,
+        Change("reuse", 12, None, 7),
+        [
+            "import cupyx",
+            "host_12 = None",
+            "if host_12 is None:",
+            "host_12 = cupyx.empty_pinned(d.shape, d.dtype)",
+            "res = d.get(out=host_12)",
+        ],
+        ["res = cp.asnumpy(d)"],
+    ),
+    "hoist": (CUPY, Change("hoist", 9, None, 7), ["w = cp.asarray(table)"], ["w = cp.asarray(table)"]),
+    "non-blocking: both calls, and a trailing comma": (
+        TORCH,
+        Change("non-blocking", 8, None, 7),
+        ["x, y = x.to(dev, non_blocking=True), y.to(dev, non_blocking=True )"],
+        ["x, y = x.to(dev), y.to(dev, )"],
+    ),
+    "pin-memory: added": (
+        TORCH,
+        Change("pin-memory", 8, 2, 7),
+        ["batch_size=4, pin_memory=True"],
+        ["batch_size=4,"],
+    ),
+    "pin-memory: replaced": (
+        TORCH,
+        Change("pin-memory", 8, 6, 7),
+        ["fixed = DataLoader(data, pin_memory=True)"],
+        ["fixed = DataLoader(data, pin_memory=False)"],
+    ),
+    "lock: torch": (
+        TORCH,
+        Change("lock", 8, 10, 7),
+        ["w = torch.zeros(4, 4, pin_memory=True)"],
+        ["w = torch.zeros(4, 4)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_change_is_the_least_text(case: str) -> None:
+    source, change, added, removed = CASES[case]
+    assert added_and_removed(source, change) == (added, removed)
+
+
+REFUSED = {
+    "not seen": (CUPY, Change("lock", 8), "was not seen"),
+    "new in each frame": (TORCH, Change("lock", 8, 9, 7), "makes a new array in each frame"),
+    "no form of a call": (CUPY, Change("reuse", 13, None, 7), "is not of the form name = call"),
+    "no download": (CUPY, Change("reuse", 8, None, 7), "is neither x.get() nor asnumpy(x) alone"),
+    "no loop": (CUPY, Change("hoist", 5, None, 7), "not in the loop itself"),
+    "already asynchronous": (TORCH, Change("non-blocking", 9, None, 7), "has no call of to, cuda or copy_"),
+    "no loader": (TORCH, Change("pin-memory", 8, 9, 7), "has no DataLoader"),
+    "set in the loop": (
+        CUPY.replace("w = cp.asarray(table)", "w = cp.asarray(out)"),
+        Change("hoist", 9, None, 7),
+        "out is set in the loop",
+    ),
+    "changed in place": (
+        CUPY.replace("print(out", "w[0] = 1; print(out"),
+        Change("hoist", 9, None, 7),
+        "w is given other values in the loop",
+    ),
+    "name taken": (CUPY + "host_12 = 3\n", Change("reuse", 12, None, 7), "the name host_12 is taken"),
+    "several statements": (
+        "import cupy\na = f(); b = g()\n",
+        Change("hoist", 2, None, 1),
+        "several statements",
+    ),
+    "cupy under no name": (
+        CUPY.replace("import cupy as cp", "from cupy import asarray").replace("cp.", ""),
+        Change("lock", 8, 6, 7),
+        "does not import cupy as a module",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_certain_is_not_written(case: str) -> None:
+    source, change, reason = REFUSED[case]
+    with pytest.raises(CannotWrite, match=reason.replace("(", r"\(").replace(")", r"\)")):
+        edited(source, [change])
+
+
+def test_several_changes_share_an_import_and_the_patch_applies(tmp_path: Path) -> None:
+    changes = [Change("lock", 8, 5, 7), Change("reuse", 12, None, 7), Change("hoist", 9, None, 7)]
+    source = CUPY.replace("\n", "\r\n")
+    after = edited(source, changes)
+    assert after.count("import cupyx") == 1
+    assert after.count("\n") == after.count("\r\n")
+    file, patch = tmp_path / "x.py", tmp_path / "x.patch"
+    file.write_bytes(source.encode())
+    patch.write_bytes(diff("x.py", source, after).encode())
+    subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True)
+    assert file.read_bytes() == after.encode()
+
+
+@given(st.text("é \tab", max_size=5), st.sampled_from(["", "# ünïcode\n"]), st.booleans())
+def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
+    text = "".join(c for c in name if not c.isspace()) or "x"
+    source = (
+        f"{head}import cupy\nimport numpy as np\n{text} = np.zeros(3)\nfor i in r:\n    cupy.asarray({text})"
+    )
+    first = head.count("\n")
+    after = edited(source + "\n" * ends, [Change("lock", 5 + first, 3 + first, 4 + first)])
+    assert f"{text} = cupyx.zeros_pinned(3)\n" in after
+    ast.parse(after)
