@@ -32,6 +32,10 @@ OWN_BYTECODE = BYTECODE not in os.environ
 if OWN_BYTECODE:
     os.environ[BYTECODE] = tempfile.mkdtemp(prefix="advisor-tests-")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Except what pytest itself imports, which is compiled once for all runs: most of the time of collecting.
+sys.dont_write_bytecode = False
+if Path(sys.pycache_prefix or "").name.startswith("advisor-tests-"):
+    sys.pycache_prefix = None
 # A shell starts what runs in its background without Ctrl-C; the programs that are interrupted here need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # under nohup, and commands would inherit that

@@ -275,7 +275,7 @@ def hanging(seed: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("number", "whole_group"),
-    [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)],
+    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)],
 )
 def test_ctrl_c_keeps_what_was_measured(
     tmp_path: Path, number: signal.Signals, whole_group: bool, seed_of_pageable_first: str
@@ -374,21 +374,16 @@ def shown_lines(text: str) -> list[str]:
     return [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
 
 
-def test_a_terminal_shows_a_bar_with_the_strategy_at_work(tmp_path: Path) -> None:
+def test_a_terminal_shows_a_bar_with_the_strategy_at_work_and_no_color_if_unwanted(tmp_path: Path) -> None:
     """It is drawn ten times a second: which steps are seen depends on the load."""
-    arguments = ("profile", str(FILES / "counter.py"), *QUICK)
-    lines = shown_lines(in_a_terminal(tmp_path, *arguments))
+    text = in_a_terminal(tmp_path, "profile", str(FILES / "counter.py"), *QUICK, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", text)
+    lines = shown_lines(text)
     assert max(map(len, lines)) <= 80
     bars = [line for line in lines if line.endswith(" left")]
     steps = r"(checking the workload|tracing it|(pageable|zero-copy), round \d) +\S* "
     assert any(re.match(steps, line) for line in bars), bars
     assert not any(line.startswith("[") for line in lines)
-
-
-def test_no_color_in_a_terminal(tmp_path: Path) -> None:
-    text = in_a_terminal(tmp_path, "profile", str(FILES / "counter.py"), *QUICK, NO_COLOR="1")
-    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", text)
-    assert "round 1" in text
 
 
 def test_predict_holds_a_profile_against_other_devices(command: Command, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from advisor.measure import measurement
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import FinalJob, FinalRound, Job, Message
 from advisor.measure.launcher import Ended
+from advisor.measure.measurement import Measurement
 from advisor.measure.progress import Silent
 from advisor.measure.search import Searching, no_search
 from advisor.profiles import reading
@@ -172,14 +174,15 @@ def test_where_there_is_nothing_to_search_for() -> None:
 
 
 def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
+    clock = FakeClock()
     launcher = FakeLauncher(
         lambda job: Ended(sample(seconds_of(job, job.strategy, costs)), "finished"),
-        session=lambda made: session(made, costs),
+        session=lambda made: session(made, costs, clock),
     )
-    given = {"rounds": 2, "max_seconds": 40.0, **options}
-    return pipeline.profile(
-        asked("w.py", backend="cuda", **given), Silent(), keep_in=directory, launcher=launcher
-    )
+    settings = asked("w.py", backend="cuda", **{"rounds": 2, "max_seconds": 40.0, **options})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "Measurement", partial(Measurement, clock=clock))
+        return pipeline.profile(replace(settings, began=0.0), Silent(), keep_in=directory, launcher=launcher)
 
 
 def test_a_found_mix_wins_the_final_in_processes_that_the_search_has_not_seen(tmp_path: Path) -> None:

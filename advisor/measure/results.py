@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from statistics import mean, median
 from typing import Any
 
@@ -40,7 +41,7 @@ def combine(
     strategy: str, samples: Sequence[Sample], workload: WorkloadRecord, *, confidence: float
 ) -> Measured:
     """The row of a strategy from its processes, one sample each."""
-    rounds = [sample.frame_seconds for sample in samples]
+    rounds = tuple(sample.frame_seconds for sample in samples)
     frames = [frame for sample in samples for frame in sample.breakdown]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     latencies = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
@@ -54,7 +55,7 @@ def combine(
         frame_seconds=tuple(seconds for round_ in rounds for seconds in round_),
         frames_per_round=tuple(len(round_) for round_ in rounds),
         median_seconds=stats.median(rounds),
-        interval_seconds=stats.median_interval(rounds, confidence=confidence),
+        interval_seconds=_interval(rounds, confidence),
         stage_seconds=stages,
         transfer_seconds=sum(_median(frames, way) for way in ("to-device", "to-host", "to-peer")),
         transfer_bytes=samples[0].transfer_bytes,
@@ -75,6 +76,12 @@ def combine(
         timeline=samples[-1].timeline,
     )
     return accounted(row, samples[0].host_seconds, workload.gpus)
+
+
+@lru_cache(maxsize=64)
+def _interval(rounds: tuple[tuple[float, ...], ...], confidence: float) -> tuple[float, float]:
+    """Kept, for rows are made again after every process of any strategy."""
+    return stats.median_interval(rounds, confidence=confidence)
 
 
 def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:

@@ -93,11 +93,15 @@ def profiled(name: str, code: int, *more: str, says: str | tuple[str, ...] = (),
     return Case(f"workload: {name}", ("profile", "w.py", *SHORT, *more), code, files, said, **of_case)
 
 
-def saved(change: Callable[[dict[str, Any]], object]) -> str:
-    """A profile with a change."""
-    profile = json.loads(PROFILE.read_text(encoding="utf-8"))
-    change(profile)
-    return json.dumps(profile)
+def saved(change: Callable[[dict[str, Any]], object]) -> Content:
+    """A profile with a change, made where its case is run."""
+
+    def write(path: Path) -> None:
+        profile = json.loads(PROFILE.read_text(encoding="utf-8"))
+        change(profile)
+        path.write_text(json.dumps(profile), encoding="utf-8")
+
+    return write
 
 
 COMMAND = f"profile w.py {' '.join(SHORT)}"

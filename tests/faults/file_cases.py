@@ -56,7 +56,9 @@ def profiles() -> Iterator[Case]:
         "a year a frame": saved(lambda p: p["results"][0].update(median_seconds=1e10)),
         "a strategy twice": saved(lambda p: p["results"].append(p["results"][0])),
         "a huge integer": text.replace('"format": 2', '"format": ' + "9" * 6000, 1),
-        "12 MB of unknown keys": json.dumps({"format": 2, **{f"k{i}": i for i in range(700_000)}}),
+        "12 MB of unknown keys": lambda path: path.write_text(
+            json.dumps({"format": 2, **{f"k{i}": i for i in range(700_000)}})
+        ),
         "gzip that ends early": b"\x1f\x8b\x08\x00abc",
         "a budget below zero": saved(lambda p: p["alternatives"][0].update(budget_bytes=-1)),
         "a speedup of zero": saved(lambda p: p["alternatives"][0].update(speedup=0)),
