@@ -35,7 +35,8 @@ from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
-from advisor.verdicts.tracks import Optima, agreement, one_for_all
+from advisor.verdicts.one_for_all import one_for_all
+from advisor.verdicts.tracks import Optima, agreement
 
 
 def on(name: str, chosen: Recommendation | None = None, **fields: Any) -> Profile:
@@ -221,7 +222,7 @@ def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
         "One strategy for all: zero-copy, at most 2.50× the best time (on NVIDIA RTX 4090)"
     )
     same = verdicts(several(on("a", clear("pinned")), on("b", clear("pinned"))))[0]
-    assert same.remark == "One strategy for all: pinned, the fastest on each"
+    assert same.remark == "One strategy for all: pinned, the fastest everywhere"
 
 
 def test_a_measured_device_is_not_shown_as_predicted_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -451,4 +452,4 @@ def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert names(tmp_path / "advisor-report") == {"how=nothing", "sweep.html", "sweep.md"}
-    assert "how = hang (the sweep was interrupted)" in out
+    assert re.search(r"hang +not run", out)

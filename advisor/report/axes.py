@@ -150,20 +150,25 @@ def compact(value: Value) -> str:
     return f"{value / scale:.3g}{suffix}" if suffix else f"{value:g}"
 
 
-def time_axis(low: float, high: float) -> tuple[Scale, tuple[Tick, ...]]:
-    """A scale for seconds and its labels: from 0, or logarithmic where the times span a factor of eight."""
+def time_axis(low: float, high: float, *, relative: bool = False) -> tuple[Scale, tuple[Tick, ...]]:
+    """A scale for seconds and its labels: from 0, or logarithmic where the times span a factor of eight.
+
+    `relative` to another time, they are ratios.
+    """
     if high >= LOGARITHMIC_FROM * low:
-        return _labelled(Scale(low / 1.15, high * 1.15, True))
-    return _labelled(Scale(0.0, high * 1.05, False))
+        return _labelled(Scale(low / 1.15, high * 1.15, True), relative)
+    return _labelled(Scale(0.95 * low if relative else 0.0, high * 1.05, False), relative)
 
 
-def _labelled(scale: Scale) -> tuple[Scale, tuple[Tick, ...]]:
+def _labelled(scale: Scale, relative: bool) -> tuple[Scale, tuple[Tick, ...]]:
     low, high = scale.low, scale.high
     if scale.logarithmic:
         ticks = _decades(low, high)
     else:
         step = decimal_step((high - low) or low)
         ticks = [i * step for i in range(math.ceil(low / step), int(high / step) + 1)]
+    if relative:
+        return scale, tuple(Tick(scale.share(tick), f"{tick:g}×") for tick in ticks)
     # As few digits as tell the ticks apart.
     written = ([_short(tick, digits) for tick in ticks] for digits in (3, 4, 5, 6, 7, 8))
     texts = next((texts for texts in written if len(set(texts)) == len(texts)), [""] * len(ticks))

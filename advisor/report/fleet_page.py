@@ -16,7 +16,7 @@ from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.devices_page import APART
 from advisor.report.page import Page, Section, filled, lead
-from advisor.verdicts.tracks import OneForAll, least_cost
+from advisor.verdicts.one_for_all import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _MOST_NAMED = 4

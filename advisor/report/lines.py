@@ -38,12 +38,19 @@ class Style:
 
 @dataclass(frozen=True)
 class Sample:
-    """One strategy at one value: seconds, and the ends of its interval or range."""
+    """One strategy at one value: seconds, or a ratio, with the ends of its interval or range; in words."""
 
     middle: float
     low: float
     high: float
     chosen: bool = False
+    told: str = ""
+
+    @property
+    def words(self) -> str:
+        """The time and its interval, where no other words were given."""
+        between = words.seconds_between(self.low, self.high)
+        return self.told or f"{units.seconds(self.middle)} ({between})"
 
 
 @dataclass(frozen=True)
@@ -143,27 +150,29 @@ def line_chart(
     others: Sequence[Curve] = (),
     changes: Sequence[Crossover] = (),
     ordered: bool = False,
+    relative: bool = False,
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
     `others` are drawn as one band; `changes` are where the best one changes, and how.
     Values that are `ordered` stand in their order, whatever they are, and are joined.
-    A chart is higher than `height` where the names at the lines' ends need it.
+    A chart is higher than `height` where the names at the lines' ends need it. `relative`: these are ratios.
     """
     shares, labels, kind = value_axis(values, ordered=ordered)
     curves = [curve for curve in curves if any(curve.samples)]
     drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
-    scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn))
+    scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn), relative=relative)
     across = list(map(_inset, shares))
     height = max(height, LABEL_GAP * (len(curves) + 1))
     left_to_right = f"{parameter} ({kind})" if kind else parameter
     up = "logarithmic" if scale.logarithmic else "linear"
+    counts = f"time relative to the fastest ({up})" if relative else f"time per frame ({up})"
     return LineChart(
         identifier=identifier,
         title=title,
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
         parameter=words.name(parameter, LABEL_LENGTH),
-        axes=f"Horizontal: {left_to_right}. Vertical: time per frame ({up}).",
+        axes=f"Horizontal: {left_to_right}. Vertical: {counts}.",
         predicted=predicted,
         height=height,
         lines=_spread(
@@ -255,8 +264,7 @@ def _band(run: Sequence[tuple[float, Sample]], scale: Scale) -> str:
 
 def _mark(x: float, sample: Sample, scale: Scale) -> Mark:
     y, low, high = (percent(_inset(1 - scale.share(s))) for s in (sample.middle, sample.low, sample.high))
-    title = f"{units.seconds(sample.middle)} ({words.seconds_between(sample.low, sample.high)})"
-    return Mark(percent(x), y, low, high, sample.chosen, title)
+    return Mark(percent(x), y, low, high, sample.chosen, sample.words)
 
 
 def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:

@@ -7,7 +7,7 @@ is plain; a name between backticks is set as code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor.profiles.schema import Profile
@@ -99,22 +99,21 @@ def lead(*blocks: Block | None) -> Section:
 
 
 def around(failed: blocks.Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:
-    """What failed comes first; on a page whose verdict has a chart, last."""
-    if not drawn:
-        return failed, *told
-    return replace(failed, forms="md txt"), *told, replace(failed, forms="html")
+    """What failed comes first; on a page whose verdict has a chart, after the verdict."""
+    return (*told, failed) if drawn else (failed, *told)
 
 
 def panels(told: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
-    """For a page: each device's sentence with its chart or table and the reason, beside one another."""
-    return Group("panels", tuple(map(_pane, told, figures)), forms="html")
+    """Each device's sentence with its chart or table and the reason, beside one another."""
+    panes = (_pane(one, *pair, alone=len(told) == 1) for one, *pair in zip(told, figures, strict=True))
+    return Group("panels", tuple(panes), forms="html")
 
 
-def _pane(told: Verdict, figures: tuple[Block, ...]) -> Group:
-    why = filled(Prose(told.reason), Prose(told.next_step, "Next", kind="next"))
-    title = " and ".join(["Why"] * bool(told.reason) + ["what next"] * bool(told.next_step)).capitalize()
-    fold = Fold(title, why, open=told.tone == "none")
-    return Group("pane", filled(blocks.Verdicts((told,)), *figures, fold))
+def _pane(told: Verdict, figures: tuple[Block, ...], *, alone: bool) -> Group:
+    """Beside others the next step has no room of its own."""
+    after = Prose(told.next_step, "Next", kind="next")
+    fold = Fold("Why", filled(Prose(told.reason), None if alone else after), open=told.tone == "none")
+    return Group("pane", filled(blocks.Verdicts((told,)), after if alone else None, *figures, fold))
 
 
 def circumstances(
@@ -138,7 +137,7 @@ def circumstances(
     told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
     sheet, said = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
     inside = filled(*others, sheet, told, said)
-    return Section("method", "Method and environment", inside, nav="Method", folded=True)
+    return Section("method", "Method and environment", inside, nav="Method", folded=True, closed=True)
 
 
 def legend(table: Table) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
@@ -73,7 +74,11 @@ def sweep_page(sweep: SweepResults) -> Page:
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
         sections=(
             _lead(sweep, found, parameter, looks, limits, notes),
-            *(_device(track, sweep, parameter, looks, i) for i, track in enumerate(found, 1)),
+            *([overview] if (overview := _overview(found, sweep, parameter)).blocks else []),
+            *(
+                _device(track, sweep, parameter, looks, i, alone=not overview.blocks)
+                for i, track in enumerate(found, 1)
+            ),
             _circumstances(sweep, first, fixed, limits + notes, ", ".join(filter(None, (tool, made)))),
         ),
         tool=tool,
@@ -91,7 +96,9 @@ def _lead(
     notes: tuple[str, ...],
 ) -> Section:
     predicted, drawn = any(track.basis == "cpu" for track in found), [t for t in found if t.basis != "cpu"]
-    told = tuple(sweep_verdict(track, parameter) for track in drawn)
+    told = tuple(sweep_verdict(track, parameter, _confidence(sweep)) for track in drawn)
+    if len(told) > 1:  # the table of all devices says what is the best where
+        told = tuple(replace(verdict, remark="") for verdict in told)
     confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
@@ -112,8 +119,16 @@ def _lead(
         blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
-        blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run"),
+        blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run", forms="html md"),
     )
+
+
+def _confidence(sweep: SweepResults) -> float | None:
+    """That of the intervals; None where memory decides, not time alone."""
+    first = sweep.profiles[0] if sweep.profiles else None
+    wanted = first.preferences if first else None
+    memory = wanted and (wanted.objective == "footprint" or wanted.memory_budget_bytes)
+    return first.method.confidence if first and not memory else None
 
 
 def _missing(points: Sequence[Point], parameter: str) -> Iterator[blocks.Item]:
@@ -152,8 +167,35 @@ def _span(sweep: SweepResults, parameter: str) -> str:
     return f"{parameter} = {values[0]} to {values[-1]}"
 
 
+def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Section:
+    """Several devices: the recommended strategy of each at each value, in one table."""
+    shown = [track for track in found if track.basis != "cpu" and track.with_figures]
+    table = blocks.Table(
+        "sweep best",
+        parameter,
+        tuple(blocks.Column(words.name(t.device.name), figures=False, notes="time") for t in shown),
+        tuple(_rows(sweep.points, [[_best(stop) for stop in track.stops] for track in shown])),
+        caption="The recommended strategy at each value, with its time per frame.",
+        title="Recommended at each value:",
+        identifier="best",
+        codes=False,
+        left_out="device",
+        whole=True,
+    )
+    several = len(shown) > 1
+    return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
+
+
+def _best(stop: Stop) -> blocks.TableCell:
+    """The recommended strategy with its time; undecided where there is none."""
+    figures = stop.seconds(stop.optima.chosen or "")
+    if not figures or not stop.optima.chosen:
+        return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
+    return blocks.TableCell(words.name(stop.optima.chosen), units.seconds(figures[0]))
+
+
 def _device(
-    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int
+    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int, *, alone: bool
 ) -> Section:
     """One device over all values: its table, and what has no figures; the lead has the lines of a GPU."""
     cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
@@ -163,62 +205,86 @@ def _device(
         figures = table, blocks.Prose(legend(table), forms="md txt")
         if cpu:
             figures = _chart(track, parameter, looks, number), *figures
-    # Failures are told first of all; what was predicted is told with its device.
-    where = f" on {device}" if track.basis == "predicted" else ""
-    further = (replace(gap, status=f"{gap.status}{where}") for gap in gaps if gap.status != "failed")
+    further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     return Section(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
             blocks.Prose(ON_CPU if cpu else memory_told(track.device), forms="html"),
             *figures,
-            blocks.Items(gaps, "Strategies without figures", forms="html"),
+            blocks.Items(
+                gaps, "Not predicted" if track.basis == "predicted" else "Not measured", forms="html"
+            ),
             blocks.Items(tuple(further), forms="md txt"),
         ),
         nav="On this CPU" if cpu else device,
         badge="" if cpu else track.basis,
-        brief=True,
-        forms="html" if cpu else "html md txt",
+        brief=alone,
+        closed=not alone,
+        forms="html" if cpu else "html md txt" if alone else "html txt",
     )
 
 
 def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> blocks.Table:
-    shown, device, predicted = track.with_figures, words.name(track.device.name), track.basis == "predicted"
-    where = CPU_LABEL if track.basis == "cpu" else f"measured on {device}"
-    caption = f"Time per frame, {where}, with the interval of the median below."
-    if predicted:
-        caption = "Predicted time per frame: the likely value, with the range below."
+    """The best at each value with its time, and all times relative to the fastest there."""
+    shown, device, predicted = _by_cost(track), words.name(track.device.name), track.basis == "predicted"
+    where = "" if predicted else f", {CPU_LABEL if track.basis == 'cpu' else f'measured on {device}'}"
+    caption = f"Time per frame relative to the fastest at each value{where}."
+    cells = [
+        [replace(_best(stop), note="") for stop in track.stops],
+        [_fastest(stop) for stop in track.stops],
+    ]
+    cells += [[_relative(stop, name) for stop in track.stops] for name in shown]
+    heads = blocks.Column("best", figures=False), blocks.Column("fastest")
     return blocks.Table(
         "sweep",
         parameter,
-        tuple(blocks.Column(words.name(name)) for name in shown),
-        tuple(_rows(sweep.points, track.stops, shown)),
+        (*heads, *(blocks.Column(words.code(name)) for name in shown)),
+        tuple(_rows(sweep.points, cells)),
         caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
-        title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}:",
+        title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:",
         identifier=f"device-{number}",
         codes=False,
-        code_heads=True,
         predicted=predicted,
         brief_notes=False,
         left_out="strategy",
+        whole=True,
     )
 
 
-def _rows(points: Sequence[Point], stops: Sequence[Stop], strategies: Sequence[str]) -> Iterator[blocks.Row]:
-    """Where there is little room, the ends matter and the values at which the recommendation changes."""
-    chosen = [stop.optima.chosen for stop in stops]
-    for i, (point, stop) in enumerate(zip(points, stops, strict=True)):
-        matters = i in (0, len(stops) - 1) or chosen[i] != chosen[i - 1]
-        yield replace(_row(point, stop, strategies), rank=0.0 if matters else 1.0)
+def _by_cost(track: Track) -> list[str]:
+    """The strategies with figures: recommended ones first, in the order of the values, then the baseline."""
+    first = [*filter(None, (stop.optima.chosen for stop in track.stops)), BASELINE]
+    return list(dict.fromkeys(name for name in (*first, *track.with_figures) if name in track.with_figures))
 
 
-def _row(point: Point, stop: Stop, strategies: Sequence[str]) -> blocks.Row:
-    value = words.value(point.value)
-    if point.profile is None:
-        return blocks.Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
-    if not any(stop.seconds(strategy) for strategy in strategies):
-        return blocks.Row(value, (), href=point.href, missing="no figures")
-    return blocks.Row(value, tuple(cell(stop, strategy) for strategy in strategies), href=point.href)
+def _rows(points: Sequence[Point], columns: Sequence[Sequence[blocks.TableCell]]) -> Iterator[blocks.Row]:
+    """A row for each value, from cells column by column; why there is none where the value has no profile."""
+    for point, *cells in zip(points, *columns, strict=True):
+        value, why = words.value(point.value), f"{point.status}: {words.line(point.reason, 200)}"
+        if point.profile is None:
+            yield blocks.Row(value, (), missing=why)
+        else:
+            yield blocks.Row(value, tuple(cells), href=point.href)
+
+
+def _fastest(stop: Stop) -> blocks.TableCell:
+    seconds = fastest(stop)
+    return blocks.TableCell(units.seconds(seconds) if seconds else blocks.NOTHING)
+
+
+def fastest(stop: Stop) -> float | None:
+    """Seconds of the fastest strategy at that value; None without figures."""
+    times = (figures[0] for name in stop.results if (figures := stop.seconds(name)))
+    return min(times, default=None)
+
+
+def _relative(stop: Stop, strategy: str) -> blocks.TableCell:
+    """The time over that of the fastest, above the time itself."""
+    told, figures, least = cell(stop, strategy), stop.seconds(strategy), fastest(stop)
+    if not figures or not least:
+        return told
+    return replace(told, value=units.ratio(figures[0] / least), note=told.value)
 
 
 def _chart(
@@ -229,7 +295,8 @@ def _chart(
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
     shown = leading(stops, track.with_figures)
     curves = [
-        Curve(name, looks[name], tuple(sample(stop, name) for stop in stops)) for name in track.with_figures
+        Curve(name, looks[name], tuple(_over_fastest(stop, name) for stop in stops))
+        for name in track.with_figures
     ]
     others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
     note = f"The band contains {others}, listed in the table. " if others else ""
@@ -240,7 +307,7 @@ def _chart(
     strips = _STRIPS * any(crossover.ends for crossover in changed)
     return line_chart(
         f"lines-{index}",
-        f"{'Predicted time' if predicted else 'Time'} of one frame over {parameter} on {where}",
+        f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}",
         parameter,
         [stop.value for stop in stops],
         [curve for curve in curves if curve.strategy in shown],
@@ -249,6 +316,7 @@ def _chart(
         note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed) + strips,
         others=[curve for curve in curves if curve.strategy not in shown],
         changes=changed,
+        relative=True,
     )
 
 
@@ -263,9 +331,22 @@ def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
 
 
 def sample(stop: Stop, strategy: str) -> Sample | None:
-    """A strategy's point on a chart; None without figures."""
+    """A strategy's point on a chart; None without figures. An interval that tells nothing is not drawn."""
     figures = stop.seconds(strategy)
-    return Sample(*figures, chosen=stop.optima.chosen == strategy) if figures else None
+    if not figures:
+        return None
+    middle, low, high = figures
+    told = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
+    ends = (low, high) if words.known(low, high) else (middle, middle)
+    return Sample(middle, *ends, stop.optima.chosen == strategy, told)
+
+
+def _over_fastest(stop: Stop, strategy: str) -> Sample | None:
+    """The point relative to the fastest at that value."""
+    at, least = sample(stop, strategy), fastest(stop)
+    if at is None or not least:
+        return None
+    return replace(at, middle=at.middle / least, low=at.low / least, high=at.high / least)
 
 
 def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from advisor import units
@@ -12,6 +13,7 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
 from advisor.verdicts.caveats import Doubt
+from advisor.verdicts.one_for_all import OneForAll, one_for_range
 from advisor.verdicts.tracks import (
     Change,
     Place,
@@ -30,31 +32,59 @@ _FINER = 5
 """Values of a closer look between two neighbours; more where it spans values that tie."""
 
 
-def sweep_verdict(track: Track, parameter: str) -> Verdict:
-    """The verdict over all values on one device. `parameter` is its name as it is shown."""
-    ordered = all(is_number(stop.value) for stop in track.stops)
+def sweep_verdict(track: Track, parameter: str, confidence: float | None = None) -> Verdict:
+    """The verdict over all values on one device. `parameter` is its name as it is shown.
+
+    With the `confidence` of the intervals, one choice for all values and its cost; else the best at each.
+    """
     optima = [stop.optima for stop in track.stops]
-    found = runs(optima) if ordered else ()
+    found = runs(optima) if _ordered(track) else ()
     changed = changes(optima, found)
-    told = stretches(optima, found, changed)
-    parts = [_part(track, parameter, told, i) for i in range(len(told))]
-    if (left := len(parts) - _MOST_PARTS + 1) > 1:
-        parts[_MOST_PARTS - 2 : -1] = [words.count(left, "more stretch")]
-    headline = ", ".join(parts) if ordered else _by_value(track, parameter)
+    one = one_for_range(track, confidence) if confidence else None
+    headline = best_by_value(track, parameter, stretches(optima, found, changed), ties=one is None)
+    remark = f"Best: {headline}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
+    headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
+    told = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
         tone=_tone(track) if headline or undecided else "none",
         device=words.name(track.device.name),
-        headline=f"{'Predicted: ' * predicted}{headline}" if headline else _nothing(track, parameter),
+        headline=told if headline else _nothing(track, parameter),
         reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
         next_step=_narrower(track, parameter, changed),
+        remark=remark,
     )
+
+
+def _ordered(track: Track) -> bool:
+    return all(is_number(stop.value) for stop in track.stops)
+
+
+def _for_range(track: Track, parameter: str, one: OneForAll) -> str:
+    """One strategy for all values, and what it costs at the value where it is the worst choice."""
+    stops = [stop for stop in track.stops if stop.optima.best or stop.optima.rivals]
+    first, last, worst = (words.value(stop.value) for stop in (stops[0], stops[-1], track.stops[one.device]))
+    where = f"{parameter} = {first} to {last}" if _ordered(track) else f"all values of {parameter}"
+    likely = any(stop.optima.likely for stop in stops)
+    cost = words.at_most(one.cost, f"at {parameter} = {worst}")
+    return f"{'likely' if likely else 'use'} {words.code(one.strategy)} for {where}: {cost}"
+
+
+def best_by_value(track: Track, parameter: str, told: Sequence[Stretch], *, ties: bool) -> str:
+    """The best strategy up to which value and from which on, or at which of those without an order."""
+    if not _ordered(track):
+        return _by_value(track, parameter)
+    told = told if ties else [replace(stretch, tied_with=frozenset()) for stretch in told]
+    parts = [_part(track, parameter, told, i) for i in range(len(told))]
+    if (left := len(parts) - _MOST_PARTS + 1) > 1:
+        parts[_MOST_PARTS - 2 : -1] = [words.count(left, "more stretch")]
+    return ", ".join(parts)
 
 
 def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str, Place | None]]:
     """The values between which the best strategy changes, from which to which, and where it may lie."""
-    if not all(is_number(stop.value) for stop in track.stops):
+    if not _ordered(track):
         return
     optima = [stop.optima for stop in track.stops]
     for change in changes(optima, runs(optima)):

@@ -9,7 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -33,6 +33,8 @@ _NAME, _HEAD, _CELL, _REASON = 12, 24, 50, 300
 """Least columns for a table's names; most characters of its heads, its cells, and of a reason."""
 _SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z`])")
 _ALL = 10**6
+_WHOLE = 12
+"""Rows of a table that a screen shows whole."""
 _FINE = ("ok", "info")
 """States of a finding that ask for nothing."""
 _CLAUSE = re.compile("[(;:.]")
@@ -286,13 +288,16 @@ class _Writer:
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
         """On a screen the columns that fit, recommended ones first; otherwise the rest follows below."""
-        known = tuple(row for row in table.rows if not row.missing)
-        rows = kept_rows(known, self.room.rows)
+        known = tuple(_with_cells(row, table) for row in table.rows if table.whole or not row.missing)
+        rows = kept_rows(known, max(self.room.rows, _WHOLE) if table.whole else self.room.rows)
         self.left["row"] += len(known) - len(rows)
         if not rows:
             return
         columns = [_columns(table, rows, i) for i, c in enumerate(table.columns) if "txt" in c.forms]
         groups = _fitting(columns, whole=not self.brief)
+        if sum(map(len, groups)) < len(columns):  # notes go before columns do
+            columns = [column[:1] for column in columns]
+            groups = _fitting(columns, whole=False)
         self.left[table.left_out or "column"] += len(columns) - sum(map(len, groups))
         names = table.names, table.by_number, [row.name for row in rows]
         lines = [grid([names, *chain.from_iterable(group)], [""] * len(rows)) for group in groups]
@@ -360,6 +365,13 @@ class _Writer:
 def _joined(names: Sequence[str]) -> str:
     most = 1 if any(", " in name for name in names) else 2  # a mix is named by its buffers
     return f"{', '.join(names[:most])}{f' +{len(names) - most}' * (len(names) > most)}"
+
+
+def _with_cells(row: blocks.Row, table: blocks.Table) -> blocks.Row:
+    """A row without cells has its status, the first words of the reason, in the first of them."""
+    told = row.missing.partition(":")[0]
+    blank = (blocks.TableCell(told), *[blocks.TableCell("")] * (len(table.columns) - 1))
+    return replace(row, cells=blank) if row.missing else row
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:

@@ -86,13 +86,17 @@ def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
+def at_most(cost: Ratio, where: str) -> str:
+    """What one strategy for several devices or values costs there where it is the worst choice."""
+    if cost.high <= 1:
+        return "the fastest everywhere"
+    most, between = units.ratio(cost.value), ratio_between(cost.low, cost.high)
+    return f"at most {most} the best time ({f'{between}, ' * (between != most)}{where})"
+
+
 def one_for_all(strategy: str, cost: Ratio, device: str) -> str:
-    """What one strategy for several devices costs on the device where it is the worst choice."""
-    told = "the fastest on each"
-    if cost.high > 1:
-        most, between = units.ratio(cost.value), ratio_between(cost.low, cost.high)
-        told = f"at most {most} the best time ({f'{between}, ' * (between != most)}on {name(device)})"
-    return f"One strategy for all: {name(strategy)}, {told}"
+    """One strategy for all devices: pinned, at most 2.5× the best time (on A)."""
+    return f"One strategy for all: {name(strategy)}, {at_most(cost, f'on {name(device)}')}"
 
 
 def on_devices(told: Iterable[tuple[str, str]]) -> str:
@@ -121,25 +125,29 @@ def plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("ss", "ch")) else f"{noun}s"
 
 
+_UNKNOWN = 1e3
+"""An interval that is wider than this many times its low end is told as unknown: hardly any figures."""
+
+
+def known(low: float, high: float) -> bool:
+    return high <= _UNKNOWN * low
+
+
 def seconds_between(low: float, high: float) -> str:
     """19.9 to 20.1 ms: one unit where both ends share it, more digits where three cannot tell them apart."""
-    return _between(low, high, _seconds)
-
-
-_UNKNOWN = 1e6
-"""An interval that is wider than this many times its low end is told as unknown."""
+    return _between(low, high, _seconds) if known(low, high) else "interval unknown"
 
 
 def ratio_between(low: float, high: float) -> str:
-    """1.98× to 2.02×; unknown of ends that only say that there are hardly any figures."""
-    if high > _UNKNOWN * low:
+    """1.98× to 2.02×."""
+    if not known(low, high):
         return "unknown"
     return _between(low, high, lambda value, digits: f"{units.digits(value, digits)}×")
 
 
 def gain_between(low: float, high: float) -> str:
     """1.6 to 1.8: as few digits as tell the ends apart, two at least; empty where an end is unknown."""
-    return "" if high > _UNKNOWN * low else _between(low, high, lambda value, n: units.digits(value, n - 1))
+    return _between(low, high, lambda value, n: units.digits(value, n - 1)) if known(low, high) else ""
 
 
 def slower(ratio: Ratio) -> str:

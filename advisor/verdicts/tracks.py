@@ -9,7 +9,7 @@ outside the tie is only likely, and so is a change that depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Literal
@@ -185,15 +185,6 @@ class Agreement:
         return next(iter(self.groups)) if len(self.groups) == 1 else None
 
 
-@dataclass(frozen=True)
-class OneForAll:
-    """A strategy on all devices: the most it takes of the best one's time, and on which device."""
-
-    strategy: str
-    cost: stats.Ratio
-    device: int
-
-
 def agreement(optima: Sequence[Optima]) -> Agreement | None:
     """The strategies that devices have in common; None where nothing is known of any."""
     known = {i: s for i, s in enumerate(optima) if s.best or s.rivals}
@@ -207,31 +198,6 @@ def agreement(optima: Sequence[Optima]) -> Agreement | None:
         all(told.best and not told.likely for told in known.values()),
         {strategy: tuple(where) for strategy, where in groups.items()},
     )
-
-
-def one_for_all(devices: Sequence[Mapping[str, Measured]], confidence: float) -> OneForAll | None:
-    """`least_cost`, with the intervals of what was measured on each device."""
-    shared = [s for s in devices[0] if all(s in rows for rows in devices)] if len(devices) > 1 else []
-    return least_cost([{s: _cost(s, rows, confidence) for s in shared} for rows in devices])
-
-
-def least_cost(devices: Sequence[Mapping[str, stats.Ratio]]) -> OneForAll | None:
-    """The strategy whose largest cost over all devices is the least, by its time over that of the fastest.
-
-    None where fewer than two devices, or no strategy on all of them, were measured.
-    """
-    shared = [s for s in devices[0] if all(s in costs for costs in devices)] if len(devices) > 1 else []
-    on_each = [[OneForAll(s, costs[s], index) for index, costs in enumerate(devices)] for s in shared]
-    worst = (max(every, key=lambda one: one.cost.value) for every in on_each)
-    return min(worst, key=lambda one: one.cost.value, default=None)
-
-
-def _cost(strategy: str, rows: Mapping[str, Measured], confidence: float) -> stats.Ratio:
-    best = min(rows.values(), key=lambda row: row.median_seconds)
-    if best.strategy == strategy:
-        return stats.Ratio(1.0, 1.0, 1.0)
-    found = stats.ratio_interval(rows[strategy].rounds, best.rounds, confidence=confidence)
-    return found.around(rows[strategy].median_seconds / best.median_seconds)
 
 
 Basis = Literal["measured", "predicted", "cpu"]

@@ -75,6 +75,6 @@ def test_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(browser: Browser,
     made = sweep_results("w", "n", [Point(n, at_n(n, None, results=rows)) for n in (2**16, 2**20, 2**24)])
     with visit(browser, render(page_of(made), "html"), tmp_path) as seen:
         cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
-        assert seen.page.locator("table.sweep thead th").count() == 14
+        assert seen.page.locator("table.sweep thead th").count() == 16
         assert seen.ask(cut) == 0
         assert seen.ask(WIDE) == {"scroll": 1280, "client": 1280, "wide": []}
