@@ -412,3 +412,36 @@ def test_more_work_never_takes_less_time(power: int, passes: int, device: str, s
         assert more.low_seconds >= small.low_seconds * (1 - 1e-12)
         assert more.likely_seconds >= small.likely_seconds * (1 - 1e-12)
         assert more.high_seconds >= small.high_seconds * (1 - 1e-12)
+
+
+# What the host takes to ask for kernels
+
+
+def test_a_frame_of_small_calls_takes_the_hosts_time_to_ask_for_them() -> None:
+    """Ten calls of 100 µs on the host, the GPU's own work a few; not where none was counted."""
+    small = vector_add(1 << 10)
+    slow = with_trace(small, work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
+    before, after = (predicted(p, "rtx-4090")["pinned"].terms for p in (small, slow))
+    assert after["device:add"] == pytest.approx(1e-3, rel=0.03)
+    assert before["device:add"] < 0.05e-3
+    assert {k: v for k, v in after.items() if k != "device:add"} == pytest.approx(
+        {k: v for k, v in before.items() if k != "device:add"}
+    )
+
+
+def test_the_host_asks_while_earlier_copies_run() -> None:
+    """Two copies of 64 MiB take longer than asking for the kernels behind them, if the host need not wait."""
+    large = vector_add()
+    slow = with_trace(large, work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
+    before, after = (predicted(p, "rtx-4090") for p in (large, slow))
+    assert after["pinned"].terms == pytest.approx(before["pinned"].terms)
+    late = after["pageable"].terms["device:add"] - before["pageable"].terms["device:add"]
+    assert 0.5e-3 < late <= 1e-3
+
+
+def test_a_slower_cpu_takes_longer_to_ask() -> None:
+    slow = with_trace(vector_add(1 << 10), work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
+    terms_ = {
+        name: predicted(slow, name)["zero-copy"].terms["device:add"] for name in ("rtx-4090", "agx-orin")
+    }
+    assert terms_["agx-orin"] > 1.2 * terms_["rtx-4090"]

@@ -420,7 +420,10 @@ def test_calls_that_do_work_are_counted() -> None:
     sizes = {"a": a.nbytes, "b": b.nbytes}
     (work,) = recorder.trace([use], {}, {}, sizes).work
     assert work.calls == 8
+    # A write, six ufuncs, a reduction, and two views that launch nothing.
+    assert work.issue_seconds == pytest.approx(6.6e-6 + 6 * 9.5e-6 + 16e-6 + 2 * 1.8e-6)
     (twin,) = recorder.trace([use], {}, {}, sizes, {"s"}).work
     assert twin.calls is None
     (raw,) = recorder.trace([use], {"s": {"a": 2}}, {}, sizes).work
     assert raw.calls is None
+    assert twin.issue_seconds is raw.issue_seconds is None

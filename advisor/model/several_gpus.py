@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.model.context import Context
 from advisor.model.machines import Machine
-from advisor.model.stages import blocks, into_pool
+from advisor.model.stages import asking_seconds, blocks
 from advisor.model.steady_frame import Timed, label
 from advisor.model.terms import Values, constant
 from advisor.profiles.schema import WorkloadRecord
@@ -149,7 +149,7 @@ class _Walk:
         if blocks(self.at, step):
             self.host = end
         else:
-            self.host = self.host.plus(label(step), np.minimum(self._call(step), seconds))
+            self.host = self.host.plus(label(step), np.minimum(asking_seconds(self.at, step), seconds))
 
     def _beside_others(self, step: Step, begin: Values, seconds: Values) -> Values:
         """What it takes while links of other GPUs are busy. What began before keeps its time: of two that
@@ -179,13 +179,3 @@ class _Walk:
         return frozenset(
             [*["to-device" for t in linked if t.bytes_read], *["to-host" for t in linked if t.bytes_written]]
         )
-
-    def _call(self, step: Step) -> Values:
-        """What asking for the step takes of the host's time."""
-        machine = self.at.machine
-        if step.action == "device":
-            return machine.get("launch_seconds") * max(self.at.work(step.name).calls or 1, 1)
-        call = machine.get("pinned_copy_call_seconds")
-        if step.action == "to-device" and self.at.own(step.name).staged:
-            return call + into_pool(self.at, self.at.moved(step))
-        return call

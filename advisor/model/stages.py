@@ -39,6 +39,23 @@ def kernel_seconds(at: Context, stage: str) -> Values:
     return np.asarray(terms.kernel(launch, arithmetic, memory, _link(at, traffic), launches))
 
 
+def asking_seconds(at: Context, step: Step) -> Values:
+    """What the step takes of the host's time before the GPU has it: its launch or copy call, or a library's
+    calls, which take longer."""
+    machine = at.machine
+    if step.action != "device":
+        call = machine.get(
+            "prefetch_call_seconds" if at.own(step.name).managed else "pinned_copy_call_seconds"
+        )
+        staged = step.action == "to-device" and at.own(step.name).staged
+        return call + into_pool(at, at.moved(step)) if staged else call
+    launches = machine.get("launch_seconds") * max(at.work(step.name).calls or 1, 1)
+    issuing = at.work(step.name).issue_seconds
+    if issuing is None:
+        return launches
+    return np.maximum(launches, issuing * machine.model("issue_share") * machine.model("host_slowdown"))
+
+
 def roof_seconds(at: Context, stage: str) -> Values:
     """A device stage bound by arithmetic or by device memory, without its launch."""
     traffic = at.traffic(stage)

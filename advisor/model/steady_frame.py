@@ -21,6 +21,7 @@ import numpy as np
 from advisor.model import terms
 from advisor.model.context import Context
 from advisor.model.stages import (
+    asking_seconds,
     blocks,
     bytes_of,
     first_writes,
@@ -33,8 +34,9 @@ from advisor.model.stages import (
 )
 from advisor.model.terms import Values, constant
 from advisor.profiles.schema import Side
-from advisor.strategies.schedule import Action, Step
+from advisor.strategies.schedule import Step
 
+_QUEUED = ("device", "to-device", "to-host")
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize", "until": "synchronize"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
@@ -131,7 +133,7 @@ class Frame:
         if before not in self._known:
             pages, self._dirty, read_only = self._places
             self._pages, self._read_only = dict(pages), set(read_only)
-            timed = tuple((step, self._seconds(step)) for step in _with_waits(self.at, steps))
+            timed = tuple(_asked(self.at, [(s, self._seconds(s)) for s in _with_waits(self.at, steps)]))
             after = (tuple(self._pages.items()), self._dirty, frozenset(self._read_only))
             self._known[before] = timed, self._all_places.setdefault(after, after)
         timed, self._places = self._known[before]
@@ -280,6 +282,27 @@ def _with_waits(at: Context, steps: Iterable[Step]) -> Iterator[Step]:
         yield step
 
 
+def _asked(at: Context, steps: Iterable[Timed]) -> Iterator[Timed]:
+    """The steps, each longer by what the GPU waits for the host, whose calls are slower than its work.
+
+    The host asks ahead of the GPU until it waits for it (CUDA C++ Programming Guide, "Asynchronous Concurrent
+    Execution"): the last kernel of a stage begins when the host has asked for it and all before it is done.
+    """
+    ahead = constant(0.0)
+    """Seconds from when the host has asked for a step to the end of that step."""
+    for step, seconds in steps:
+        if step.action not in _QUEUED or blocks(at, step) or at.workload.gpus > 1:
+            ahead = constant(0.0)
+        else:
+            work = at.work(step.name)
+            ahead = ahead + seconds - asking_seconds(at, step)
+            if work.issue_seconds is not None:
+                last = np.maximum(seconds - at.machine.get("launch_seconds"), 0.0) / max(work.calls or 1, 1)
+                waits = np.maximum(last - ahead, 0.0)
+                seconds, ahead = seconds + waits, ahead + waits
+        yield step, seconds
+
+
 def label(step: Step) -> str:
     """The name of a step's term, as the NVTX range of a measured one."""
     if step.action in ("host", "device"):
@@ -313,9 +336,7 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
     resources = _resources(at, steps)
     chain = _sum(steps)
     actions = [step.action for step, _ in steps]
-    copies = _times(at, "to-device", "to-host")
-    launching = _times(at, "device") * at.machine.get("launch_seconds")
-    calls = launching + copies * at.machine.get("pinned_copy_call_seconds")
+    calls = sum((n * asking_seconds(at, step) for step, n in _queued(at)), constant(0.0))
     host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
     seconds = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:
@@ -347,10 +368,10 @@ def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
     return found
 
 
-def _times(at: Context, *actions: Action) -> float:
-    """How often a frame has such a step, on average."""
-    kinds = at.plan.kinds.items()
-    return sum(n * (step.action in actions) for steps, n in kinds for step in steps) / len(at.plan.period)
+def _queued(at: Context) -> Iterator[tuple[Step, float]]:
+    """The kernels and copies of a frame that the host asks for, and how often on average."""
+    for steps, times in at.plan.kinds.items():
+        yield from ((step, times / len(at.plan.period)) for step in steps if step.action in _QUEUED)
 
 
 def _sum(steps: Iterable[Timed]) -> Values:

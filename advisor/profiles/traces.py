@@ -273,6 +273,11 @@ class StageWork(Record):
     calls: int | None = Field(
         default=None, ge=0, description="NumPy calls that did work; None where the GPU runs another function"
     )
+    issue_seconds: Seconds | None = Field(
+        default=None,
+        description="The host's time for these calls, as they take on the host of an H200 "
+        "(advisor/measure/cupy_mock/issuing.py); None where the GPU runs another function",
+    )
     seconds: Seconds | None = None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.measure import routines
+from advisor.measure.cupy_mock import issuing
 from advisor.measure.cupy_mock.traffic import TrafficRecorder, unique_bytes
 
 Array = npt.NDArray[Any]
@@ -172,7 +173,7 @@ def count_ufunc(
     recorder: TrafficRecorder, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, result: Any
 ) -> None:
     """Inputs are read and outputs written once; `where` says which share of both."""
-    recorder.called()
+    recorder.called(issuing.ufunc_seconds(ufunc.__name__, method))
     operands = [x for x in inputs if isinstance(x, np.ndarray)]
     if method == "at":
         touched = int(np.broadcast_to(np.int8(0), inputs[0].shape)[inputs[1]].size)
@@ -220,8 +221,9 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
         if call.reads_target:
             recorder.read(args[0], count)
     elif not new and not outs and any(True for _ in arrays_in(result)):
+        recorder.called(issuing.call_seconds(issuing.VIEW), launches=False)
         return  # views of the arguments: nothing was touched
-    recorder.called()
+    recorder.called(issuing.call_seconds(name, len(arguments)))
     flops = call.flops(args, result) if call.flops is not None else 0.0
     if call.reads:
         _count_reads(recorder, call, sources, result)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from advisor.measure import routines
+from advisor.measure.cupy_mock.issuing import torch_seconds
 from advisor.measure.regions import Regions, RegionViolation, StrayAccess, Watched, extent
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Again, StageWork, Traffic
@@ -51,6 +52,7 @@ class _Tally:
     """By buffer, call and where it stands."""
     temporary: float = 0.0
     calls: int = 0
+    issuing: float = 0.0
     flops: float = 0.0
 
 
@@ -128,16 +130,17 @@ class TrafficRecorder:
                 before.bytes + count, before.shared_bytes + shared_bytes, max(before.readers, readers)
             )
 
-    def called(self) -> None:
-        """Counts a NumPy call that does work: what CuPy launches a kernel for."""
-        self._current.calls += 1
+    def called(self, seconds: float, *, launches: bool = True) -> None:
+        """Counts a NumPy call by the host's time that it takes, and a kernel unless it only makes a view."""
+        self._current.calls += launches
+        self._current.issuing += seconds
 
     def computed(self, flops: float) -> None:
         self._current.flops += flops
 
     def operated(self, operation: Operation) -> None:
         """Counts an operator of PyTorch: its products are cuBLAS's, as CuPy's are."""
-        self.called()
+        self.called(torch_seconds(operation.name))
         self.computed(operation.flops)
         gathers = operation.name in GATHERS and operation.read and operation.written
         for position, array in enumerate(operation.read):
@@ -192,12 +195,7 @@ class TrafficRecorder:
             for buffer in use.access
         ]
         work = [
-            self._work(
-                use.name,
-                flops.get(use.name),
-                raw=bool(passes.get(use.name)),
-                twin=use.name in twins,
-            )
+            self._work(use, flops.get(use.name), raw=bool(passes.get(use.name)), twin=use.name in twins)
             for use in uses
         ]
         return Trace(traffic=tuple(traffic), work=tuple(work))
@@ -235,15 +233,17 @@ class TrafficRecorder:
                 readers=reread.readers,
             )
 
-    def _work(self, stage: str, flops: float | None, *, raw: bool, twin: bool) -> StageWork:
-        tally = self._tallies.get(stage, _Tally())
+    def _work(self, use: StageUse, flops: float | None, *, raw: bool, twin: bool) -> StageWork:
+        tally = self._tallies.get(use.name, _Tally())
         runs = max(tally.runs, 1)
         seen = tally.flops / runs if tally.flops else None
+        unseen = raw or twin or not tally.runs
         return StageWork(
-            stage=stage,
+            stage=use.name,
             flops=seen if flops is None else flops,
             temporary_bytes=0.0 if raw else tally.temporary / runs,
-            calls=None if raw or twin or not tally.runs else round(tally.calls / runs),
+            calls=None if unseen else round(tally.calls / runs),
+            issue_seconds=None if unseen or not tally.calls or use.side == "host" else tally.issuing / runs,
         )
 
 
