@@ -1,0 +1,1 @@
+"""Changes of memory imposed on a script that runs, and what they give."""

@@ -1,0 +1,108 @@
+"""Frames of a running loop in blocks, under one contestant after the other.
+
+A round has a block of each contestant, in an order drawn anew. The frame after a switch is not timed: it
+still has the other's buffers and caches. Before and after a block the GPU is waited for, so that no work of one
+contestant is counted for the next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from advisor.profiles.trials import TrialBlock
+
+LEAST_FRAMES = 2
+LEAST_SECONDS = 0.01
+"""Of a block: 1,000 times the 10 µs or so that its two waits for the GPU take."""
+MOST_FRAMES = 1000
+
+
+class Alternation:
+    """Called at the head of each frame; switches contestants and collects their blocks.
+
+    switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU.
+    """
+
+    def __init__(
+        self,
+        contestants: Sequence[str],
+        *,
+        process: int,
+        seed: int,
+        switch: Callable[[str], None],
+        synchronize: Callable[[], None],
+        clock: Callable[[], float],
+        warm_up: int = 3,
+    ) -> None:
+        self.blocks: list[TrialBlock] = []
+        self._contestants, self._process = tuple(contestants), process
+        self._switch, self._synchronize, self._clock = switch, synchronize, clock
+        self._random = random.Random(f"{seed}-{process}")
+        self._to_warm_up, self._frames_of_block = warm_up + 1, 0
+        self._begin = 0.0
+        self._frame = 0
+        """Timed frames of the block so far; -1 in the frame after a switch."""
+        self._round, self._order = -1, list[str]()
+        self._warm_up_begin = 0.0
+
+    def frame(self) -> None:
+        """A frame begins, and the one before has ended."""
+        if self._to_warm_up:
+            self._warm_up()
+        elif self._frame < 0:
+            self._synchronize()
+            self._begin, self._frame = self._clock(), 0
+        else:
+            self._frame += 1
+            if self._frame >= self._frames_of_block:
+                self._end_block()
+
+    def end(self) -> None:
+        """The loop is over: a block that is not full is dropped, and the script is as it was."""
+        self._frames_of_block, self._to_warm_up = 0, 1
+        self._order.clear()
+        self._switch(self._contestants[0])
+
+    def _warm_up(self) -> None:
+        """The first frames time nothing; the last of them tells how many frames a block takes."""
+        self._to_warm_up -= 1
+        if self._to_warm_up == 1:
+            self._synchronize()
+            self._warm_up_begin = self._clock()
+        elif self._to_warm_up == 0:
+            self._synchronize()
+            seconds = max(self._clock() - self._warm_up_begin, 1e-9)
+            self._frames_of_block = min(max(LEAST_FRAMES, round(LEAST_SECONDS / seconds)), MOST_FRAMES)
+            self._next()
+
+    def _end_block(self) -> None:
+        self._synchronize()
+        self.blocks.append(
+            TrialBlock(
+                process=self._process,
+                round=self._round,
+                place=len(self._contestants) - len(self._order) - 1,
+                contestant=self._now,
+                frames=self._frame,
+                seconds=max(self._clock() - self._begin, 1e-9),
+            )
+        )
+        self._next()
+
+    def _next(self) -> None:
+        """The next contestant, of a new round where this one is over."""
+        if not self._order:
+            self._round += 1
+            self._order = self._random.sample(self._contestants, len(self._contestants))
+        self._now = self._order.pop(0)
+        self._switch(self._now)
+        self._frame = -1
+
+    @property
+    def whole_rounds(self) -> list[TrialBlock]:
+        """Blocks of rounds in which each contestant has one."""
+        counts: dict[int, int] = {}
+        for block in self.blocks:
+            counts[block.round] = counts.get(block.round, 0) + 1
+        return [block for block in self.blocks if counts[block.round] == len(self._contestants)]

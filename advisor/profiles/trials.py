@@ -1,0 +1,76 @@
+"""What changing the memory of single lines of a script gave, measured in pairs; and the patch that does it.
+
+A trial imposes the change on the unchanged script while its loop runs, in blocks of frames that alternate
+with blocks of the script as it is. `promised` is what the advice estimated before.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Interval, PositiveSeconds, Record, Seconds, Text, Word, optional
+from advisor.profiles.crossings import Count, Place
+
+ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
+TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
+"""faster: surely (95 %), and the results are equal. open: more frames could tell. differs: other results.
+refused: it was not measured, or not kept, for the reason told."""
+
+
+class TrialBlock(Record):
+    """Consecutive frames of the script's loop under one contestant, without the first after a switch."""
+
+    process: Count
+    round: Count
+    place: Count = Field(description="In the round's order")
+    contestant: Word
+    frames: Annotated[int, Field(gt=0)]
+    seconds: PositiveSeconds = Field(description="All frames together, until the GPU is done")
+
+
+class Trial(Record):
+    """One change, or several together."""
+
+    name: Word = Field(description="The contestant that it is in the blocks")
+    kind: ChangeKind | None = optional("None of several together")
+    place: Place | None = optional("The line of the crossing")
+    origin: Place | None = optional("The line that allocates or makes what crosses")
+    together: tuple[Word, ...] = optional("Names of the changes that it consists of", ())
+    title: Text
+    outcome: TrialOutcome
+    reason: Text = ""
+    promised_seconds: Seconds | None = optional("Of a frame, as estimated before")
+    frame_seconds: PositiveSeconds | None = optional("Of a frame, as measured")
+    speedup: Annotated[float, Field(gt=0)] | None = optional("The script's frame as it is over this one's")
+    interval: Interval | None = optional("95 % of that, for all trials at once")
+    in_patch: bool = False
+
+
+class Patch(Record):
+    """A unified diff of the user's files, and what the patched script gave."""
+
+    text: Text
+    lines: Count = Field(description="Lines added and removed")
+    left_out: tuple[Text, ...] = optional("Trials that could not be written as text, and why", ())
+    equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
+    speedup: Annotated[float, Field(gt=0)] | None = optional("As it is over patched, in separate processes")
+    interval: Interval | None = None
+    reason: Text = optional("Why it was not run, or failed", "")
+
+
+class Trials(Record):
+    """All trials of a script. `compared`: by what results are told equal; empty where nothing could be."""
+
+    frame_seconds: PositiveSeconds | None = optional("Of the script as it is, in the same blocks")
+    loop: Count | None = optional("Index of the loop whose frames were timed")
+    trials: tuple[Trial, ...] = ()
+    blocks: tuple[TrialBlock, ...] = ()
+    compared: tuple[Text, ...] = ()
+    unlike: tuple[Text, ...] = optional(
+        "What two unchanged runs did not agree in, so that it compares nothing", ()
+    )
+    patch: Patch | None = None
+    seconds: Seconds = Field(description="Of all runs together")
+    reason: Text = optional("Why nothing was tried", "")

@@ -1,0 +1,71 @@
+"""What the blocks of trials tell: how much faster each change is than the script as it is, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor import stats
+from advisor.profiles.trials import Trial, TrialBlock
+from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, paired, times
+from advisor.verdicts.final import known, ratio
+
+AS_IS = "as-is"
+"""The contestant that is the unchanged script."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class TrialTimes:
+    """Seconds of a frame by contestant, and each change's speed-up over the script as it is."""
+
+    seconds: Mapping[str, float]
+    speedups: Mapping[str, stats.Ratio]
+
+    def surely_faster(self) -> tuple[str, ...]:
+        """Changes whose interval lies above 1, fastest first."""
+        sure = [name for name, found in self.speedups.items() if found.low > 1]
+        return tuple(sorted(sure, key=lambda name: self.seconds[name]))
+
+
+def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTimes:
+    """All intervals hold at once (Bonferroni). alone: each contestant had processes of its own.
+
+    A contestant without a block in a round of the script as it is has no speed-up.
+    """
+    kept = [Block(b.process, b.round, b.contestant, b.place, b.seconds / b.frames, b.frames) for b in blocks]
+    names = list(dict.fromkeys([AS_IS, *(block.contestant for block in kept)]))
+    seconds = times(kept)
+    if AS_IS not in seconds or len(names) < 2:
+        return TrialTimes(seconds, {})
+    pairs = paired(kept, names, alone=names[1:] if alone else (), supposed_noise=SUPPOSED_NOISE)
+    certainty = 1 - (1 - CONFIDENCE) / (len(names) - 1)
+    found = {name: ratio(pairs.among([AS_IS, name]), certainty) for name in names[1:]}
+    return TrialTimes(seconds, {name: one for name, one in found.items() if known(one)})
+
+
+def judged(trials: Sequence[Trial], measured: TrialTimes, differing: Mapping[str, str]) -> tuple[Trial, ...]:
+    """The trials with their figures and outcomes. differing: those with other results, in words."""
+    return tuple(_judged(trial, measured, differing.get(trial.name, "")) for trial in trials)
+
+
+def _judged(trial: Trial, measured: TrialTimes, difference: str) -> Trial:
+    if trial.outcome == "refused":
+        return trial
+    found = measured.speedups.get(trial.name)
+    figures: dict[str, object] = {"frame_seconds": measured.seconds.get(trial.name)}
+    if found is not None:
+        figures |= {"speedup": found.value, "interval": (found.low, found.high)}
+    if difference:
+        return trial.model_copy(update={**figures, "outcome": "differs", "reason": difference})
+    if found is None:
+        return trial.model_copy(update={**figures, "outcome": "open", "reason": "too few frames were timed"})
+    sure = found.low > 1
+    settled = sure or found.high < 1 + _LEAST_GAIN
+    outcome = "faster" if sure else "not-faster" if settled else "open"
+    return trial.model_copy(update={**figures, "outcome": outcome})
+
+
+_LEAST_GAIN = 0.01
+"""A gain that surely stays below this is none: 1 % is the least that our clock's blocks tell apart
+(decisions/0010)."""

@@ -1,0 +1,116 @@
+"""Trials of changes: blocks of frames in turns, and what they tell."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from advisor.measure.trying.alternation import Alternation
+from advisor.profiles.trials import Trial, TrialBlock
+from advisor.verdicts.trials import AS_IS, judged, trial_times
+
+
+class Loop:
+    """A loop of frames whose time depends on the contestant in force; its GPU work ends when waited for."""
+
+    def __init__(self, seconds: dict[str, float], jitter: float = 0.0) -> None:
+        self.seconds, self.jitter = seconds, jitter
+        self.now, self.force, self.pending = 0.0, AS_IS, 0.0
+        self.switches: list[str] = []
+        self.random = random.Random(1)
+        self.turns = self.new(0)
+
+    def new(self, process: int) -> Alternation:
+        return Alternation(
+            list(self.seconds),
+            process=process,
+            seed=7,
+            switch=self._switch,
+            synchronize=self._synchronize,
+            clock=lambda: self.now,
+        )
+
+    def _switch(self, contestant: str) -> None:
+        self.force = contestant
+        self.switches.append(contestant)
+
+    def _synchronize(self) -> None:
+        self.now, self.pending = self.now + self.pending, 0.0
+
+    def run(self, frames: int) -> list[TrialBlock]:
+        for _ in range(frames):
+            self.turns.frame()
+            whole = self.seconds[self.force] * (1 + self.jitter * self.random.uniform(-1, 1))
+            self.now += whole / 4
+            self.pending += whole * 3 / 4
+        self.turns.end()
+        return self.turns.whole_rounds
+
+
+def test_each_round_has_each_contestant_once_and_no_work_of_another() -> None:
+    loop = Loop({AS_IS: 0.004, "lock": 0.002, "reuse": 0.003})
+    blocks = loop.run(300)
+    rounds = {block.round for block in blocks}
+    assert len(rounds) > 10
+    for number in rounds:
+        assert Counter(b.contestant for b in blocks if b.round == number) == Counter([*loop.seconds])
+        assert sorted(b.place for b in blocks if b.round == number) == [0, 1, 2]
+    for block in blocks:
+        assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
+    assert loop.switches[-1] == AS_IS
+    assert len({tuple(b.contestant for b in blocks if b.round == n) for n in rounds}) > 1
+
+
+@pytest.mark.parametrize(("frame", "frames"), [(0.5, 2), (0.001, 10), (1e-6, 1000)])
+def test_a_block_lasts_long_enough_to_be_timed(frame: float, frames: int) -> None:
+    blocks = Loop({AS_IS: frame, "lock": frame}).run(8000)
+    assert {block.frames for block in blocks} == {frames}
+
+
+def test_a_loop_that_ends_early_has_no_half_round() -> None:
+    for frames in range(40):
+        blocks = Loop({AS_IS: 0.1, "lock": 0.1}).run(frames)
+        assert len(blocks) % 2 == 0
+
+
+def trial(name: str, outcome: str = "open") -> Trial:
+    return Trial.model_validate({"name": name, "title": name, "outcome": outcome})
+
+
+def outcomes(seconds: dict[str, float], *, jitter: float = 0.01, frames: int = 3000) -> dict[str, Trial]:
+    loop = Loop(seconds, jitter)
+    blocks = loop.run(frames)
+    loop.turns = loop.new(1)
+    blocks += loop.run(frames)
+    trials = [trial(name) for name in seconds if name != AS_IS]
+    return {each.name: each for each in judged(trials, trial_times(blocks), {"wrong": "out differs"})}
+
+
+def test_what_is_surely_faster_is_told_with_its_interval() -> None:
+    found = outcomes({AS_IS: 0.005, "lock": 0.004, "same": 0.005, "wrong": 0.001})
+    assert found["lock"].outcome == "faster"
+    assert found["lock"].speedup == pytest.approx(1.25, rel=0.01)
+    low, high = found["lock"].interval or (0, 0)
+    assert 1.15 < low < 1.25 < high < 1.35
+    assert found["same"].outcome in ("open", "not-faster")
+    assert (found["wrong"].outcome, found["wrong"].reason) == ("differs", "out differs")
+
+
+def test_too_few_frames_and_refusals_claim_nothing() -> None:
+    few = outcomes({AS_IS: 0.5, "lock": 0.1}, frames=7)
+    assert few["lock"].outcome != "faster"
+    refused = judged([trial("pin", "refused")], trial_times([]), {})
+    assert refused == (trial("pin", "refused"),)
+
+
+def test_identical_code_is_seldom_called_faster() -> None:
+    """At most one of 40 simulated trials of no change at all."""
+    false = 0
+    for seed in range(40):
+        loop = Loop({AS_IS: 0.005, "lock": 0.005}, jitter=0.2)
+        loop.random.seed(seed)
+        measured = trial_times(loop.run(600))
+        false += bool(measured.surely_faster())
+    assert false <= 1
