@@ -15,7 +15,7 @@ from advisor.profiles.crossings import Count, Place
 
 ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
-"""faster: surely (95 %), and the results are equal. open: more frames could tell. differs: other results.
+"""faster: with 95 % confidence, and with equal results. open: more frames could tell. differs: other results.
 refused: it was not measured, or not kept, for the reason told."""
 
 

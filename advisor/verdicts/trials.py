@@ -1,4 +1,4 @@
-"""What the blocks of trials tell: how much faster each change is than the script as it is, and how surely."""
+"""What the blocks of trials tell: how much faster each change is than the script as it is, with 95 %."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class TrialTimes:
     seconds: Mapping[str, float]
     speedups: Mapping[str, stats.Ratio]
 
-    def surely_faster(self) -> tuple[str, ...]:
+    def proven_faster(self) -> tuple[str, ...]:
         """Changes whose interval lies above 1, fastest first."""
         sure = [name for name, found in self.speedups.items() if found.low > 1]
         return tuple(sorted(sure, key=lambda name: self.seconds[name]))
 
 
 def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTimes:
-    """All intervals hold at once (Bonferroni). alone: each contestant had processes of its own.
+    """All intervals hold at once (Bonferroni). alone: each contestant had its own processes.
 
     A contestant without a block in a round of the script as it is has no speed-up.
     """
@@ -67,5 +67,5 @@ def _judged(trial: Trial, measured: TrialTimes, difference: str) -> Trial:
 
 
 _LEAST_GAIN = 0.01
-"""A gain that surely stays below this is none: 1 % is the least that our clock's blocks tell apart
+"""A gain whose interval ends below this is none: 1 % is the least that our clock's blocks tell apart
 (decisions/0010)."""

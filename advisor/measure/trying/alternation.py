@@ -1,8 +1,8 @@
 """Frames of a running loop in blocks, under one contestant after the other.
 
-A round has a block of each contestant, in an order drawn anew. The frame after a switch is not timed: it
-still has the other's buffers and caches. Before and after a block the GPU is waited for, so that no work of one
-contestant is counted for the next.
+A round has a block of each contestant, in a new random order. The frame after a switch is not timed: it
+still has the other's buffers and caches. Before and after a block the GPU is waited for, so that no work of
+one contestant is counted for the next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Advice that one of two profiles alone has, where something that it rests on surely differs.
+"""Advice that one of two profiles alone has, where something that it rests on clearly differs.
 
 Rules have thresholds, so noise makes one speak in one run of the same code and not in the next. Advice counts
-as changed where frames do other work, or where a strategy that it speaks of surely takes another time or
+as changed where frames do other work, or where a strategy that it speaks of clearly takes another time or
 memory.
 """
 
@@ -19,7 +19,7 @@ _NONE: AbstractSet[str] = frozenset()
 
 
 def differing_strategies(rows: Sequence[Compared], gaps: Sequence[OneSided]) -> AbstractSet[str]:
-    """Strategies with surely another time, with other memory, or that failed in one of the two."""
+    """Strategies with a clearly different time, with other memory, or that failed in one of the two."""
     apart = (r for r in rows if r.outcome in ("slower", "faster") or r.base_bytes != r.head_bytes)
     return {row.strategy for row in apart} | {gap.strategy for gap in gaps if gap.status == "failed"}
 
