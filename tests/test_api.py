@@ -199,23 +199,6 @@ def test_a_comparison_is_shown_too() -> None:
     assert "HEAD vs. BASE" in found._repr_html_()
 
 
-def test_the_example_of_the_documentation_runs(tmp_path: Path) -> None:
-    """The blocks of docs/api.md in their order, as a program in a folder of its own."""
-    blocks = [block.partition("```")[0] for block in DOCUMENT.split("```python\n")[1:]]
-    assert len(blocks) >= 2
-    (tmp_path / "example.py").write_text("\n".join(blocks), encoding="utf-8")
-    said = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert said.returncode == 0, said.stderr
-    assert said.stdout
-
-
 def test_a_plain_string_is_one_name() -> None:
     found = profiled(
         FILES / "several.py::many",

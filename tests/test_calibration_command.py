@@ -18,9 +18,10 @@ from advisor.calibration.calibrations import Request, by_name, calibrate
 from advisor.cli.console import Around
 from advisor.devices.catalogue import load, names
 from advisor.errors import FileProblem
-from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
+from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.progress import Silent
+from advisor.strategies.backend import BackendName
 
 HOST = by_name("host").keys
 
@@ -137,22 +138,18 @@ def test_without_cupy_the_cpu_is_measured_and_that_is_said(command: Command, qui
     assert [job.backend for job in quick.jobs] == ["cpu"]
 
 
-def test_a_process_that_cannot_use_the_gpu_says_so(tmp_path: Path) -> None:
-    job = CalibrationJob(group="latencies", backend="cuda", gpu=99, directory=str(tmp_path / "job"))
+@pytest.mark.parametrize(
+    ("group", "backend", "cause"), [("latencies", "cuda", "wrong"), ("nothing", "cpu", "device")]
+)
+def test_a_process_that_cannot_measure_its_group_says_so(
+    group: str, backend: BackendName, cause: str, tmp_path: Path
+) -> None:
+    """GPU 99; a group that there is not."""
+    job = CalibrationJob(group=group, backend=backend, gpu=99, directory=str(tmp_path / "job"))
     ended = ProcessLauncher(300, worker="advisor.calibration.calibrations")(job)
     assert isinstance(ended.outcome, Problem), ended
-    assert (ended.outcome.cause, ended.outcome.error) == ("wrong", "NothingMeasured")
-
-
-def test_a_process_measures_its_group(tmp_path: Path) -> None:
-    job = CalibrationJob(group="host", backend="cpu", gpu=0, directory=str(tmp_path / "job"))
-    ended = ProcessLauncher(300, worker="advisor.calibration.calibrations")(job)
-    assert isinstance(ended.outcome, GroupRun), ended
-    assert set(HOST) <= set(ended.outcome.readings)
-    unknown = job.model_copy(update={"group": "nothing", "directory": str(tmp_path / "other")})
-    ended = ProcessLauncher(300, worker="advisor.calibration.calibrations")(unknown)
-    assert isinstance(ended.outcome, Problem)
-    assert ended.outcome.cause == "device"
+    assert ended.outcome.cause == cause
+    assert (ended.outcome.error == "NothingMeasured") == (backend == "cuda")
 
 
 def test_a_gpu_is_used_where_there_is_one(command: Command, quick: Answers, tmp_path: Path) -> None:

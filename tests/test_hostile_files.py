@@ -255,24 +255,16 @@ def test_a_summary_that_nobody_reads(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").exists()
 
 
-def test_a_user_without_a_home(tmp_path: Path) -> None:
+def test_a_user_without_a_home_whose_module_shadows_none_of_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "importlib.py").write_text("raise SystemError('shadowed')\n", encoding="utf-8")
     program = (
-        "import pwd\ndef gone(*_): raise KeyError('no such user')\npwd.getpwuid = gone\n"
-        "from advisor.cli.app import main\nmain()"
+        "import pwd, sys\ndef gone(*_): raise KeyError('no such user')\npwd.getpwuid = gone\n"
+        "sys.path.remove('')\n"  # as it is for a command
+        "from advisor.__main__ import main\nmain()"
     )
     command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
     variables = {k: v for k, v in environment().items() if k not in ("HOME", "USER", "LOGNAME")}
     said = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300)
-    assert said.returncode == 0, said.stderr
-
-
-def test_a_module_of_the_workload_shadows_none_of_the_workers(tmp_path: Path) -> None:
-    (tmp_path / "importlib.py").write_text("raise SystemError('shadowed')\n", encoding="utf-8")
-    program = "import sys; sys.path.remove(''); from advisor.__main__ import main; main()"  # as a command is
-    command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
-    said = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
-    )
     assert said.returncode == 0, said.stderr
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from running import MISBEHAVING, REPOSITORY, environment, eventually, is_gone
+from shared_server import server
 
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended, ProcessLauncher
@@ -41,7 +42,9 @@ def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assi
 
 
 def launched(directory: Path, launcher: ProcessLauncher | None = None, **assignments: str) -> Ended:
-    return (launcher or ProcessLauncher(300))(job(directory, "measure", MISBEHAVING, **assignments))
+    """Forked, for which no test waits; `test_a_job_that_ends_well_gives_its_outcome` starts interpreters."""
+    forked = launcher or ProcessLauncher(300, server=server())
+    return forked(job(directory, "measure", MISBEHAVING, **assignments))
 
 
 @pytest.mark.parametrize(
@@ -149,10 +152,10 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
-    ended = launched(tmp_path, ProcessLauncher(10), how="hang", at="2")
+    ended = launched(tmp_path, ProcessLauncher(3, server=server()), how="hang", at="2")
     assert (ended.how, ended.reason) == (
         "timeout",
-        "did not finish within 10.0 s; it was in hangs (misbehaving.py:75)",
+        "did not finish within 3.00 s; it was in hangs (misbehaving.py:75)",
     )
 
 

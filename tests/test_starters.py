@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from field import InProcess
-from running import REPOSITORY, Command, advisor, cpu_settings, python_path
+from running import QUICK, REPOSITORY, Command, cpu_settings, python_path
 
 from advisor import pipeline
 from advisor.errors import UsageError
@@ -18,22 +18,22 @@ from advisor.workloads.loading import load
 FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 
-def test_the_starter_passes_as_it_is(tmp_path: Path) -> None:
-    made = advisor("new", "deep/my-filter.py", cwd=tmp_path)
-    assert (made.returncode, made.stdout) == (0, "deep/my-filter.py\n")
-    assert "next: advisor profile deep/my-filter.py" in made.stderr
-    done = advisor("profile", "deep/my-filter.py", "--no-gpu", "--max-seconds", "300", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("my_filter: predicted")
+def test_the_starter_passes_as_it_is(command: Command) -> None:
+    starter = command("new", "deep/my-filter.py")
+    assert (starter.code, starter.out) == (0, "deep/my-filter.py\n")
+    assert "next: advisor profile deep/my-filter.py" in starter.err
+    profile = command("profile", "deep/my-filter.py", "--no-gpu", *QUICK)
+    assert profile.code == 0, profile.err
+    assert profile.out.startswith("my_filter: predicted")
 
 
-def test_the_starter_s_check_can_fail(tmp_path: Path) -> None:
+def test_the_starter_s_check_can_fail(command: Command, tmp_path: Path) -> None:
     starters.write(tmp_path / "w.py")
     text = (tmp_path / "w.py").read_text()
     (tmp_path / "w.py").write_text(text.replace("image * weights, axis", "image * weights * 2, axis"))
-    done = advisor("profile", "w.py", "--no-gpu", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "check" in done.stderr
+    profile = command("profile", "w.py", "--no-gpu")
+    assert profile.code == 3
+    assert "check" in profile.err
 
 
 @pytest.mark.parametrize("example", sorted(starters.examples()))
