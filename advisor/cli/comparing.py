@@ -71,6 +71,11 @@ def compare(
     if not form:
         say_written(paths, quiet=quiet)
     summarize(page)
+    _end(rulings, strict=strict, quiet=quiet)
+
+
+def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
+    """Exit code 1 where a gate failed."""
     failing = ("failed", "inconclusive") if strict else ("failed",)
     for ruling in rulings:
         if ruling.status != "passed" and not quiet:
@@ -135,11 +140,7 @@ def _run(
     from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions
 
     target = str(head or base)
-    if is_script(target, ()):
-        raise UsageError(
-            f"{target} is a script, and --run compares workloads",
-            next_step="Write a workload: advisor new mine.py.",
-        )
+    _require_workload(target)
     source = configuration.command_line(
         workload=target,
         strategies=request.strategies,
@@ -170,6 +171,14 @@ def _run(
         return pages.uncompared_page(Path(target).name, why, rulings), rulings
     rulings = judge(comparison, gates, anyway=request.anyway)
     return pages.versions_page(comparison, rulings), rulings
+
+
+def _require_workload(target: str) -> None:
+    if is_script(target, ()):
+        raise UsageError(
+            f"{target} is a script, and --run compares workloads",
+            next_step="Write a workload: advisor new mine.py.",
+        )
 
 
 @contextmanager

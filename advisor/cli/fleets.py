@@ -28,55 +28,59 @@ _LEFT_OUT = ("arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
 _cluster = partial(typer.Option, rich_help_panel="Cluster")
 _file = partial(_cluster, metavar="FILE")
 File = Path | None
-Files = list[Path] | None
+Scheduler = Annotated[str | None, _cluster(metavar="ADDRESS", help="A Dask scheduler: tcp://host:8786.")]
+SchedulerFile = Annotated[File, _file(help="The file that `dask scheduler --scheduler-file` writes.")]
+Local = Annotated[
+    int | None,
+    _cluster(metavar="NUMBER", min=1, max=256, help="Start this many workers on this machine instead."),
+]
+Each = Annotated[bool, _cluster("--each", help="Profile every GPU, not one of each model.")]
+OnePerHost = Annotated[bool, _cluster("--one-per-host", help="Run one profile at a time on each host.")]
+Where = Annotated[
+    list[str] | None,
+    _cluster(
+        metavar="KEY=VALUE", help="Only devices with this memory_class, kind, name, host or cpu. Repeatable."
+    ),
+]
+Send = Annotated[
+    list[Path] | None,
+    _cluster(metavar="PATH", help="Also send this file or folder to the workers. Repeatable."),
+]
+TaskSeconds = Annotated[
+    float | None,
+    _cluster(
+        metavar="SECONDS",
+        min=1,
+        max=10**8,
+        help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
+    ),
+]
+Resume = Annotated[bool, _cluster("--resume", help="Keep the results in --out and run the rest.")]
+TlsCaFile = Annotated[File, _file(help="TLS: certificate of the trusted authority.")]
+TlsCert = Annotated[File, _file(help="TLS: this client's certificate.")]
+TlsKey = Annotated[File, _file(help="TLS: this client's private key.")]
+Emit = Annotated[
+    File,
+    typer.Option(metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"),
+]
 
 
 @options.takes(*(name for name in OPTIONS if name not in _LEFT_OUT))
 def fleet(
-    scheduler: Annotated[
-        str | None, _cluster(metavar="ADDRESS", help="A Dask scheduler: tcp://host:8786.")
-    ] = None,
-    scheduler_file: Annotated[
-        File, _file(help="The file that `dask scheduler --scheduler-file` writes.")
-    ] = None,
-    local: Annotated[
-        int | None,
-        _cluster(metavar="NUMBER", min=1, max=256, help="Start this many workers on this machine instead."),
-    ] = None,
-    each: Annotated[bool, _cluster("--each", help="Profile every GPU, not one of each model.")] = False,
-    one_per_host: Annotated[
-        bool, _cluster("--one-per-host", help="Run one profile at a time on each host.")
-    ] = False,
-    where: Annotated[
-        list[str] | None,
-        _cluster(
-            metavar="KEY=VALUE",
-            help="Only devices with this memory_class, kind, name, host or cpu. Repeatable.",
-        ),
-    ] = None,
-    send: Annotated[
-        Files, _cluster(metavar="PATH", help="Also send this file or folder to the workers. Repeatable.")
-    ] = None,
-    task_seconds: Annotated[
-        float | None,
-        _cluster(
-            metavar="SECONDS",
-            min=1,
-            max=10**8,
-            help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
-        ),
-    ] = None,
-    resume: Annotated[bool, _cluster("--resume", help="Keep the results in --out and run the rest.")] = False,
-    tls_ca_file: Annotated[File, _file(help="TLS: certificate of the trusted authority.")] = None,
-    tls_cert: Annotated[File, _file(help="TLS: this client's certificate.")] = None,
-    tls_key: Annotated[File, _file(help="TLS: this client's private key.")] = None,
+    scheduler: Scheduler = None,
+    scheduler_file: SchedulerFile = None,
+    local: Local = None,
+    each: Each = False,
+    one_per_host: OnePerHost = False,
+    where: Where = None,
+    send: Send = None,
+    task_seconds: TaskSeconds = None,
+    resume: Resume = False,
+    tls_ca_file: TlsCaFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     out: options.Out = Path("advisor-fleet"),
-    emit: Annotated[
-        File,
-        typer.Option(
-            metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"
-        ),
-    ] = None,
+    emit: Emit = None,
     **given: Any,
 ) -> None:
     """Profile a workload on every distinct device of a Dask cluster.

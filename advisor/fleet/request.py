@@ -101,30 +101,14 @@ def make_request(
     options = configuration.merged(sources)
     file, name = configuration.file_and_name(options.workload)
     package = gather(file, send)
-    if scripts.is_script(file, name, ()):
-        raise UsageError(
-            f"{file} has no @workload, so it is a script; a fleet profiles workloads",
-            next_step="Write a workload: advisor new mine.py.",
-        )
-    if own := [target for target in options.targets if target.endswith(".toml")]:
-        raise UsageError(
-            f"--target {own[0]}: fleet workers predict only devices of the catalogue",
-            next_step=f"Predict afterwards: advisor predict DIR/DEVICE/profile.json --target {own[0]}.",
-        )
+    _require_profilable(file, name, options)
     sweep, parameters = _sweep_of(options)
-    # Options that differ from their defaults, as JSON, by the names of `advisor.profile`.
-    named = {key: getattr(options, key) for key, o in OPTIONS.items() if o.call and key not in _NOT_SENT}
-    changed = {key: value for key, value in named.items() if value not in (OPTIONS[key].default, {}, ())}
-    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(parameters)}
-    # Wrong options are refused here, before anything is sent.
-    source = configuration.arguments(**{**sent, "workload": options.workload})
-    configuration.make_settings([source], backend="cpu")
     prefix = f"{sweep.parameter}=" if sweep else ""
     template = Task(
         no_gpu=selection.no_gpu,
         file=package.file,
         workload=name,
-        options=sent,
+        options=_sent(options, parameters),
         include_host=options.include_host,
         no_environment=options.no_environment,
         command=command_line(arguments),
@@ -142,6 +126,32 @@ def make_request(
         if sweep
         else {},
     )
+
+
+def _require_profilable(file: Path, name: str | None, options: Options) -> None:
+    if scripts.is_script(file, name, ()):
+        raise UsageError(
+            f"{file} has no @workload, so it is a script; a fleet profiles workloads",
+            next_step="Write a workload: advisor new mine.py.",
+        )
+    if own := [target for target in options.targets if target.endswith(".toml")]:
+        raise UsageError(
+            f"--target {own[0]}: fleet workers predict only devices of the catalogue",
+            next_step=f"Predict afterwards: advisor predict DIR/DEVICE/profile.json --target {own[0]}.",
+        )
+
+
+def _sent(options: Options, parameters: Sequence[str]) -> dict[str, Any]:
+    """Options that differ from their defaults, as JSON, by the names of `advisor.profile`.
+
+    Wrong ones are refused here, before anything is sent.
+    """
+    named = {key: getattr(options, key) for key, o in OPTIONS.items() if o.call and key not in _NOT_SENT}
+    changed = {key: value for key, value in named.items() if value not in (OPTIONS[key].default, {}, ())}
+    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(parameters)}
+    source = configuration.arguments(**{**sent, "workload": options.workload})
+    configuration.make_settings([source], backend="cpu")
+    return sent
 
 
 def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:

@@ -155,7 +155,7 @@ def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.ND
 
 
 def absolute_errors(array: Array, expected: Array) -> npt.NDArray[np.float64]:
-    """Of numbers of any kind, as doubles; not finite where one of the two is not."""
+    """Differences of numbers of any kind, as doubles; not finite where one of the two is not."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(np.abs(array.astype(np.complex128) - expected.astype(np.complex128)))
 

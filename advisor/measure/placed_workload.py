@@ -6,7 +6,7 @@ import gc
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.mixes import known
 from advisor.strategies.placements.arena import Arena, ReusedAllocations
-from advisor.strategies.placements.base import Layout, Placed, require_memory
+from advisor.strategies.placements.base import Layout, Placed, Placement, require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import gpus_of
@@ -74,19 +74,17 @@ def place(
     backend.open_gpus(loaded.record.gpus, job.gpus)
     bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
     placements = strategy.placements(loaded.record)
-    frame = [stage.use for stage in bound.frame]
     traits = {name: placement.traits(device) for name, placement in placements.items()}
+    frame = [stage.use for stage in bound.frame]
     planned = plan([stage.use for stage in bound.setup], frame, traits)
     layouts = {name: Layout(b.dimensions, b.element) for name, b in bound.workload.buffers.items()}
     second = doubled(frame) if strategy.pipelined else []
     begin = clock()
     nodes = [_numa_node(job, gpu) for gpu in backend.gpus]
     with Arena(backend, nodes[0], nodes, reused) as arena:
-        needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
         gpus = {buffer.name: gpus_of(buffer, loaded.record) or (0,) for buffer in loaded.record.buffers}
-        for number, gpu in enumerate(backend.gpus):
-            there = {name: placement for name, placement in placements.items() if number in gpus[name]}
-            require_memory(gpu, there, needed, oversubscribe=job.oversubscribe)
+        needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
+        _require_memory(job, backend, placements, gpus, needed)
         arena.pad(padding)
         placed = {name: p.place(arena, layouts[name], gpus[name]) for name, p in placements.items()}
         again = {name: placements[name].place(arena, layouts[name], gpus[name]) for name in second}
@@ -94,22 +92,32 @@ def place(
         more: dict[str, Any] = {"seed": job.seed, "ranges": ranges, "clock": clock}
         serial = FrameLoop(bound, planned, placed, backend, **more)
         loop = PipelinedLoop(bound, planned, sets, backend, **more) if strategy.pipelined else serial
-        if job.task == "reference" and job.left_seconds is not None:
-            for count in serial.iterations.values():
-                count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
-        yield PlacedWorkload(
-            bound=bound,
-            loop=loop,
-            serial=serial,
-            plan=planned,
-            inspector=Inspector(bound, planned, sets, layouts, backend),
-            arena=arena,
-            placed=placed,
-            hints={name: placement.hints for name, placement in placements.items() if placement.hints},
-            before=before,
-            placing_seconds=clock() - begin,
-        )
+        _limit_loops(job, serial)
+        inspector = Inspector(bound, planned, sets, layouts, backend)
+        hints: dict[str, tuple[str, ...]] = {
+            name: placement.hints for name, placement in placements.items() if placement.hints
+        }
+        spent = clock() - begin
+        yield PlacedWorkload(bound, loop, serial, planned, inspector, arena, placed, hints, before, spent)
         wait_for_all(backend)
+
+
+def _require_memory(
+    job: Job,
+    backend: Backend,
+    placements: Mapping[str, Placement],
+    gpus: Mapping[str, tuple[int, ...]],
+    needed: Mapping[str, int],
+) -> None:
+    for number, gpu in enumerate(backend.gpus):
+        there = {name: placement for name, placement in placements.items() if number in gpus[name]}
+        require_memory(gpu, there, needed, oversubscribe=job.oversubscribe)
+
+
+def _limit_loops(job: Job, serial: FrameLoop) -> None:
+    if job.task == "reference" and job.left_seconds is not None:
+        for count in serial.iterations.values():
+            count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:

@@ -132,7 +132,7 @@ def counted(profile: Profile, objective: Objective | None = None) -> Profile:
 
 
 def counted_row(row: AnyRow) -> AnyRow:
-    """Of frames that overlap the latency."""
+    """With the latency as its time, where frames overlap."""
     if not isinstance(row, (Measured, Predicted)) or row.latency_seconds is None:
         return row
     middle, low, high = seconds_of(row)

@@ -367,31 +367,39 @@ def _parameters(
     taken = _Taken()
     for parameter in parameters:
         name = parameter.name
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise WorkloadError(
-                f"{who} takes {parameter}; stages are called with buffers by name",
-                next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
-            )
+        _require_possible(parameter, who, buffers, side)
         if name in buffers:
-            found, form = _mode(function, parameter, who, default)
-            taken.access[name] = found.mode
-            if part := part_of(found.part, buffers[name], f"{who}, buffer {name!r}"):
+            access, form = _mode(function, parameter, who, default)
+            taken.access[name] = access.mode
+            if part := part_of(access.part, buffers[name], f"{who}, buffer {name!r}"):
                 taken.parts[name] = part
             if chosen := form or arrays:
                 taken.wanted[name] = chosen
         elif name in RESERVED:
-            if name == "gpu" and side == "host":
-                raise WorkloadError(
-                    f"host {who} takes 'gpu', but it runs on no GPU",
-                    next_step="Remove the parameter; `gpus` is the number of GPUs, in every stage.",
-                )
             taken.specials.add(name)
-        elif parameter.default is parameter.empty:
-            raise WorkloadError(
-                f"{who} takes {name!r}, which is not a buffer{nearest(name, (*buffers, *RESERVED))}",
-                next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
-            )
     return taken
+
+
+def _require_possible(
+    parameter: inspect.Parameter, who: str, buffers: Mapping[str, Buffer], side: Side
+) -> None:
+    """Raises `WorkloadError` for a parameter that nothing can be given for."""
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise WorkloadError(
+            f"{who} takes {parameter}; stages are called with buffers by name",
+            next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
+        )
+    if name == "gpu" and name not in buffers and side == "host":
+        raise WorkloadError(
+            f"host {who} takes 'gpu', but it runs on no GPU",
+            next_step="Remove the parameter; `gpus` is the number of GPUs, in every stage.",
+        )
+    if name not in (*buffers, *RESERVED) and parameter.default is parameter.empty:
+        raise WorkloadError(
+            f"{who} takes {name!r}, which is not a buffer{nearest(name, (*buffers, *RESERVED))}",
+            next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
+        )
 
 
 def _mode(
