@@ -435,7 +435,7 @@ def test_without_figures_no_rule_applies():
     found = {advice.rule: advice for advice in advise(run).advice}
     assert {advice.outcome for advice in found.values()} == {"not-applicable"}
     for rule in RULES:
-        if "tegra" in rule.text.memory_classes and not rule.text.several_gpus:
+        if rule.judge and "tegra" in rule.text.memory_classes and not rule.text.several_gpus:
             assert "Test tegra" in found[rule.id].detail
 
 
@@ -457,7 +457,8 @@ def test_a_broken_rule_is_an_error_and_the_others_still_speak():
     first, *others = advise(profile(), rules).advice
     assert (first.outcome, first.rule) == ("error", RULES[0].id)
     assert "ZeroDivisionError: no frames" in first.detail
-    assert [advice.rule for advice in others] == [rule.id for rule in RULES[1:] if not rule.text.several_gpus]
+    of_one_gpu = [rule.id for rule in RULES[1:] if rule.judge and not rule.text.several_gpus]
+    assert [advice.rule for advice in others] == of_one_gpu
     assert all(advice.outcome != "error" for advice in others)
 
 
@@ -471,7 +472,7 @@ def test_a_rule_is_handed_the_case_and_its_own_limits():
     rule = replace(RULES[0], judge=spy)
     (case,) = cases(profile())
     apply(rule, case)
-    assert seen == [case, {"share": 0.10}]
+    assert seen == [case, {"share": 0.10, "line_share": 0.01}]
 
 
 ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "Nothing is managed.")

@@ -26,6 +26,7 @@ from advisor.profiles.conclusions import Advice
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
+Library = Literal["cupy", "torch", "numba"]
 CrossingKind = Literal["upload", "download", "wait", "lock"]
 """wait: the host stands until the GPU is done, and next to nothing is copied (a scalar counts as a wait).
 lock: host memory is page-locked or registered."""
@@ -85,7 +86,7 @@ class Crossing(Record):
     place: Place
     kind: CrossingKind
     call: Word = Field(description="cupy.asarray, Tensor.to, copy_to_host, ...")
-    library: Literal["cupy", "torch", "numba"]
+    library: Library
     loop: int | None = optional("Index into the loops; None before, after and outside of them")
     count: int = Field(ge=1)
     bytes: Bytes = 0

@@ -190,7 +190,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
         _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
         for case in cases(profile)
         for rule in rules
-        if profile.workload.gpus > 1 or not rule.text.several_gpus
+        if rule.judge and (profile.workload.gpus > 1 or not rule.text.several_gpus)
     )
     return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
 
@@ -207,21 +207,25 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
     limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
     """
     if silenced_by:
-        return _advice(rule, case, outcome="silenced", detail=f"Silenced by {silenced_by}.")
+        return _advice(rule, case.device.name, outcome="silenced", detail=f"Silenced by {silenced_by}.")
     try:
         finding = _judge(rule, case, {**{t.name: t.default for t in rule.text.thresholds}, **(limits or {})})
     except Exception as problem:
         detail = f"This rule failed. This is a bug in advisor: {type(problem).__name__}: {problem}"
-        return _advice(rule, case, outcome="error", detail=detail)
+        return _advice(rule, case.device.name, outcome="error", detail=detail)
+    return advice_of(rule, case.device.name, finding)
+
+
+def advice_of(rule: Rule, device: str, finding: Finding) -> Advice:
     said = {name: value for name, value in vars(finding).items() if name != "inferred"}
     said |= {"title": finding.title or rule.text.title, "certainty": finding.certainty}
-    return _advice(rule, case, **said)
+    return _advice(rule, device, **said)
 
 
-def _advice(rule: Rule, case: Case, **said: Any) -> Advice:
+def _advice(rule: Rule, device: str, **said: Any) -> Advice:
     stands = {
         "rule": rule.id,
-        "device": case.device.name,
+        "device": device,
         "title": rule.text.title,
         "sources": rule.text.sources,
     }
@@ -238,7 +242,7 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     there = {one: bool(case.of(one)) if isinstance(one, Kind) else one in case.rows for one in rule.requires}
     missing = next((one for one, found in there.items() if not found), None)
     if missing is None:
-        return rule.judge(case, limits)
+        return rule.judge(case, limits) if rule.judge else not_applicable("It speaks of lines of scripts.")
     if isinstance(missing, Kind) and missing.example in case.rows:
         return not_applicable(missing.none)
     return case.without(missing.example if isinstance(missing, Kind) else missing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from advisor import units
 from advisor.profiles.blocks import Block, Method
@@ -313,11 +313,14 @@ class Rule:
     """One rule. `id` is the noun of the problem; its text is in the Markdown file of that name."""
 
     id: str
-    judge: Callable[[Case, Limits], Finding]
+    judge: Callable[[Case, Limits], Finding] | None
+    """None for a rule that speaks of lines of scripts alone."""
     requires: tuple[str | Kind, ...] = ()
     """Strategies and kinds of strategies that must have figures."""
     traced: Traced | None = None
     """The part of an nsys trace that bears on it."""
+    judge_line: Callable[[Any, Limits], Finding | None] | None = None
+    """Of a line of a script (a `lines.LineCase`); None where it has nothing to advise."""
 
     @cached_property
     def text(self) -> RuleText:

@@ -3,6 +3,8 @@
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
+from advisor.rules.lines import LineCase
+from advisor.rules.pageable_transfer import page_locked
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -44,3 +46,10 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _copying(row: Row) -> Evidence:
     return row.figure(f"{row.strategy}: the CPU's own copies", row.host_copy_seconds or 0.0)
+
+
+def judge_line(case: LineCase, limits: Limits) -> Finding | None:
+    if not case.is_copy or not case.crossing.staged:
+        return None
+    cause = "The library first copies it on the CPU into page-locked memory of its own."
+    return page_locked(case, limits, cause)

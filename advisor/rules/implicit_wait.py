@@ -4,6 +4,8 @@ from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.traces import Wait
 from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
+from advisor.rules.lines import LineCase
+from advisor.rules.snippets.lines import on_gpu
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -42,3 +44,22 @@ def _times(count: float) -> str:
 
 def _lines(waits: tuple[Wait, ...]) -> str:
     return ", ".join(f"{wait.call} in {wait.stage} ({wait.line})" for wait in waits)
+
+
+def judge_line(case: LineCase, limits: Limits) -> Finding | None:
+    crossing, saved = case.crossing, case.frame_seconds
+    if crossing.kind != "wait" or not case.is_worth(saved, limits):
+        return None
+    kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
+    held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
+    return case.advice(
+        f"Keep {case.what} on the GPU",
+        f"`{case.line.call or crossing.call}` copies a value to the host and returns when all earlier work "
+        f"is done{held}.",
+        f"It stands for {units.seconds(kernels)} of kernels in a frame, which take as long without it."
+        if kernels
+        else "",
+        "The gain is the time of the calls, without the kernels that they wait for.",
+        saved=saved,
+        after=on_gpu(case.line, "after the loop"),
+    )

@@ -14,6 +14,8 @@ from advisor.rules.base import (
     text,
     unbeaten,
 )
+from advisor.rules.lines import LineCase
+from advisor.rules.snippets.lines import pinned
 from advisor.strategies.registry import BASELINE
 
 
@@ -65,3 +67,37 @@ def _cause(case: Case, better: Row) -> str:
 
 
 TRACED = Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory")
+
+
+def judge_line(case: LineCase, limits: Limits) -> Finding | None:
+    crossing = case.crossing
+    if not case.is_copy or crossing.memory != "pageable" or crossing.staged or crossing.non_blocking:
+        return None
+    return page_locked(
+        case,
+        limits,
+        "The driver passes it through its own page-locked buffer, and the host waits.",
+    )
+
+
+def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
+    """One page-locked array that is kept, in place of what the line copies now."""
+    crossing, up = case.crossing, case.crossing.kind == "upload"
+    saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
+    if not case.is_worth(saved, limits):
+        return None
+    origin = crossing.origin
+    made = case.at(origin.place) if origin and origin.place else "where it is made"
+    fresh = "It is new memory in each frame, whose pages the first write has to find." if _fresh(case) else ""
+    return case.advice(
+        f"Keep one page-locked array for {case.what}",
+        f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
+        fresh,
+        f"The gain holds if what makes the data ({made}) can write into that array." if up else "",
+        saved=saved,
+        after=pinned(case.line, up=up, before=case.before_loop, made=made),
+    )
+
+
+def _fresh(case: LineCase) -> bool:
+    return bool(case.crossing.origin and case.crossing.origin.each_frame)

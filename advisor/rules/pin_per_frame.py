@@ -2,6 +2,8 @@
 
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
+from advisor.rules.lines import LineCase, often
+from advisor.rules.snippets.lines import once
 
 
 def judge(case: Case, limits: Limits) -> Finding:
@@ -24,4 +26,17 @@ def judge(case: Case, limits: Limits) -> Finding:
         "copy from pageable memory. The gain is the time of these calls.",
         *shown,
         saved=seen.seconds,
+    )
+
+
+def judge_line(case: LineCase, limits: Limits) -> Finding | None:
+    saved = case.frame_seconds
+    if case.crossing.kind != "lock" or case.times < limits["calls"] or not case.is_worth(saved, limits):
+        return None
+    return case.advice(
+        f"Page-lock {case.what} once, not in every frame",
+        f"{case.crossing.call} page-locks memory {often(case.times)} times in a frame. Locking visits "
+        "every page and costs more than it saves for a single copy. The gain is the time of these calls.",
+        saved=saved,
+        after=once(case.line, case.before_loop, "# in the loop: write into that memory"),
     )

@@ -2,7 +2,9 @@
 
 from advisor import units
 from advisor.rules.base import Case, Finding, Limits, advice, passed
+from advisor.rules.lines import LineCase
 from advisor.rules.rows import moves
+from advisor.rules.snippets.lines import merged
 from advisor.strategies.registry import BASELINE
 
 
@@ -50,4 +52,20 @@ def judge(case: Case, limits: Limits) -> Finding:
         saved=spared * each,
         title="Batch the small copies: one array per direction",
         inferred=True,
+    )
+
+
+def judge_line(case: LineCase, limits: Limits) -> Finding | None:
+    """One copy for all of a line's in a frame: the bytes stay, the calls go but for one."""
+    if not case.is_copy or case.times < limits["copies"] or case.size > limits["bytes"]:
+        return None
+    saved = (case.times - 1) * min(case.seconds, case.call_seconds)
+    if not case.is_worth(saved, limits):
+        return None
+    return case.advice(
+        f"Copy the {round(case.times)} small arrays of a frame as one",
+        f"{case.moved}: at that size the cost is the call, not the bytes. "
+        f"One copy of all spares {round(case.times) - 1} calls of {units.seconds(case.call_seconds)}.",
+        saved=saved,
+        after=merged(case.line),
     )

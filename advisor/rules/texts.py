@@ -24,7 +24,15 @@ FRAME_SHARE: Mapping[str, Any] = {
     "high": 1.0,
     "source": "Amdahl's law: removing 10 % makes a frame at most 1.11 times as fast",
 }
-"""The threshold that several rules share: the part of a frame (`Row.part`) that is worth a change."""
+"""Thresholds that several rules share: the part of a frame (`Row.part`) that is worth a change."""
+LINE_SHARE: Mapping[str, Any] = {
+    "default": 0.01,
+    "unit": "ratio",
+    "high": 1.0,
+    "meaning": "share of a script's frame that a line's change must gain",
+    "source": "Amdahl's law: removing 1 % makes a frame at most 1.01 times as fast; several lines add up",
+}
+_SHARED: Mapping[str | None, Mapping[str, Any]] = {"frame-share": FRAME_SHARE, "line-share": LINE_SHARE}
 _SECTIONS = re.compile(
     r"\+\+\+\n(?P<data>.*?)\n\+\+\+\n(?P<explanation>.*?)\n## Bad\n\n```python\n(?P<bad>.*?)\n```\n\n"
     r"## Good\n\n```python\n(?P<good>.*?)\n```\n\n## Example\n(?P<example>.*)",
@@ -92,5 +100,5 @@ def read(rule_id: str) -> RuleText:
 
 
 def _threshold(name: str, given: dict[str, Any]) -> Threshold:
-    shared = FRAME_SHARE if given.pop("like", None) == "frame-share" else {}
+    shared = _SHARED.get(given.pop("like", None), {})
     return Threshold(name=name, **{**shared, **given})

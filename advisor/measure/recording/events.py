@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from advisor.profiles.crossings import CrossingKind, HostMemory
-
-Library = Literal["cupy", "torch", "numba"]
+from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
 
 @dataclass(slots=True)

@@ -1,0 +1,92 @@
+"""The advice on a script's lines: each rule that judges lines, on each device with times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from advisor.devices.entries import CatalogueEntry
+from advisor.model.crossings import occurrence
+from advisor.model.machines import Machine
+from advisor.profiles.conclusions import Advice, Preferences
+from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
+from advisor.rules.advise import advice_of
+from advisor.rules.base import Finding
+from advisor.rules.lines import LineCase
+from advisor.rules.registry import RULES, limits
+from advisor.verdicts.ceilings import ceiling_of, is_little, path_seconds, scopes
+
+
+def advise_lines(
+    run: ScriptRun,
+    device: str,
+    entry: CatalogueEntry | None,
+    targets: Sequence[CatalogueEntry],
+    wanted: Preferences,
+) -> tuple[LineAdvice, ...]:
+    """What rules say of lines: of the measured device, or without times of each one that was predicted.
+
+    entry: the measured device's, or one like it. Nothing is said where memory is not the problem.
+    """
+    measured = any(
+        c.of_seconds and c.copy_seconds + c.wait_seconds > 0 for c in run.ceilings if not c.predicted
+    )
+    machines = {device: entry} if measured else {target.name: target for target in targets}
+    return tuple(
+        LineAdvice(place=run.crossings[i].place, crossing=i, advice=advice)
+        for name, target in machines.items()
+        for i, case in _cases(run, name if not measured else None, Machine(target) if target else None)
+        if (advice := _strongest(case, name, wanted)) is not None
+    )
+
+
+def _cases(
+    run: ScriptRun, predicted_for: str | None, machine: Machine | None
+) -> Iterator[tuple[int, LineCase]]:
+    for scope in scopes(run):
+        ceiling = ceiling_of(run, scope, predicted_for)
+        if ceiling is None or is_little(ceiling):
+            continue
+        for i, crossing in scope.crossings:
+            case = _case(crossing, machine, ceiling)
+            if case is not None:
+                yield i, LineCase(crossing, scope, ceiling, *case)
+
+
+def _case(
+    crossing: Crossing, machine: Machine | None, ceiling: Ceiling
+) -> tuple[float, float | None, float] | None:
+    """Seconds of one occurrence, of one from page-locked memory, and of a call.
+
+    Measured times are scaled by what the model computes for both kinds of memory: what is wrong with both
+    cancels.
+    """
+    drawn, locked = (
+        (occurrence(crossing, machine, memory) for memory in ("", "pinned")) if machine else (None, None)
+    )
+    seconds = path_seconds(crossing)
+    one = None if seconds is None or ceiling.predicted else seconds / crossing.count
+    if ceiling.predicted and drawn is not None:
+        one = float(drawn[0])
+    if one is None:
+        return None
+    pinned = None if drawn is None or locked is None else one * float(locked[0] / drawn[0])
+    call = float(machine.get("pinned_copy_call_seconds")[0]) if machine else 0.0
+    return one, pinned, call
+
+
+def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | None:
+    """The advice that gains most: what spares a copy goes before what makes it faster."""
+    said = [
+        (rule, finding)
+        for rule in RULES
+        if rule.judge_line and rule.id not in wanted.ignored
+        if (finding := rule.judge_line(case, limits(rule, wanted))) is not None
+    ]
+    if not said:
+        return None
+    rule, finding = max(said, key=lambda pair: _gained(pair[1]))
+    return advice_of(rule, device, finding)
+
+
+def _gained(finding: Finding) -> float:
+    return (finding.gain and finding.gain.seconds_per_frame) or 0.0

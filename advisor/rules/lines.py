@@ -1,0 +1,120 @@
+"""A line of a script on one device: what rules judge by line, and the words that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor import units
+from advisor.profiles.conclusions import Evidence, Gain
+from advisor.profiles.crossings import Ceiling, Crossing, Place
+from advisor.rules.base import Finding, Limits, text
+from advisor.rules.snippets.lines import UserLine, both
+from advisor.verdicts.ceilings import Scope
+
+_SHORT = 24
+"""Characters of an expression that a title can name."""
+_NOUNS = {"wait": "value", "lock": "memory"}
+
+
+@dataclass(frozen=True)
+class LineCase:
+    """One crossing on one device. Made by `advisor.rules.advise_lines`."""
+
+    crossing: Crossing
+    scope: Scope
+    ceiling: Ceiling
+    seconds: float
+    """What memory can change of one occurrence."""
+    pinned_seconds: float | None
+    """The same from page-locked memory that is kept; None where the model does not know."""
+    call_seconds: float
+    """What a copy costs before its first byte moves, by the model."""
+
+    @property
+    def times(self) -> float:
+        """Occurrences in a frame."""
+        return self.crossing.count / self.scope.frames
+
+    @property
+    def frame_seconds(self) -> float:
+        return self.seconds * self.times
+
+    @property
+    def size(self) -> float:
+        """Bytes of one occurrence."""
+        return self.crossing.bytes / self.crossing.count
+
+    @property
+    def is_copy(self) -> bool:
+        return self.crossing.kind in ("upload", "download")
+
+    @property
+    def moved(self) -> str:
+        """1 × 977 KiB up in a frame"""
+        way = "up" if self.crossing.kind == "upload" else "down"
+        return f"{often(self.times)} × {units.size(self.size)} {way} in a frame"
+
+    @property
+    def sampled(self) -> str:
+        """How sure it is that bytes are equal."""
+        repeats = self.crossing.repeats
+        if repeats is None or repeats.complete:
+            return ""
+        share = units.percent(repeats.false_share)
+        return f"Bytes were compared in a sample, which misses at most {share} of changes of a single block."
+
+    @property
+    def line(self) -> UserLine:
+        return UserLine.of(self.crossing)
+
+    @property
+    def what(self) -> str:
+        """`gray`, or "this copy" where the line does not tell a short name."""
+        kind, line = self.crossing.kind, self.line
+        name = line.target if kind == "lock" else line.operand
+        return f"`{name}`" if 0 < len(name) <= _SHORT else f"this {_NOUNS.get(kind, 'copy')}"
+
+    @property
+    def before_loop(self) -> str:
+        loop = self.scope.loop
+        return f"before the loop at line {loop.place.line}" if loop else "once, at the start"
+
+    def at(self, place: Place | None) -> str:
+        """line 29, or line 29 of loader.py where that is another file."""
+        if place is None:
+            return "a line that was not seen"
+        return f"line {place.line}" + f" of {place.file}" * (place.file != self.crossing.place.file)
+
+    def is_worth(self, saved: float, limits: Limits) -> bool:
+        """Whether that is enough of a frame; of all that memory can change where frames were not timed."""
+        whole = self.ceiling.of_seconds or self.ceiling.seconds
+        return saved > 0 and whole > 0 and saved / whole >= limits["line_share"]
+
+    def advice(
+        self, title: str, *sentences: str, saved: float, after: str, evidence: tuple[Evidence, ...] = ()
+    ) -> Finding:
+        """saved: seconds of a frame; never told as more than the ceiling."""
+        spared = Gain(seconds_per_frame=min(saved, self.ceiling.seconds), bytes=None, basis="estimated")
+        return Finding(
+            "advice",
+            text(*sentences),
+            title=title,
+            evidence=(*self._figures(), *evidence),
+            gain=spared,
+            snippet=both(self.crossing.place, after),
+            inferred=True,
+        )
+
+    def _figures(self) -> tuple[Evidence, ...]:
+        predicted = self.ceiling.predicted
+        figures = (
+            Evidence(label="times in a frame", value=self.times, unit="count"),
+            Evidence(label="bytes of one", value=self.size, unit="bytes"),
+            Evidence(label="time in a frame", value=self.frame_seconds, unit="seconds", predicted=predicted),
+        )
+        return figures if self.crossing.bytes else (figures[0], figures[2])
+
+
+def often(times: float) -> str:
+    """1, 2.5 or 0.04 times in a frame."""
+    return f"{times:.3g}"

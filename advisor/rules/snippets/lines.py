@@ -1,0 +1,188 @@
+"""What to write in place of a user's own line: its parts by Python's grammar, code before and after."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from advisor.profiles.crossings import Crossing, Library, Place
+
+_OF_ARGUMENT = (
+    "asarray",
+    "array",
+    "to_device",
+    "asnumpy",
+    "from_numpy",
+    "as_tensor",
+    "tensor",
+    "set",
+    "copy_",
+)
+"""Calls whose first argument is what is copied; of others it is the object before the dot."""
+_CASTS = {
+    "__float__": "float",
+    "__int__": "int",
+    "__bool__": "bool",
+    "__index__": "int",
+    "__complex__": "complex",
+}
+
+
+@dataclass(frozen=True)
+class UserLine:
+    """A line with its parts as written; empty texts where its grammar does not tell them."""
+
+    place: Place
+    library: Library
+    target: str = ""
+    """The name that it assigns."""
+    call: str = ""
+    """The call that crosses."""
+    operand: str = ""
+    """What that copies, or asks for a value."""
+
+    @classmethod
+    def of(cls, crossing: Crossing) -> UserLine:
+        place = crossing.place
+        statement = _statement(place.text)
+        if statement is None:
+            return cls(place, crossing.library)
+        name = crossing.call.rpartition(".")[2]
+        name = _CASTS.get(name, name)
+        calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+        call = next((each for each in calls if _name(each.func) == name), None)
+        target = _target(statement)
+        if call is None:
+            return cls(place, crossing.library, target)
+        operand = _operand(call, name)
+        return cls(
+            place,
+            crossing.library,
+            target,
+            _segment(place.text, call),
+            _segment(place.text, operand) if operand else "",
+        )
+
+    @property
+    def host(self) -> str:
+        """The operand, where it is a name."""
+        return self.operand if self.operand.isidentifier() else ""
+
+    def with_call(self, other: str) -> str:
+        """The line with something else in place of the call; empty where there is no such call."""
+        return self.place.text.replace(self.call, other, 1) if self.call else ""
+
+    def with_operand(self, other: str) -> str:
+        """The line that copies something else."""
+        if not self.operand:
+            return ""
+        head, dot, rest = self.call.partition(self.operand)
+        return self.with_call(f"{head}{other}{rest}") if dot else ""
+
+
+def _statement(text: str) -> ast.stmt | None:
+    """The line as a statement; the head of a block gets a body."""
+    for body in ("", " pass"):
+        try:
+            return ast.parse(text + body).body[0]
+        except (SyntaxError, ValueError, IndexError):
+            continue
+    return None
+
+
+def _target(statement: ast.stmt) -> str:
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    target = statement.target if isinstance(statement, ast.AugAssign) else next(iter(targets), None)
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _operand(call: ast.Call, name: str) -> ast.expr | None:
+    if name in (*_OF_ARGUMENT, *_CASTS.values()):
+        return call.args[0] if call.args else None
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def _segment(text: str, node: ast.AST) -> str:
+    return ast.get_source_segment(text, node) or ""
+
+
+def both(place: Place, after: str) -> str:
+    """The line as it is, and what to write instead."""
+    return f"# now, line {place.line} of {place.file}\n{place.text}\n\n# instead\n{after}"
+
+
+_PINNED: dict[Library, str] = {
+    "cupy": "{new} = cupyx.empty_pinned(shape, dtype)",
+    "torch": "{new} = torch.empty(shape, dtype=dtype, pin_memory=True)",
+    "numba": "{new} = cuda.pinned_array(shape, dtype)",
+}
+_OUT: dict[Library, str] = {
+    "cupy": "{old}.get(out={new})",
+    "torch": "{new}.copy_({old})",
+    "numba": "{old}.copy_to_host({new})",
+}
+_WAIT: dict[Library, str] = {
+    "cupy": "cupy.cuda.get_current_stream().synchronize()",
+    "torch": "torch.cuda.current_stream().synchronize()",
+    "numba": "cuda.default_stream().synchronize()",
+}
+
+
+def pinned(line: UserLine, *, up: bool, before: str, made: str) -> str:
+    """One page-locked array, made once. made: the line that fills the old one."""
+    old = line.operand or "array"
+    new = f"{old if old.isidentifier() else 'host'}_pinned"
+    lock = f"{_PINNED[line.library].format(new=new)}  # those of {old}; {before}"
+    if not up:
+        target = line.target or "result"
+        return f"{lock}\n{target} = {_OUT[line.library].format(new=new, old=old)}  # until the next"
+    fill = f"# {made}: write into {new} (out={new}, dst={new}) instead of making {old}"
+    again = line.with_operand(new) or f"# copy from {new}"
+    return f"{lock}\n{fill}\n{again}\n{_WAIT[line.library]}  # before the CPU writes {new} again"
+
+
+def once(line: UserLine, before: str, after: str = "") -> str:
+    """The line moved out of the loop."""
+    return "\n".join(filter(None, (f"# {before}", line.place.text, after)))
+
+
+def kept(line: UserLine, source: UserLine | None) -> str:
+    """The array that is still on the GPU, in place of its copy."""
+    there = source.operand if source else ""
+    return line.with_call(there or "the_array_on_the_GPU")
+
+
+def on_gpu(line: UserLine, loop_end: str) -> str:
+    """The value stays on the GPU; it is read once, after the loop."""
+    value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
+    written = line.with_call(value) if line.operand else ""
+    if not written or _statement(written) is None or not isinstance(_statement(written), _PLAIN):
+        return (
+            f"# keep the condition on the GPU (where(), clip()), or ask for it in every tenth frame\n"
+            f"{line.place.text}"
+        )
+    once = line.call.replace(line.operand, line.target, 1) if line.target else line.call
+    return f"{written}  # stays on the GPU\n# {loop_end}: {once}"
+
+
+_PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
+
+
+def merged(line: UserLine) -> str:
+    """One copy for many small arrays."""
+    old = line.operand or "array"
+    stack = {"torch": "torch.stack", "cupy": "numpy.stack", "numba": "numpy.stack"}[line.library]
+    one = line.with_operand("together")
+    if not one:
+        return f"together = {stack}(...)  # all small arrays of the frame; then one copy of it"
+    return f"together = {stack}([...])  # every {old} of a frame\n{one}  # one copy; then take its rows"
+
+
+def removed(line: UserLine) -> str:
+    return f"# only where its result is read:\n{line.place.text}"

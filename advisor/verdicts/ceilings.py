@@ -1,0 +1,130 @@
+"""What memory can change in a script's frames at most, and where the rest of a frame is.
+
+A frame is an iteration of the loop that repeats the same crossings; without one it is the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from advisor.profiles.crossings import Ceiling, Crossing, LineLoop, ScriptRun
+
+LITTLE = 0.03
+"""A smaller share of a frame is not worth a change of the code: without it a frame is at most 1.03 times as
+fast (Amdahl's law), less than what counts as a difference between runs (`stats.EQUIVALENCE`)."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The frames that crossings are counted in. `seconds` is of one; None where it was not measured."""
+
+    number: int | None
+    loop: LineLoop | None
+    frames: int
+    seconds: float | None
+    crossings: tuple[tuple[int, Crossing], ...]
+    """With their index in the run."""
+
+    @property
+    def copied_bytes(self) -> float:
+        """Bytes of all copies in a frame."""
+        return sum(c.bytes for _, c in self.crossings if c.kind in ("upload", "download")) / self.frames
+
+
+def scopes(run: ScriptRun) -> tuple[Scope, ...]:
+    """Each loop with crossings, the slowest first; the run as a whole where there is none."""
+    inside = [_loop(run, number) for number in range(len(run.loops))]
+    held = sorted((scope for scope in inside if scope.crossings), key=_weight, reverse=True)
+    every = tuple(enumerate(run.crossings))
+    seconds = None if run.played else run.seconds - run.overhead_seconds
+    whole = Scope(None, None, 1, seconds if seconds and seconds > 0 else None, every)
+    return tuple(held) or ((whole,) if every else ())
+
+
+def _loop(run: ScriptRun, number: int) -> Scope:
+    loop = run.loops[number]
+    its = tuple((i, c) for i, c in enumerate(run.crossings) if c.loop == number)
+    return Scope(number, loop, loop.frames, loop.frame_seconds, its)
+
+
+def _weight(scope: Scope) -> float:
+    return (scope.seconds or 0.0) * scope.frames
+
+
+def around(run: ScriptRun) -> tuple[tuple[int, Crossing], ...]:
+    """Crossings before, after and outside of the loops that have some."""
+    held = {i for scope in scopes(run) for i, _ in scope.crossings}
+    return tuple((i, c) for i, c in enumerate(run.crossings) if i not in held)
+
+
+def path_seconds(crossing: Crossing) -> float | None:
+    """What memory can change of a crossing: of a copy the longer of what host and stream spend; of a wait the
+    call alone, not the kernels that it waits for. None where nothing was timed."""
+    if crossing.kind in ("wait", "lock"):
+        return crossing.host_seconds
+    spent = [s for s in (crossing.host_seconds, crossing.stream_seconds) if s is not None]
+    return max(spent, default=None)
+
+
+def line_seconds(crossing: Crossing) -> float | None:
+    """All that the line spends, kernels that it waits for included."""
+    own = path_seconds(crossing)
+    return own if own is None else own + (crossing.kernel_seconds or 0.0)
+
+
+def ceilings(run: ScriptRun) -> tuple[Ceiling, ...]:
+    """One for each scope that was measured."""
+    return tuple(_ceiling(scope) for scope in scopes(run) if scope.seconds is not None)
+
+
+def _ceiling(scope: Scope) -> Ceiling:
+    assert scope.seconds is not None
+    copies, waits = (sum(_spent(scope, waiting=waiting)) / scope.frames for waiting in (False, True))
+    fit = min(1.0, scope.seconds / (copies + waits)) if copies + waits else 1.0
+    return Ceiling(
+        loop=scope.number, copy_seconds=fit * copies, wait_seconds=fit * waits, of_seconds=scope.seconds
+    )
+
+
+def _spent(scope: Scope, *, waiting: bool) -> Iterator[float]:
+    for _, crossing in scope.crossings:
+        if (crossing.kind == "wait") == waiting:
+            yield path_seconds(crossing) or 0.0
+
+
+def ceiling_of(run: ScriptRun, scope: Scope, device: str | None = None) -> Ceiling | None:
+    """The ceiling of a scope as measured, or as predicted for a device."""
+    told = (c for c in run.ceilings if c.loop == scope.number and c.device == device)
+    return next(told, None)
+
+
+def is_little(ceiling: Ceiling) -> bool:
+    """Whether memory is not what the frame's time goes to."""
+    return ceiling.share is not None and ceiling.share < LITTLE
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The part of a frame that memory cannot change. Kernels count where a call waits for them."""
+
+    kernel_seconds: float
+    other_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        return self.kernel_seconds + self.other_seconds
+
+
+def elsewhere(scope: Scope, ceiling: Ceiling) -> Elsewhere:
+    whole = ceiling.of_seconds or 0.0
+    left = max(0.0, whole - ceiling.seconds)
+    kernels = min(left, sum(c.kernel_seconds or 0.0 for _, c in scope.crossings) / scope.frames)
+    return Elsewhere(kernels, left - kernels)
+
+
+def accounted(run: ScriptRun) -> float | None:
+    """Share of the bytes that the driver copied that stand on lines; None where they were not counted."""
+    counted = sum(run.counted_bytes.values())
+    on_lines = sum(c.bytes for c in run.crossings if c.kind != "lock")
+    return min(1.0, on_lines / counted) if counted else None

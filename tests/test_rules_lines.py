@@ -1,0 +1,152 @@
+"""What rules say of a script's lines: each with a run that fires it and one close to it that must not."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from script_runs import (
+    DOWNLOAD,
+    FRAMES,
+    UPLOAD,
+    download,
+    lock,
+    place,
+    played,
+    repeats,
+    script_run,
+    upload,
+    wait,
+)
+
+from advisor.devices.catalogue import load
+from advisor.model.crossings import occurrence, predict_crossings
+from advisor.model.machines import Machine
+from advisor.profiles.conclusions import Advice, Preferences
+from advisor.profiles.crossings import Crossing, ScriptRun
+from advisor.rules.advise_lines import advise_lines
+from advisor.verdicts.ceilings import ceilings
+
+CARD = load("rtx-2060")
+TENSOR = place(UPLOAD).model_copy(update={"text": "x = x.to(dev, non_blocking=True)"})
+SMALL = {"count": 32 * FRAMES, "bytes": 32 * FRAMES * 4096, "memory": "pinned"}
+FRESH = place(UPLOAD).model_copy(update={"text": "p = cupyx.empty_pinned(shape)"})
+LINES: dict[str, tuple[Crossing, Crossing]] = {
+    "pageable-transfer": (upload(), upload(memory="pinned")),
+    "hidden-host-copy": (upload(staged=True), upload(memory="pinned")),
+    "pageable-async-copy": (
+        upload(place=TENSOR, call="Tensor.to", library="torch", non_blocking=True),
+        upload(place=TENSOR, call="Tensor.to", library="torch", non_blocking=True, memory="pinned"),
+    ),
+    "small-transfers": (upload(**SMALL), upload(**{**SMALL, "bytes": 32 * FRAMES << 17})),
+    "repeated-upload": (
+        upload(memory="pinned", repeats=repeats(same=19)),
+        upload(memory="pinned", repeats=repeats(same=18)),
+    ),
+    "round-trip": (
+        upload(memory="pinned", repeats=repeats(returned=20, returned_from=place(DOWNLOAD))),
+        upload(memory="pinned", repeats=repeats(returned=17, returned_from=place(DOWNLOAD))),
+    ),
+    "unread-upload": (upload(memory="pinned", unread=FRAMES), upload(memory="pinned", unread=FRAMES // 3)),
+    "implicit-wait": (wait(host_seconds=FRAMES * 0.2e-3), wait(host_seconds=FRAMES * 0.05e-3)),
+    "pin-per-frame": (lock(place=FRESH), lock(place=FRESH, count=FRAMES // 3, bytes=FRAMES)),
+}
+"""What fires each rule, and what is close to it and must not."""
+
+
+def run_of(line: Crossing) -> ScriptRun:
+    return concluded(script_run(line, download(memory="pinned")))
+
+
+def concluded(run: ScriptRun) -> ScriptRun:
+    return run.model_copy(update={"ceilings": ceilings(run)})
+
+
+def said(run: ScriptRun, wanted: Preferences | None = None) -> dict[str, Advice]:
+    found = advise_lines(run, "Test card", CARD, (), wanted or Preferences())
+    return {told.advice.rule: told.advice for told in found if told.crossing == 0}
+
+
+RUNS = {rule: run_of(fires) for rule, (fires, _) in LINES.items()}
+"""For the examples of rules that speak of lines alone."""
+
+
+@pytest.mark.parametrize("rule", LINES)
+def test_a_line_fires_it_and_one_close_to_it_does_not(rule: str) -> None:
+    fires, near = LINES[rule]
+    run = run_of(fires)
+    found = said(run)[rule]
+    assert found.outcome == "advice"
+    assert found.certainty == "likely"
+    assert found.gain is not None
+    assert found.gain.seconds_per_frame is not None
+    assert 0 < found.gain.seconds_per_frame <= run.ceilings[0].seconds
+    assert found.snippet is not None
+    ast.parse(found.snippet)
+    before, after = found.snippet.split("# instead\n")
+    assert fires.place.text in before
+    assert after.strip()
+    assert rule not in said(run_of(near))
+
+
+def test_the_code_is_written_from_the_users_own_line() -> None:
+    codes = {rule: (said(RUNS[rule])[rule].snippet or "") for rule in LINES}
+    assert "d = cupy.asarray(gray_pinned)" in codes["pageable-transfer"]
+    assert "line 9: write into gray_pinned" in codes["pageable-transfer"]
+    assert "synchronize()  # before the CPU writes gray_pinned again" in codes["pageable-transfer"]
+    assert "x = x_pinned.to(dev, non_blocking=True)" in codes["pageable-async-copy"]
+    assert codes["round-trip"].endswith("# instead\nd = m")
+    assert "h += m.sum()" in codes["implicit-wait"]
+    assert "d = cupy.asarray(together)" in codes["small-transfers"]
+
+
+def test_a_line_has_the_advice_that_gains_most_alone() -> None:
+    found = said(run_of(upload(repeats=repeats(same=19))))
+    assert list(found) == ["repeated-upload"]
+    silenced = Preferences(ignored={"repeated-upload": "--ignore"})
+    assert list(said(run_of(upload(repeats=repeats(same=19))), silenced)) == ["pageable-transfer"]
+
+
+def test_nothing_is_said_where_memory_is_not_the_problem() -> None:
+    small = upload(host_seconds=FRAMES * 0.1e-3)
+    assert said(concluded(script_run(small))) == {}
+    assert concluded(script_run(small)).ceilings[0].share == pytest.approx(0.1 / 6.1)
+
+
+def test_without_a_gpu_each_target_has_its_own_predicted_advice() -> None:
+    run = played()
+    told = [predict_crossings(run, target) for target in (CARD, load("orin-nano"))]
+    run = run.model_copy(
+        update={
+            "predictions": tuple(prediction for prediction, _ in told),
+            "ceilings": tuple(ceiling for _, each in told for ceiling in each),
+        }
+    )
+    found = advise_lines(run, "CPU", None, (CARD, load("orin-nano")), Preferences())
+    assert {line.advice.certainty for line in found} == {"predicted"}
+    assert CARD.name in {line.advice.device for line in found}
+    assert "CPU" not in {line.advice.device for line in found}
+    gained = [line.advice.gain for line in found if line.advice.device == CARD.name]
+    assert all(gain and 0 < gain.seconds_per_frame <= told[0][1][0].seconds for gain in gained)
+
+
+def test_a_prediction_is_the_models_copy_and_its_sums_agree() -> None:
+    run = played()
+    prediction, (ceiling,) = predict_crossings(run, CARD)
+    assert (ceiling.predicted, ceiling.of_seconds, ceiling.device) == (True, None, CARD.name)
+    its = [prediction.likely_seconds[i] for i in (1, 2, 3)]
+    assert ceiling.seconds == pytest.approx(sum(its), rel=0.1)
+    assert ceiling.interval_seconds is not None
+    assert ceiling.interval_seconds[0] < ceiling.seconds < ceiling.interval_seconds[1]
+    machine = Machine(CARD)
+    staged = run.crossings[1].model_copy(update={"staged": True})
+    kinds = [(run.crossings[1], "pinned"), (run.crossings[1], ""), (staged, "")]
+    pinned, pageable, through = (_likely(*kind, machine) for kind in kinds)
+    assert pinned < min(pageable, through)
+    assert predict_crossings(script_run(lock()), CARD)[0].seconds == (None,)
+
+
+def _likely(crossing: Crossing, memory: str, machine: Machine) -> float:
+    drawn = occurrence(crossing, machine, memory)
+    assert drawn is not None
+    return float(drawn[0])
