@@ -42,6 +42,8 @@ def advise_lines(
 def _cases(
     run: ScriptRun, predicted_for: str | None, machine: Machine | None
 ) -> Iterator[tuple[int, LineCase]]:
+    whole = (excerpt for excerpt in run.sources if excerpt.first == 1)
+    files = {excerpt.file: "\n".join((*excerpt.lines, "")) for excerpt in whole}
     for scope in scopes(run):
         ceiling = ceiling_of(run, scope, predicted_for)
         if ceiling is None or is_little(ceiling):
@@ -49,7 +51,7 @@ def _cases(
         for i, crossing in scope.crossings:
             case = _case(crossing, machine, ceiling)
             if case is not None:
-                yield i, LineCase(crossing, scope, ceiling, *case)
+                yield i, LineCase(crossing, scope, ceiling, *case, files.get(crossing.place.file, ""))
 
 
 def _case(

@@ -8,6 +8,7 @@ from advisor import units
 from advisor.profiles.conclusions import Evidence, Gain
 from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.rules.base import Finding, Limits, text
+from advisor.rules.snippets.edits import CannotWrite, Change, Kind, diff, edited
 from advisor.rules.snippets.lines import UserLine, both
 from advisor.verdicts.ceilings import Scope
 
@@ -29,6 +30,8 @@ class LineCase:
     """The same from page-locked memory that is kept; None where the model does not know."""
     call_seconds: float
     """What a copy costs before its first byte moves, by the model."""
+    source: str = ""
+    """The whole file of the line; empty where it was not saved whole."""
 
     @property
     def times(self) -> float:
@@ -90,18 +93,29 @@ class LineCase:
         whole = self.ceiling.of_seconds or self.ceiling.seconds
         return saved > 0 and whole > 0 and saved / whole >= limits["line_share"]
 
+    def written(self, kind: Kind) -> str:
+        """The change as a patch of the user's file; empty where it cannot be written with certainty."""
+        place, origin, loop = self.crossing.place, self.crossing.origin, self.scope.loop
+        made = origin.place if origin and origin.place and origin.place.file == place.file else None
+        change = Change(kind, place.line, made.line if made else None, loop.place.line if loop else None)
+        try:
+            return diff(place.file, self.source, edited(self.source, [change]))
+        except (CannotWrite, SyntaxError, ValueError):
+            return ""
+
     def advice(
-        self, title: str, *sentences: str, saved: float, after: str, evidence: tuple[Evidence, ...] = ()
+        self, title: str, *sentences: str, saved: float, after: str, change: Kind | None = None
     ) -> Finding:
-        """saved: seconds of a frame; never told as more than the ceiling."""
+        """saved: seconds of a frame; never told as more than the ceiling. after: what to write in place of
+        the line, where `change` is not written as a patch."""
         spared = Gain(seconds_per_frame=min(saved, self.ceiling.seconds), bytes=None, basis="estimated")
         return Finding(
             "advice",
             text(*sentences),
             title=title,
-            evidence=(*self._figures(), *evidence),
+            evidence=self._figures(),
             gain=spared,
-            snippet=both(self.crossing.place, after),
+            snippet=(change and self.written(change)) or both(self.crossing.place, after),
             inferred=True,
         )
 

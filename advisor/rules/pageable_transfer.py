@@ -96,6 +96,7 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         f"The gain holds if what makes the data ({made}) can write into that array." if up else "",
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
+        change="lock" if up else "reuse",
     )
 
 

@@ -20,4 +20,5 @@ def judge_line(case: LineCase, limits: Limits) -> Finding | None:
         "The gain is the time of all uploads but the first.",
         saved=saved,
         after=once(case.line, case.before_loop, "# in the loop: use that array; nothing is uploaded"),
+        change="hoist",
     )
