@@ -440,6 +440,16 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     assert "`pinned` on both devices" in pages.render(fleet_page(same), "txt")
 
 
+def test_rows_without_a_gpu_show_their_predictions() -> None:
+    choices = (("L4", "pinned"), ("Orin", "managed"))
+    guesses = tuple({"device": device, "strategy": name, "verdict": "near"} for device, name in choices)
+    alone = row("EPYC", strategy=None, verdict=None, basis="predicted", costs={}, predicted=guesses)
+    page = fleet_page(request().record().model_copy(update={"rows": (alone,)}))
+    (line,) = (line for line in pages.render(page, "md").splitlines() if line.startswith("| EPYC"))
+    assert line == "| EPYC | pinned (1 target), managed (1 target) | predicted |"
+    assert "Without a result" not in pages.render(page, "html")
+
+
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:
     page = Path(__file__).parents[1] / "docs" / "fleet.md"
     reader = next(b for b in page.read_text("utf-8").split("```python\n") if b.startswith("# placements.py"))

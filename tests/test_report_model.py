@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from builders import (
     measured,
     prediction,
     profile,
+    recommendation,
     skipped,
     vector_add_trace,
 )
@@ -26,7 +28,7 @@ from advisor.profiles.schema import Device, MemoryClass, Profile
 from advisor.report import evidence
 from advisor.report.blocks import Fold, Group, Prose, Table
 from advisor.report.evidence import beside_model
-from advisor.report.pages import page_of
+from advisor.report.pages import page_of, render
 
 KNOWN: dict[str, Any] = {
     "cases": 31,
@@ -87,6 +89,19 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
         "discrete 132 figures, 92 % in range; coherent none"
     )
     assert evidence.error_line(()) == ""
+
+
+@pytest.mark.parametrize("form", ["txt", "details", "md", "html"])
+def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None:
+    """Of a measured profile, `profile --target` begins with the measurement, `predict` with the targets."""
+    run = profile(recommendation=recommendation(), predictions=(prediction("Jetson TX2"),))
+    order = []
+    for targets_first in (False, True):
+        page = render(page_of(run, targets_first=targets_first), form).split("</head>")[-1]
+        text = re.sub(r"<[^>]*>|`", "", page)
+        order.append([text.index(verdict) for verdict in ("Use pinned: 2.00×", "Predicted: use pinned")])
+    assert order[0] == sorted(order[0])
+    assert order[1] == sorted(order[1], reverse=True)
 
 
 def test_every_form_has_the_error_beside_its_predictions() -> None:

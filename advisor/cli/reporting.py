@@ -158,7 +158,7 @@ def predict(
     result = pipeline.conclude(profile.model_copy(update={"preferences": preferences}), targets)
     if no_environment:
         result = redaction.without_environment(result)
-    page = pages.page_of(result)
+    page = pages.page_of(result, targets_first=True)
     _shown(page, out, wanted, form, details=details, quiet=quiet, aside=True)
     require_figures(result)
 

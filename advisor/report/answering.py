@@ -14,7 +14,7 @@ from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Pro
 from advisor.report import words
 from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
-from advisor.report.blocks import Fact, Finding, Verdict
+from advisor.report.blocks import Fact, Facts, Finding, Verdict
 from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
@@ -36,14 +36,25 @@ _ONCE = "# Once."
 """How the part of a snippet begins that is not helpers."""
 
 
-def answers(profile: Profile) -> Answers:
-    """One answer where something was measured on a GPU; else one for each device that was predicted."""
-    if profile.device.kind != "cpu":
+def answers(profile: Profile, *, targets_first: bool = False) -> Answers:
+    """One answer where something was measured on a GPU; else, or if asked for, one for each target device."""
+    if profile.device.kind != "cpu" and not (targets_first and profile.predictions):
         return Answers((measured_answer(profile),))
     found = tuple(predicted_answer(profile, made) for made in profile.predictions)
     if not found:
         return Answers((Answer(verdicts(profile)[0]),))
     return Answers(found, over=_over(found) if len(found) > 1 else ())
+
+
+def beside(profile: Profile, *, targets_first: bool) -> Facts:
+    """What was measured in a line beside predictions, or what is predicted beside measurements."""
+    if profile.device.kind == "cpu" or not profile.predictions:
+        return Facts(())
+    if targets_first:
+        told = measured_verdict(profile)
+        return Facts((Fact(f"Measured on {told.device}", told.headline),))
+    each = (prediction_verdict(profile, made) for made in profile.predictions)
+    return Facts(tuple(Fact(told.device, told.headline) for told in each))
 
 
 def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:

@@ -109,13 +109,16 @@ WHERE = "docs/accuracy.md"
 _RANGE = "Predicted. The bracket is the range of the frame."
 
 
-def predictions(profile: Profile) -> Section:
-    """All predictions; none of them marked as recommended where the workload failed."""
-    marked, cpu = counted(undoubted(profile)).predictions, profile.device.kind == "cpu"
+def predictions(profile: Profile, *, leading: bool) -> Section:
+    """All predictions; none of them marked as recommended where the workload failed.
+
+    leading: the first section has their answers.
+    """
+    marked = counted(undoubted(profile)).predictions
     each = tuple(predicted_answer(profile, made) for made in profile.predictions)
     parts = filled(
-        None if cpu else Answers(each, forms="html txt"),
-        blocks.Prose(error_line(profile.predictions), forms="md") if cpu else None,
+        None if leading else Answers(each, forms="html txt"),
+        blocks.Prose(error_line(profile.predictions), forms="md") if leading else None,
         blocks.Prose(f"Prediction accuracy: {WHERE}", forms="txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )

@@ -7,6 +7,8 @@ Made of rows, not of profiles, so that a thousand devices take a second. A few d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import starmap
 
 from advisor import stats, units
 from advisor.profiles.fleets import FleetRecord
@@ -21,6 +23,8 @@ from advisor.verdicts.one_for_all import OneForAll, least_cost
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
+_CAPTION = "The recommended strategy of each device."
+_COSTS = " Last column: the time of the one strategy for all, as a multiple of the device's best time."
 
 
 def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
@@ -36,14 +40,14 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         name=words.name(record.workload),
         where=f"on {words.count(len(names), 'device')}",
         basis="nothing" if not done else "predicted" if predicted else "measured",
-        created=record.created,
+        created=words.created(record.created),
         sections=(
             lead(
                 blocks.Verdicts(tuple(_verdicts(done)), named=bool(record.parameter)),
                 blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes)),
             ),
             Section("devices", "Device by device", filled(*each), nav="Devices", brief=True),
-            Section("missing", gone, filled(_missing(missing)), nav=gone, brief=True),
+            *([Section("missing", gone, (_missing(missing),), nav=gone, brief=True)] if missing else []),
         ),
     )
 
@@ -82,6 +86,13 @@ def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     return blocks.Verdict("predicted", "inconclusive", value, headline, next_step=step)
 
 
+def _in_short(row: FleetRow) -> str:
+    """The predicted strategies alone, each with the number of its target devices where there are several."""
+    alike = words.grouped(row.predicted, lambda one: one.strategy).items()
+    counts = ((words.name(name), f" ({words.count(len(same), 'target')})") for name, same in alike)
+    return ", ".join(name + count * (len(row.predicted) > 1) for name, count in counts)
+
+
 def _where(some: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
     if len(some) == len(rows) > 1:
         return f"all {len(rows)} devices" if len(rows) > 2 else "both devices"
@@ -112,16 +123,18 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
         *([blocks.Column(words.name(record.parameter), figures=False)] if swept else []),
         blocks.Column("strategy", figures=False),
         blocks.Column("verdict", figures=False),
-        blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
-        blocks.Column("one strategy for all", brief="one for all"),
     ]
+    if any(costs):
+        columns.append(blocks.Column(" to ".join(axis.ends), figures=False, forms="html"))
+        columns.append(blocks.Column("one strategy for all", brief="one for all"))
     return blocks.Table(
         "fleet",
         "device",
         tuple(columns),
-        tuple(_row(row, cost, axis, swept=swept) for row, cost in zip(done, costs, strict=True)),
-        caption="The recommended strategy of each device. Last column: the time of the one strategy for "
-        "all, as a multiple of the device's best time.",
+        tuple(
+            starmap(partial(_row, axis=axis, swept=swept, costed=any(costs)), zip(done, costs, strict=True))
+        ),
+        caption=_CAPTION + _COSTS * any(costs),
         title="Devices:",
         identifier="rows",
         codes=False,
@@ -129,17 +142,18 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     )
 
 
-def _row(row: FleetRow, cost: float | None, axis: RatioScale, *, swept: bool) -> blocks.Row:
-    """`cost` is the time of the one strategy for all over the best one's."""
+def _row(row: FleetRow, cost: float | None, *, axis: RatioScale, swept: bool, costed: bool) -> blocks.Row:
+    """`cost` is the time of the one strategy for all over the best one's; a prediction has none."""
     slower = cost is not None and cost > 1 + stats.EQUIVALENCE
+    told = words.name(row.strategy) if row.strategy else _in_short(row) or row.basis
     cells = [
-        blocks.TableCell(
-            words.name(row.strategy) if row.strategy else row.basis, mark="chosen" * bool(row.strategy)
-        ),
-        blocks.TableCell(row.verdict or blocks.NOTHING),
-        blocks.TableCell("", mark="slower" * slower, strip=axis.strip(cost, 1.0, cost) if cost else None),
-        blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost),
+        blocks.TableCell(told, mark="chosen" * bool(row.strategy)),
+        blocks.TableCell(row.verdict or (row.basis if row.predicted else blocks.NOTHING)),
     ]
+    if costed:
+        strip = axis.strip(cost, 1.0, cost) if cost else None
+        cells.append(blocks.TableCell("", mark="slower" * slower, strip=strip))
+        cells.append(blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost))
     if swept:
         cells.insert(0, blocks.TableCell(words.name(row.value.partition("=")[2])))
     href = link(f"{row.folder}/report.html") if row.folder else ""

@@ -67,7 +67,8 @@ def notebook_cell(page: Page) -> str:
     found = (b for section in page.sections for b in section.blocks if isinstance(b, (Answers, Verdicts)))
     block = next(found)
     told = block.sentences[0] if isinstance(block, Answers) else block.items[0]
-    line = ": ".join(filter(None, (", ".join(filter(None, (page.name, told.device))), told.headline)))
+    who = ", ".join(filter(None, (page.name, told.device)))
+    line = f"{who}: {'. '.join(filter(None, (told.headline, told.remark)))}"
     return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
 
 

@@ -46,13 +46,18 @@ PAGES = ("html", "md")
 """What there is of a comparison, and of several profiles."""
 
 
-def page_of(found: Profile | SweepResults | DeviceComparison) -> Page:
-    """The page of one profile, of a workload or of a script, or over several."""
+def page_of(found: Profile | SweepResults | DeviceComparison, *, targets_first: bool = False) -> Page:
+    """The page of one profile, of a workload or of a script, or over several.
+
+    targets_first: of a profile that was measured, the devices that were predicted come first.
+    """
     if isinstance(found, SweepResults):
         return sweep_page(found)
     if isinstance(found, DeviceComparison):
         return devices_page(found)
-    return script_page(found, found.script) if found.script else described(profile_page(found), found)
+    if found.script:
+        return script_page(found, found.script)
+    return described(profile_page(found, targets_first=targets_first), found)
 
 
 def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:

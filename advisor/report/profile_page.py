@@ -8,7 +8,7 @@ from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
-from advisor.report.answering import answers
+from advisor.report.answering import answers, beside
 from advisor.report.evidence import memory, noise, predictions, stages
 from advisor.report.machine import (
     absent,
@@ -22,7 +22,7 @@ from advisor.report.machine import (
 )
 from advisor.report.mixes import buffers
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
-from advisor.report.recommendations import FIRST_FRAMES, failures, verdicts
+from advisor.report.recommendations import FIRST_FRAMES, failures
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.caveats import all_failed
@@ -38,30 +38,32 @@ _OPEN = ("verdict", "stages")
 """Sections that stand open on a page of measured figures: what to do, and why."""
 
 
-def profile_page(profile: Profile) -> Page:
+def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
+    """targets_first: the devices to predict come first, also of a profile that was measured on a GPU."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
-    device, parameters = words.name(profile.device.name), pairs(profile.workload.parameters)
+    leading = cpu or (targets_first and bool(profile.predictions))
+    parameters = pairs(profile.workload.parameters)
     made, found, seen = words.created(profile.created), findings(profile), traces(profile)
-    predicted = (predictions(profile),) if profile.predictions else ()
+    predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
     against = measured.compare(counted(profile))
     page = Page(
         kind="report",
         brand="memory strategy report",
         name=name,
-        where="" if cpu else f"on {device}",
+        where=_where(profile, leading=leading),
         basis="measured" if not cpu else "predicted" if predicted else "nothing",
         summary=words.line(profile.workload.summary, 300),
         meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
         sections=(
-            _lead(profile),
-            *(predicted if cpu else ()),
+            _lead(profile, targets_first=targets_first),
+            *(predicted if leading else ()),
             stages(profile),
             *([] if cpu or not profile.measured() else [memory(profile)]),
             _advice(profile, found),
             *([changing] if (changing := sensitivity(profile)).blocks else []),
-            *(() if cpu else predicted),
+            *(() if leading else predicted),
             *([varying] if (varying := noise(profile, against)).blocks else []),
-            *([Section("frames", "Within a frame", seen, nav="Timelines")] if seen else []),
+            *([Section("frames", "Timeline of one frame", seen, nav="Timelines")] if seen else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
@@ -69,8 +71,19 @@ def profile_page(profile: Profile) -> Page:
         created=made,
         profile=profile,
     )
-    sections = (replace(s, closed=cpu or s.anchor not in _OPEN) for s in page.sections)
+    sections = (replace(s, closed=leading or s.anchor not in _OPEN) for s in page.sections)
     return replace(page, sections=tuple(sections))
+
+
+def _where(profile: Profile, *, leading: bool) -> str:
+    """The device that was measured, or those that were predicted from its figures."""
+    device = words.name(profile.device.name)
+    if profile.device.kind == "cpu":
+        return ""
+    if not leading:
+        return f"on {device}"
+    targets = words.listing((words.name(made.device.name) for made in profile.predictions), limit=3)
+    return f"on {targets}, predicted from measurements on {device}"
 
 
 def _doubtful(profile: Profile) -> bool:
@@ -78,11 +91,12 @@ def _doubtful(profile: Profile) -> bool:
     return all_failed(profile) and any(p.recommendation for p in profile.predictions)
 
 
-def _lead(profile: Profile) -> Section:
-    steps = [verdict.next_step for verdict in verdicts(profile)]
+def _lead(profile: Profile, *, targets_first: bool) -> Section:
+    """`targets_first`: the machine's state is that of an earlier run, of which no warning helps."""
+    told, cpu = answers(profile, targets_first=targets_first), profile.device.kind == "cpu"
+    steps = [answer.verdict.next_step for answer in told.items]
     next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
-    warnings, cpu = tuple(map(words.line, profile.environment.warnings)), profile.device.kind == "cpu"
-    told = answers(profile)
+    warnings = () if targets_first else tuple(map(words.line, profile.environment.warnings))
     none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     return lead(
         none if cpu else None,
@@ -91,6 +105,7 @@ def _lead(profile: Profile) -> Section:
             blocks.Failures(failures(profile)),
             blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
             told,
+            beside(profile, targets_first=targets_first),
             *buffers(profile),
             drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
         ),
