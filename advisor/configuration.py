@@ -9,12 +9,14 @@ without `[tool.advisor]` does not count.
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.machinery import PathFinder
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -33,7 +35,7 @@ from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.toml_files import read_toml
 from advisor.rules.registry import require, thresholds
-from advisor.strategies import mixes, registry, scripts
+from advisor.strategies import mixes, registry
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments
 
@@ -228,8 +230,7 @@ def places(
                 "as a script",
                 next_step="Omit it, or write a workload: advisor new mine.py.",
             )
-    # Strategies of workloads and of scripts have different names: the files list the former.
-    fits = {name for name, option in OPTIONS.items() if option.script and name != "strategies"}
+    fits = {name for name, option in OPTIONS.items() if option.script}
     return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in of_files), source)
 
 
@@ -325,14 +326,13 @@ def make_settings(
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
     options = merged(sources)
-    file, name = file_and_name(options.workload)
+    file, name = (module_file(options.workload), None) if options.module else file_and_name(options.workload)
     if (options.nsys or options.keep_nsys) and "nsys" not in options.trace:
         option = "--nsys" if options.nsys else "--keep-nsys"
         raise UsageError(f"{option} has no effect without --trace nsys", next_step="Add --trace nsys.")
-    strategies: Any  # those of scripts or of workloads
     with _naming_source(sources, "strategies"):
-        strategies = (scripts if script else registry).choose(options.strategies)
-    if options.placement and not script:
+        strategies: tuple[registry.Strategy, ...] = registry.choose(options.strategies)
+    if options.placement:
         strategies += mixes.requested(options.placement, strategies if options.strategies else strategies[:1])
     with _naming_source(sources, "targets"):
         targets = load_targets(options.targets, options.target_os, options.host)
@@ -340,6 +340,8 @@ def make_settings(
         file=file,
         workload=name,
         arguments=options.arguments if script else None,
+        module=options.workload if options.module else "",
+        frame=options.frame,
         assignments=parse_assignments(options.parameters),
         backend=backend,
         gpu=options.first_gpu or 0,
@@ -349,7 +351,7 @@ def make_settings(
         targets_under=options.target_os if backend == "cpu" and not options.targets else None,
         rounds=options.rounds,
         max_seconds=options.max_seconds,
-        timeout=options.timeout,
+        timeout=options.timeout if not script or _is_given(sources, "timeout") else math.inf,
         seed=options.seed,
         command=command,
         numa=options.numa,
@@ -362,6 +364,10 @@ def make_settings(
         nsys=options.nsys,
         keep_reports=options.keep_nsys,
     )
+
+
+def _is_given(sources: Sequence[OptionSource], name: str) -> bool:
+    return any(name in source.values for source in sources)
 
 
 def _different(options: Options) -> tuple[int, ...]:
@@ -378,8 +384,11 @@ def _different(options: Options) -> tuple[int, ...]:
 
 def _search(sources: Sequence[OptionSource], options: Options) -> SearchMode:
     """By itself it adds no mix to strategies that were named."""
-    given = any("search" in source.values for source in sources)
-    return options.search if given or not (options.strategies or options.arguments) else "off"
+    return (
+        options.search
+        if _is_given(sources, "search") or not (options.strategies or options.arguments)
+        else "off"
+    )
 
 
 @contextmanager
@@ -410,6 +419,25 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
             f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py."
         )
     return Path(file), name or None
+
+
+def module_file(name: str) -> Path:
+    """What `python -m NAME` runs, without importing anything. Raises `UsageError`."""
+    places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    spec = None
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, places)
+        places = spec.submodule_search_locations if spec else None
+        if places is None:
+            break
+    if places is not None:
+        spec = PathFinder.find_spec("__main__", places)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise UsageError(
+            f"-m {name}: there is no such module, or it cannot be run",
+            next_step="Run it from the folder in which `python -m` finds it.",
+        )
+    return Path(os.path.relpath(spec.origin))
 
 
 def load_targets(

@@ -59,12 +59,6 @@ class NothingToCompare(AdvisorError):
     exit_code = 0
 
 
-class NothingToChange(AdvisorError):
-    """An answer, not a failure: nothing that is compared can make a difference."""
-
-    exit_code = 0
-
-
 def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> str:
     """The end of a message on an unknown name: up to three known ones that contain it (four letters or more);
     else up to `most` that are like it, by `difflib`'s ratio from `likeness` on; or nothing.

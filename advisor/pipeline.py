@@ -2,7 +2,7 @@
 
     workload.py -> screening, final -> Profile -> prediction, rules -> report
 
-A script is a workload with one opaque frame: it goes the same way, and its verdict goes by the time of a run.
+A script is run once and recorded by line (`advisor.measure.recorded`); no strategy is tried on it.
 Everything after the processes is a pure function of the profile.
 """
 
@@ -27,8 +27,9 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
+from advisor.measure.recorded import record
 from advisor.measure.revisions import commit_of
-from advisor.measure.settings import AnyStrategy, Settings
+from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.model.measured import entry_of
@@ -47,7 +48,7 @@ from advisor.profiles.system_state import Environment
 from advisor.rules.advise import advise, require_rules
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, is_same, numbered, require_fits, strategies_of
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, to_place
-from advisor.verdicts.measured import recommend, recommend_script, timed_script
+from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import by_time
 from advisor.verdicts.scores import timed_again
 from advisor.verdicts.versions import (
@@ -91,14 +92,29 @@ def profile(
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     context = RunContext(environment(), now, commit_of(settings.file))
     with scratch() as folder, _launching(settings, launcher) as launch:
-        run = _measured(settings, launch, progress, folder, context, keep_in)
-        complete = _assembled(settings, run, _ended(context, run, settings))
+        if settings.arguments is not None:
+            complete = _recorded(settings, launch, progress, folder, context)
+        else:
+            run = _measured(settings, launch, progress, folder, context, keep_in)
+            complete = _assembled(settings, run, _ended(context, run, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
             kept = keep_in / FOLDER if settings.keep_reports else None
             tools = captures or NsysCaptures(settings.nsys, kept, left=_left(settings))
             complete = traced(complete, settings, progress, folder, tools)
     hidden = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
+
+
+def _recorded(
+    settings: Settings, launcher: Launcher, progress: Progress, folder: Path, context: RunContext
+) -> Profile:
+    """A script's one run."""
+    secrets.remember(secrets.given(settings.arguments or (), {}))
+    found = record(settings, launcher, progress, folder)
+    state = found.recorded.gpu_state
+    run = Run(found.description, None, (), notes=found.notes, gpu_states=(state,) if state else ())
+    complete = _assembled(settings, run, _ended(context, run, settings))
+    return complete.model_copy(update={"script": found.recorded.script})
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -132,8 +148,8 @@ def _measured(
 
 
 def _left(settings: Settings) -> Callable[[], float]:
-    """Seconds of the run's time before it concludes; a script's is not limited."""
-    if settings.arguments is not None or settings.began is None:
+    """Seconds of the run's time before it concludes."""
+    if settings.began is None:
         return lambda: math.inf
     end = settings.began + settings.max_seconds - CONCLUDING_SECONDS
     return lambda: end - time.monotonic()
@@ -198,7 +214,7 @@ def _concluded_version(settings: Settings, run: Run, context: RunContext, rows: 
 
 def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]:
     """The named devices, otherwise the default ones, each with as many GPUs as the workload runs on."""
-    if settings.targets_under is None or profile.script is not None:
+    if settings.targets_under is None:
         return settings.targets
     system = settings.targets_under
     return tuple(under(load(name), system) for name in default_targets(system, profile.workload.gpus))
@@ -234,7 +250,7 @@ def _save(run: Run, settings: Settings, context: RunContext, directory: Path) ->
 
 def _require(settings: Settings, description: Description) -> None:
     """What can be asked of this workload on this device; its secrets are known from here on."""
-    secrets.remember(secrets.given(settings.arguments or (), description.workload.parameters))
+    secrets.remember(secrets.given((), description.workload.parameters))
     require_rules(description.workload)
     require_fits(settings.strategies, description.workload, description.device)
     buffers = len(to_place(description.workload))
@@ -250,7 +266,7 @@ def _require(settings: Settings, description: Description) -> None:
 
 @contextmanager
 def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launcher]:
-    """Workers of a workload are forked; a script's are started, as it would be."""
+    """Workers of a workload are forked."""
     if launcher is not None:
         yield launcher
     elif settings.arguments is not None:
@@ -316,7 +332,7 @@ def _assembled(settings: Settings, measured: Run, context: RunContext) -> Profil
         ),
         method=Method(
             rounds=settings.rounds,
-            max_seconds=settings.timeout * settings.rounds if measured.script else settings.max_seconds,
+            max_seconds=settings.max_seconds,
             seed=settings.seed,
             confidence=CONFIDENCE,
             order=measured.order,
@@ -333,27 +349,29 @@ def _assembled(settings: Settings, measured: Run, context: RunContext) -> Profil
         windows=measured.windows,
         traffic=measured.trace,
         notes=measured.notes,
-        script=measured.script,
     )
 
 
 def conclude(
-    profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[AnyStrategy] = STRATEGIES
+    profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[Strategy] = STRATEGIES
 ) -> Profile:
     """Predictions for the target devices, then advice and verdict, all by the profile's preferences.
 
-    Of a script nothing can be predicted or advised: its verdict goes by the time of a run.
+    A script has no strategies: see `_concluded_script`.
     """
     if profile.script is not None:
-        rows = timed_script(profile.script.measured)
-        recommendation = recommend_script(rows, profile.method.confidence)
-        script = profile.script.model_copy(update={"measured": rows})
-        return profile.model_copy(update={"script": script, "recommendation": recommendation})
+        return _concluded_script(profile, targets)
     profile = timed_again(profile)
     placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
     placing |= {name: mix for name, mix in strategies_of(profile).items() if isinstance(mix, Mix)}
     predictions = tuple(_predicted(profile, target, placing) for target in targets)
     return _advised(_with_predictions(profile, predictions))
+
+
+def _concluded_script(profile: Profile, targets: Sequence[CatalogueEntry]) -> Profile:
+    """With ceilings, advice by line, and predictions for the target devices."""
+    del targets
+    return profile
 
 
 def _advised(profile: Profile) -> Profile:
@@ -391,7 +409,7 @@ def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Pr
 def concluded(profile: Profile) -> Profile:
     """With a verdict: a partial profile has none, an earlier version's may be of other times."""
     if profile.script is not None:
-        return conclude(profile, ())
+        return profile
     profile = timed_again(profile)
     if profile.recommendation is not None:
         return profile
@@ -405,7 +423,7 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     Raises `UsageError` where one is not in the catalogue.
     """
     if profile.script is not None:
-        return conclude(profile, ())
+        return profile
     if preferences == profile.preferences:
         return concluded(profile)
     other = timed_again(profile.model_copy(update={"preferences": preferences}))

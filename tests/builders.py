@@ -6,7 +6,7 @@ from typing import Any
 
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
-from advisor.profiles.row_figures import ScriptCopies, ScriptMeasured, ScriptMemory, ScriptRun
+from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, ScriptRun, SourceExcerpt
 from advisor.profiles.schema import (
     BufferRecord,
     Device,
@@ -25,7 +25,6 @@ from advisor.profiles.schema import (
 )
 from advisor.profiles.system_state import CpuClocks, Environment, GpuState, HostState, NumaNode
 from advisor.profiles.traces import StageWork, Traffic
-from advisor.verdicts.measured import recommend_script
 
 MIB = 1 << 20
 
@@ -227,27 +226,27 @@ def prediction(name: str = "NVIDIA GeForce RTX 4090", **fields: Any) -> Predicti
     return Prediction(**{**parts, **fields})
 
 
-def script_profile(*arguments: str, peak_bytes: int = 1 << 20, **seconds: float) -> Profile:
-    """The run of a script under the strategies named, `default_pool` among them, three runs each."""
-    memory = ScriptMemory(requests=1, allocations=1, reserved_bytes=2 * peak_bytes, peak_bytes=peak_bytes)
-    copies = ScriptCopies(to_device=1, to_device_bytes=4, to_host=1, to_host_bytes=4)
-    rows = tuple(
-        ScriptMeasured(
-            strategy=name.replace("_", "-"),
-            run_seconds=(time,) * 3,
-            median_seconds=time,
-            interval_seconds=(time, time),
-            setup_seconds=0.1,
-            copies=copies,
-            memory=None if name == "stream_ordered_pool" else memory,
-            verified=True,
-        )
-        for name, time in ({"default_pool": 1.0} | seconds).items()
-    )
+def script_profile(*arguments: str, **fields: Any) -> Profile:
+    """The run of a script: a loop in line 31 that uploads once in each of its 500 frames."""
+    place = Place(file="camera.py", line=34, text="d = cupy.asarray(gray)")
+    loop = LineLoop(
+        place=Place(file="camera.py", line=31, text="for gray in frames:"),
+        last_line=43, frames=500, warm_up=1, frame_seconds=6.1e-3, seconds=3.1,
+        interval_seconds=(6e-3, 6.2e-3),
+    )  # fmt: skip
+    upload = Crossing(
+        place=place, kind="upload", call="cupy.asarray", library="cupy", loop=0, count=500, bytes=500_000_000,
+        frames=500, memory="pageable", host_seconds=0.155, kernel_seconds=0.0,
+        origin=Origin(kind="numpy", place=place.model_copy(update={"line": 29}), each_frame=False),
+    )  # fmt: skip
     ran = ScriptRun(
-        arguments=arguments, baseline="default-pool", warm_up_seconds=2, compared=(), measured=rows
-    )
-    return profile(results=(), recommendation=recommend_script(rows, 0.95), script=ran)
+        arguments=arguments, seconds=3.5, overhead_seconds=0.06, loops=(loop,), crossings=(upload,),
+        sources=(SourceExcerpt(file="camera.py", first=29, lines=("gray = read()",)),),
+    )  # fmt: skip
+    named = {"file": "camera.py", "name": "camera", "buffers": (), "stages": ()}
+    record = vector_add_workload().model_copy(update=named)
+    parts = {"results": (), "recommendation": None, "workload": record, "script": ran, **fields}
+    return profile(**parts)
 
 
 def cpu_profile(**fields: Any) -> Profile:

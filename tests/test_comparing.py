@@ -33,7 +33,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
-from advisor.verdicts.comparing.comparisons import Comparison, compare, recommended, require_gateable
+from advisor.verdicts.comparing.comparisons import Comparison, compare, recommended
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.rows import host_noise, outcome, ratio_of
@@ -152,59 +152,12 @@ def test_measured_and_predicted_are_refused_whatever_is_said(base: Profile, head
         assert raised.value.next_step
 
 
-def later_script(*arguments: str, **figures: Any) -> Profile:
-    return script_profile(*arguments, **figures).model_copy(update={"created": LATER})
-
-
-def test_two_runs_of_a_script_are_compared_strategy_by_strategy() -> None:
-    base = script_profile("-n", "2", managed_pool=2.0, zero_copy_pool=3.0)
-    head = later_script("-n", "2", default_pool=1.5, managed_pool=1.0)
-    found = compare(base, head)
-    assert outcomes(found) == {"default-pool": "slower", "managed-pool": "faster"}
-    assert found.rows[0].ratio.value == pytest.approx(1.5)
-    assert [gap.strategy for gap in found.devices[0].one_sided] == ["zero-copy-pool"]
-    assert found.devices[0].recommended.change == "changed"
-    told = {c.what: c.head for c in found.conditions}
-    assert told["arguments"] == "-n 2"
-    page = comparison_page(found)
-    assert "Time per run." in render(page, "html")
-    assert "default-pool" in render(page, "txt")
-    assert "default-pool" in render(page, "md")
-
-
-def test_a_script_with_other_arguments_is_refused_unless_it_is_asked_for() -> None:
-    base, head = script_profile("--epochs", "1"), later_script("--epochs", "2")
-    with pytest.raises(UsageError, match=r"--epochs 1 .*--epochs 2") as caught:
-        compare(base, head)
-    assert "--anyway" in caught.value.next_step
-    found = compare(base, head, anyway=True)
-    with pytest.raises(UsageError, match="--epochs 1"):
-        require_gateable(found, anyway=False)
-
-
 @pytest.mark.parametrize("anyway", [False, True])
 def test_a_run_and_a_frame_have_no_ratio(anyway: bool) -> None:
     with pytest.raises(UsageError, match=r"^HEAD .*script, BASE"):
-        compare(profile(), later_script(), anyway=anyway)
+        compare(profile(), script_profile(), anyway=anyway)
     with pytest.raises(UsageError, match=r"^BASE .*script"):
         compare(script_profile(), later(), anyway=anyway)
-
-
-def test_one_and_the_same_run_of_a_script_is_told() -> None:
-    base = script_profile()
-    with pytest.raises(UsageError, match="same run"):
-        require_gateable(compare(base, base), anyway=False)
-    require_gateable(compare(base, later_script()), anyway=False)
-
-
-def test_a_script_without_figures_has_nothing_to_compare() -> None:
-    empty = script_profile()
-    assert empty.script is not None
-    empty = empty.model_copy(update={"script": empty.script.model_copy(update={"measured": ()})})
-    with pytest.raises(NothingMeasured, match=r"^HEAD"):
-        compare(script_profile(), empty)
-    with pytest.raises(FileProblem, match="default-pool takes 1e-200 s"):
-        compare(script_profile(), later_script(default_pool=1e-200))
 
 
 def test_another_workload_is_refused_unless_it_was_renamed() -> None:

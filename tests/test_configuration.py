@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -427,16 +428,12 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
     write(
         tmp_path / "advisor.toml", 'rounds = 7\nstrategy = ["pinned"]\nmax-seconds = 3\nobjective = "time"\n'
     )
-    said = command_line(workload="train.py", arguments=["--epochs", "1"], strategies=["managed-pool"])
-    found = configuration.merged(places(said, tmp_path, script=True))
-    assert (found.rounds, found.max_seconds, found.strategies) == (7, 60.0, ("managed-pool",))
-    assert (found.objective, found.arguments) == (None, ("--epochs", "1"))
-    assert configuration.merged(places(command_line(), tmp_path, script=True)).strategies == ()
-    made = configuration.make_settings(places(said, tmp_path, script=True), backend="cuda", script=True)
-    assert (made.arguments, [s.name for s in made.strategies]) == (
-        ("--epochs", "1"),
-        ["default-pool", "managed-pool"],
-    )
+    said = command_line(workload="train.py", arguments=["--epochs", "1"], frame="31")
+    sources = places(said, tmp_path, script=True)
+    found = configuration.merged(sources)
+    assert (found.rounds, found.max_seconds, found.strategies, found.objective) == (3, 60.0, (), None)
+    made = configuration.make_settings(sources, backend="cuda", script=True)
+    assert (made.arguments, made.frame, made.timeout) == (("--epochs", "1"), "31", math.inf)
 
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if not option.script])

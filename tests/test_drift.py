@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from builders import cpu_profile, measured, profile, script_profile
+from builders import cpu_profile, measured, profile
 from test_comparing import LATER, later
 
 from advisor.profiles.reading import load
@@ -162,15 +162,6 @@ def test_two_real_runs_did_not_drift_and_a_parameter_that_moves_one_strategy_is_
 def test_where_nothing_can_be_told_nothing_is(pair: Callable[[], tuple[object, object]]) -> None:
     base, head = pair()
     assert [device.drift for device in compare(base, head).devices].count(None) >= 1  # type: ignore[arg-type]
-
-
-def test_scripts_have_no_parts_but_a_common_factor() -> None:
-    names = {"stream_ordered_pool": 1.0, "managed_pool": 1.1}
-    before = script_profile(**names)
-    now = script_profile(default_pool=1.5, **{name: 1.5 * time for name, time in names.items()})
-    found = compare(before, now.model_copy(update={"created": LATER})).devices[0].drift
-    assert found is not None
-    assert (found.together, found.cause) == (True, "unknown")
 
 
 def test_a_gate_is_as_strict_with_a_slower_machine() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +25,6 @@ from advisor.measure.final_worker import Final
 from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.progress import Silent
 from advisor.profiles.conclusions import Objective, Preferences
-from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 from advisor.workloads.loading import prepare
 
@@ -227,82 +225,6 @@ def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
     meters = (Ticking(clock, 75.0), Ticking(clock, 30.0))
     found = idle_watts(meters, lambda: clock.now, clock.advance)
     assert found == (pytest.approx(75, rel=0.02), pytest.approx(30, rel=0.02))
-
-
-# The run of a script
-
-
-@contextmanager
-def opened(meter: Meter | None) -> Iterator[Meter]:
-    if meter is None:
-        raise Unmetered("no counter")
-    yield meter
-
-
-def of_run(meter: Ticking | None, clock: FakeClock, seconds: float, joules: float) -> object:
-    """A run of that length, which takes so many joules beyond 50 W; it is run once in any case."""
-    ran = []
-
-    def run() -> None:
-        ran.append(seconds)
-        clock.advance(seconds)
-        if isinstance(meter, Extra):
-            meter.extra += joules
-
-    found = energy.of_run(run, opened(meter), lambda: clock.now, clock.advance)
-    assert ran == [seconds]
-    return found
-
-
-@dataclass
-class Extra(Ticking):
-    """With what runs take beyond that; lost after so many of its readings."""
-
-    extra: float = 0.0
-    readings: float = math.inf
-
-    def joules(self) -> float:
-        self.readings -= 1
-        if self.readings < 0:
-            raise Unmetered("it is gone")
-        return super().joules() + self.extra
-
-
-def test_a_run_takes_what_lies_above_the_idle_power_of_the_second_before() -> None:
-    clock = FakeClock()
-    found = of_run(Extra(clock, 50.0), clock, 5.0, 200.0)
-    assert isinstance(found, FrameEnergy)
-    assert found.joules == pytest.approx(200, rel=0.05)
-    assert (found.watts, found.idle_watts) == (pytest.approx(90, rel=0.05), pytest.approx(50, rel=0.05))
-    assert (found.frames, found.source) == (1, "a fake")
-
-
-@pytest.mark.parametrize(
-    ("meter", "seconds", "joules", "reason"),
-    [
-        (None, 5.0, 0.0, "no counter"),
-        ({}, 0.5, 100.0, "a run of less than 1 s"),
-        ({}, 5.0, -20.0, "is not distinguishable from idle"),
-        ({"readings": 0}, 5.0, 100.0, "it is gone"),
-    ],
-)
-def test_a_run_without_a_figure_says_why(
-    meter: dict[str, float] | None, seconds: float, joules: float, reason: str
-) -> None:
-    clock = FakeClock()
-    made = None if meter is None else Extra(clock, 50.0, **meter)
-    assert reason in str(of_run(made, clock, seconds, joules))
-
-
-def test_a_counter_lost_in_a_run_is_told_after_it() -> None:
-    clock = FakeClock()
-    meter = Extra(clock, 50.0)
-
-    def run() -> None:
-        clock.advance(5.0)
-        meter.readings = 0
-
-    assert energy.of_run(run, opened(meter), lambda: clock.now, clock.advance) == "it is gone"
 
 
 # After the final

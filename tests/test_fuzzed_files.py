@@ -66,8 +66,7 @@ def profile(path: Path) -> None:
     """Everything that is made of a profile."""
     loaded = pipeline.concluded(reading.load(path))
     show(pages.page_of(loaded))
-    if loaded.script is None:
-        pipeline.conclude(loaded, configuration.load_targets(["orin-nano", "h200"]))
+    pipeline.conclude(loaded, configuration.load_targets(["orin-nano", "h200"]))
 
 
 def baseline(path: Path) -> None:

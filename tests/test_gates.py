@@ -16,14 +16,13 @@ from builders import (
     prediction,
     profile,
     recommendation,
-    script_profile,
     skipped,
     vector_add_workload,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import missing
-from test_comparing import LATER, later, later_script
+from test_comparing import LATER, later
 
 from advisor.errors import UsageError
 from advisor.profiles.conclusions import Recommendation
@@ -256,20 +255,3 @@ def test_results_need_a_run_of_both_versions() -> None:
 def test_another_version_of_the_code_is_what_gates_are_for() -> None:
     changed = vector_add_workload().model_copy(update={"sha256": "1" * 64})
     require_gateable(compare(profile(), later(workload=changed)), anyway=False)
-
-
-def test_a_script_is_gated_by_its_runs_and_its_peak_memory() -> None:
-    base = script_profile(stream_ordered_pool=2.0, peak_bytes=1000)
-    head = later_script(default_pool=1.5, stream_ordered_pool=2.0, peak_bytes=1200)
-    status, reasons = ruled("slower=10%", base, head)
-    assert status == "failed"
-    assert reasons[0].startswith("`default-pool` takes 1.50× the time")
-    assert ruled("slower=10%", base, head, strategies=["stream-ordered-pool"])[0] == "passed"
-    assert ruled("footprint=+25%", base, head, strategies=["default-pool"])[0] == "passed"
-    status, reasons = ruled("footprint=+10%", base, head, strategies=["default-pool"])
-    assert (status, reasons) == (
-        "failed", ("`default-pool` takes more memory: 1000 B in BASE, 1.17 KiB in HEAD",)
-    )  # fmt: skip
-    unseen = ruled("footprint=+25%", base, head)
-    assert unseen[0] == "inconclusive"
-    assert "`stream-ordered-pool`" in unseen[1][0]

@@ -12,7 +12,6 @@ from fakes import FakeClock
 
 from advisor.measure.sampling import (
     COUNTERS,
-    SCRIPT_COUNTERS,
     Limits,
     Samples,
     breakdown,
@@ -257,7 +256,7 @@ def test_the_breakdown_has_three_to_ten_frames(seconds: float, count: int) -> No
 
 
 def test_every_figure_of_a_frame_has_its_counter() -> None:
-    assert FrameFigures.model_fields.keys() == COUNTERS.keys() == SCRIPT_COUNTERS.keys()
+    assert FrameFigures.model_fields.keys() == COUNTERS.keys()
 
 
 def test_what_frames_spend_is_their_mean() -> None:

@@ -14,7 +14,7 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import FILES, QUICK, REPOSITORY, Command, FakeLauncher, cpu_settings, eventually, python_path
+from running import QUICK, REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -243,27 +243,6 @@ def test_an_export_that_says_nothing(tmp_path: Path, export: str) -> None:
         Export(file).done()
     told = captured(fake(tmp_path, export=file), capture_job(tmp_path))
     assert ("nvtx" in told.reason) if export == "empty" else ("failed with code 1" in told.reason)
-
-
-@pytest.mark.parametrize("ranges", [True, False])
-def test_a_script_is_its_one_frame_or_the_whole_process(
-    ranges: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", python_path(REPOSITORY / "tests" / "fake_packages"))
-    export = Export(tmp_path / "e.sqlite")
-    if ranges:
-        export.domain()
-        export.range("strategy:default-pool", 0, 100 * MS)
-        export.range("frame", 10 * MS, 60 * MS, payload=0)
-    export.kernel(20 * MS, 30 * MS, "add")
-    export.kernel(70 * MS, 80 * MS, "late")
-    given = {"file": str(FILES / "train.py"), "arguments": ("--epochs", "1"), "backend": "cuda"}
-    asked = capture_job(tmp_path, "default-pool", **given)
-    told = captured(fake(tmp_path, export=export.done()), asked)
-    (seen,) = told.strategies
-    assert (seen.frames, seen.frame_seconds) == (1, 0.05 if ranges else 0.06)
-    assert [kernel.name for kernel in seen.activity.kernels or ()] == (["add"] if ranges else ["add", "late"])
-    assert ["whole process" in note for note in told.notes] == ([] if ranges else [True])
 
 
 def test_of_long_frames_fewer_are_watched() -> None:

@@ -133,17 +133,3 @@ def test_the_reason_tells_time_equals_memory_and_noise() -> None:
 def test_what_costs_more_memory_saves_none() -> None:
     costly = made("near", bound=0.02, saved_bytes=-1, fastest="zero-copy")
     assert "less" not in with_reason(costly, SECONDS, Preferences()).reason
-
-
-@pytest.mark.parametrize(
-    ("verdict", "next_step"),
-    [
-        ("fastest", "Set up pinned at the top of the script, as shown in the report."),
-        ("keep", "Keep the script unchanged."),
-        ("open", "Run again with more --rounds."),
-    ],
-)
-def test_a_script_has_no_frames_and_no_code_of_ours(verdict: str, next_step: str) -> None:
-    found = with_reason(made(verdict, bound=0.02), SECONDS, Preferences(), unit="run")
-    assert found.next_step == next_step
-    assert found.reason == "pinned takes 20.0 ms a run."

@@ -114,8 +114,8 @@ def test_importing_cupy_where_it_is_not_installed_says_how_to_do_without(command
 
 def test_an_option_of_workloads_for_a_script_says_what_it_was_taken_for(command: Command) -> None:
     Path("w.py").write_text("import cupy\n", encoding="utf-8")
-    lines = refused(command, 2, "w.py")
-    assert not missing(lines[0], "--target", "@workload")
+    lines = refused(command, 2, "w.py", "--rounds", "3")
+    assert not missing(lines[0], "--rounds", "@workload")
     assert "advisor new" in lines[1]
 
 

@@ -211,14 +211,13 @@ def require_figures(result: Profile) -> None:
     reasons, or nothing was measured nor predicted."""
     from advisor.profiles.schema import RAISED
 
-    if result.measured() or (result.script and result.script.measured):
+    if result.measured() or result.script:
         return
     failed = [row for row in result.results if row.status == "failed"]
-    what = "script" if result.script else "workload"
     if failed:
         wrong = all(row.reason.startswith(RAISED) for row in failed)
         raise (WorkloadError if wrong else NothingMeasured)(
-            f"the {what} failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
+            f"the workload failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
             next_step=failed[0].next_step or "The report has the output of each process.",
             detail=failed[0].detail if wrong else "",
         )

@@ -16,7 +16,6 @@ from advisor.cli.console import (
     began,
     choose_backend,
     launcher,
-    machine,
     make_room,
     only_format,
     put,
@@ -26,7 +25,7 @@ from advisor.cli.console import (
     summarize,
     text,
 )
-from advisor.errors import INTERRUPTED, NothingMeasured, NothingToChange, UsageError
+from advisor.errors import INTERRUPTED, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.scratch import scratch
 
@@ -49,7 +48,11 @@ def profile(**given: Any) -> None:
     from advisor.workloads.outline import defaults_of
 
     source = configuration.command_line(**given)
-    script = is_script(given["workload"], given["arguments"] or ())
+    script = given["module"] or is_script(given["workload"], given["arguments"] or ())
+    if given["frame"] and not script:
+        raise UsageError(
+            "--frame applies only to scripts: the frame of a workload is its function", next_step="Omit it."
+        )
     sources = configuration.places(source, script=script)
     merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
@@ -59,13 +62,10 @@ def profile(**given: Any) -> None:
             "--sweep writes one folder per value and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
-    backend = "cuda" if script else choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet)
+    backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet)
     settings = configuration.make_settings(
         sources, backend=backend, command=command_line(sys.argv[1:]), script=script
     )
-    if script:
-        with _answering(form):
-            require_gpu(settings, no_gpu=merged.no_gpu)
     if settings.backend == "cpu" and "nsys" in settings.trace and settings.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
     timed = replace(settings, began=began())
@@ -74,21 +74,7 @@ def profile(**given: Any) -> None:
     elif form:
         _profile_to_stdout(timed, form, merged.quiet)
     else:
-        with _answering(form):
-            _profile_once(timed, merged, wanted)
-
-
-@contextmanager
-def _answering(form: str | None) -> Iterator[None]:
-    """Ends with an answer that needs no report, on stdout unless that is for a form of the report."""
-    try:
-        yield
-    except NothingToChange as answer:
-        if form:
-            raise
-        print(answer.message)
-        say(f"  next: {answer.next_step}")
-        raise typer.Exit from None
+        _profile_once(timed, merged, wanted)
 
 
 @contextmanager
@@ -163,12 +149,19 @@ def _profile_to_stdout(settings: Settings, form: str, quiet: bool) -> None:
 
 
 def _end(result: Profile, page: Page) -> None:
-    """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 4 without figures."""
+    """The summary of a GitHub job, and the exit code: 130 after Ctrl-C, 3 for a script that failed, 4 without
+    figures."""
     from advisor import pipeline
 
     summarize(page)
     if pipeline.was_interrupted(result):
         sys.exit(INTERRUPTED)
+    if result.script and result.script.exit_code:
+        error = f": {result.script.error}" if result.script.error else ""
+        raise WorkloadError(
+            f"the script ended with exit code {result.script.exit_code}{error}",
+            next_step="The report has what was recorded until then.",
+        )
     require_figures(result)
 
 
@@ -239,28 +232,3 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
             next_step="Set its parameters with --set NAME=VALUE.",
         )
     return script
-
-
-def require_gpu(settings: Settings, *, no_gpu: bool) -> None:
-    """Says what would be run and why it cannot, where there is no GPU or no CuPy, or neither is wanted.
-
-    Raises `NothingToChange` where a run would not make a difference, `NothingMeasured` otherwise.
-    """
-    from advisor.workloads.scripts import require_cupy
-
-    present = machine()
-    gpus = 0 if no_gpu else present.gpus()
-    if gpus > 0 and present.cupy():
-        return
-    require_cupy(settings.file)
-    lacking = "--no-gpu was given" if no_gpu else "the CUDA driver reports no GPU"
-    lacking = "CuPy is not installed" if gpus else lacking
-    runs = len(settings.strategies) * (settings.rounds + 1) + 1
-    print(f"{settings.file} has no @workload, so it is a script. On a GPU it would run {runs} times, under:")
-    for strategy in settings.strategies:
-        print(f"  {strategy.name}: {strategy.summary}")
-    raise NothingMeasured(
-        f"a script needs a GPU and CuPy and cannot be predicted: {lacking}",
-        next_step="Run it on a machine with a GPU and CuPy, or write a workload, which can be "
-        "predicted without them: advisor new mine.py.",
-    )

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.devices.host import THIS_MACHINE, Machine
 from advisor.errors import UsageError
 from advisor.measure.jobs import FinalRound
-from advisor.measure.results import above_idle
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import RoundResults, Session, SessionLoop
-from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Device
 
 WINDOW_SECONDS = 2.0
@@ -93,34 +90,6 @@ def idle_watts(
 
     rested = window(wait, 0, meters, clock, seconds)
     return tuple(max(joules, 0.0) / rested.seconds for joules in rested.joules)
-
-
-def of_run(
-    run: Callable[[], None],
-    opened: AbstractContextManager[Meter],
-    clock: Clock = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
-) -> FrameEnergy | str:
-    """What one run takes above the idle power of the second before it, or why that is not known."""
-    with ExitStack() as stack:
-        try:
-            meter = stack.enter_context(opened)
-            (watts,), before = idle_watts((meter,), clock, sleep), meter.joules()
-        except Unmetered as problem:
-            run()
-            return str(problem)
-        begin = clock()
-        run()
-        seconds = clock() - begin
-        try:
-            taken = meter.joules() - before
-        except Unmetered as problem:
-            return str(problem)
-        if seconds < LEAST_RUN:
-            return f"a run of less than {LEAST_RUN:g} s is too short for the resolution of the energy counter"
-        if taken <= watts * seconds:
-            return "its energy is not distinguishable from idle"
-        return above_idle(taken, watts * seconds, seconds, 1, meter.source)
 
 
 @dataclass(frozen=True)

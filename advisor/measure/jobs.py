@@ -16,13 +16,9 @@ from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.blocks import Block
+from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.row_figures import (
-    FrameEnergy,
-    FrameFigures,
     Iterations,
-    ScriptCopies,
-    ScriptMemory,
-    ScriptRange,
     StrategyFigures,
 )
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
@@ -69,8 +65,8 @@ class GroupRun(Record):
 
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
-LOG, STDOUT = "log", "stdout"
-"""What a worker prints; of a script's, what it prints to stdout goes apart."""
+LOG = "log"
+"""What a worker prints."""
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
 
 
@@ -88,7 +84,7 @@ ShortText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_MESSAGE))]
 LongText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_DETAIL))]
 
 
-Task = Literal["parameters", "describe", "reference", "trace", "observe", "measure", "capture"]
+Task = Literal["parameters", "describe", "reference", "trace", "measure", "capture"]
 
 
 class Tree(Record):
@@ -103,13 +99,11 @@ class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
     The task "parameters" runs nothing: it reads all values of the swept parameter. "trace" runs
-    on the CPU, device stages as CuPy would. "describe" and "observe" are a script's: to look at the GPU, and
-    to run once for what a timed run does not look at.
+    on the CPU, device stages as CuPy would. "describe" looks at the device alone, for a script.
     """
 
     task: Task
     file: str
-    arguments: tuple[str, ...] | None = Field(default=None, description="A script's; None of a workload")
     workload: str | None
     assignments: dict[str, str]
     backend: BackendName
@@ -200,27 +194,24 @@ class Sample(StrategyFigures):
     timeline: Timeline | None = None
 
 
-class ScriptSample(FrameFigures):
-    """What one process saw of the script. Ranges, copies and memory are of an observed run, which counts for
-    no time."""
+class ScriptJob(Record):
+    """One observed run of a script."""
 
-    task: Literal["script"] = "script"
-    seconds: PositiveSeconds
-    setup_seconds: Seconds
-    compared: tuple[str, ...] = Field(description="What was compared with the unchanged script's, in words")
-    notes: tuple[str, ...] = ()
-    ranges: tuple[ScriptRange, ...] = ()
-    copies: ScriptCopies | None = None
-    memory: ScriptMemory | None = None
-    energy: FrameEnergy | None = None
-    unmetered: str = Field(default="", description="Why a timed run has no energy")
-    libraries: tuple[str, ...] = Field(default=(), description="Other GPU libraries that it imported")
+    file: str
+    module: str = Field(default="", description="What `python -m` is given; `file` is what that runs")
+    arguments: tuple[str, ...] = ()
+    frame: str = Field(default="", description="LINE or FILE:LINE of the loop that is the frame, as given")
+    backend: BackendName
+    gpu: int
+    directory: str
+
+
+class Recorded(Record):
+    """What was recorded of a script, however it ended."""
+
+    task: Literal["record"] = "record"
+    script: ScriptRun
     gpu_state: GpuState | None = Field(default=None, description="Read right after the script's end")
-
-    @property
-    def results_compared(self) -> bool:
-        """Whether more than its exit status could be compared."""
-        return len(self.compared) > 1
 
 
 class Captured(Record):
@@ -258,9 +249,7 @@ class Problem(Record):
         return kind(self.message, next_step=self.next_step, detail=self.detail or log)
 
 
-Outcome = (
-    Checked | Description | ReferenceRun | TraceRun | Sample | ScriptSample | Captured | GroupRun | Problem
-)
+Outcome = Checked | Description | ReferenceRun | TraceRun | Sample | Recorded | Captured | GroupRun | Problem
 _BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind for kind in get_args(Outcome)}
 
 

@@ -1,8 +1,8 @@
 """The parent: what must run first, a screening of one process per strategy in the order that the model
 predicts, then the final among the best.
 
-Of a script, and on the CPU device, rounds of one process per strategy take the final's place: interleaved and
-shuffled, so that drift of clocks and temperature hits every strategy alike. A process that fails costs its
+On the CPU device, rounds of one process per strategy take the final's place: interleaved and shuffled, so
+that drift of clocks and temperature hits every strategy alike. A process that fails costs its
 strategy and nothing else, and so does one that the time does not reach.
 """
 
@@ -19,30 +19,20 @@ from pathlib import Path
 from advisor.measure.contest import LEAST_SECONDS, Contest
 from advisor.measure.final import LEAST
 from advisor.measure.iterations import uneven
-from advisor.measure.jobs import LOG, STDOUT, Description, Job, Sample, ScriptSample, Task
+from advisor.measure.jobs import LOG, Description, Job, Sample, Task
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
-from advisor.measure.results import failure, late_nan
+from advisor.measure.results import NEXT_STEPS, failure, late_nan
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.search import FINALISTS, Likely, Searching, no_search
-from advisor.measure.settings import AnyStrategy, Settings
-from advisor.measure.subjects import (
-    CPU_ROUNDS,
-    AnySample,
-    Row,
-    ScriptSubject,
-    Step,
-    Subject,
-    WorkloadSubject,
-    observing,
-)
+from advisor.measure.settings import Settings
+from advisor.measure.subjects import CPU_ROUNDS, Step, WorkloadSubject
 from advisor.profiles.blocks import Block, FinalRecord, Search
-from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.mixes import PREFIX, Mix, Placed, label, mix, noted
-from advisor.strategies.registry import BASELINE, concerning
+from advisor.strategies.registry import BASELINE, Strategy, concerning
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 
 
@@ -57,8 +47,6 @@ class Run:
     notes: tuple[str, ...] = ()
     gpu_states: tuple[GpuState, ...] = ()
     """Read in each measuring process right after its frames."""
-    script: ScriptRun | None = None
-    """Of a script, its rows with figures among it."""
     final: FinalRecord | None = None
     blocks: tuple[Block, ...] = ()
     windows: tuple[Block, ...] = ()
@@ -99,7 +87,6 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
     return Job(
         task=task,
         file=str(settings.file),
-        arguments=settings.arguments,
         workload=settings.workload,
         assignments=dict(settings.assignments),
         backend="cpu" if task == "trace" else settings.backend,
@@ -141,7 +128,7 @@ class Measurement:
     directory: Path
     save: Callable[[Run], None] = lambda _: None
     clock: Clock = time.monotonic
-    samples: dict[str, list[AnySample]] = field(default_factory=dict)
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
     launched: int = 0
     timed: int = 0
@@ -155,17 +142,13 @@ class Measurement:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        script = settings.arguments is not None
-        self.subject: Subject = (
-            ScriptSubject(settings) if script else WorkloadSubject(settings, self.directory)
-        )
-        seconds = math.inf if script else settings.max_seconds
+        self.subject = WorkloadSubject(settings, self.directory)
+        seconds = settings.max_seconds
         now = self.clock()
         end = (now if settings.began is None else settings.began) + seconds
-        traced = TRACE_SHARE * seconds if "nsys" in settings.trace and math.isfinite(seconds) else 0.0
+        traced = TRACE_SHARE * seconds if "nsys" in settings.trace else 0.0
         self.deadline = end - CONCLUDING_SECONDS - traced
-        if math.isfinite(end):
-            self.progress.limit(end - now)
+        self.progress.limit(end - now)
 
     def describe(self) -> Description:
         """What the workload is. Raises `AdvisorError` where it cannot be run at all."""
@@ -175,8 +158,7 @@ class Measurement:
     def prepare(self) -> None:
         """What must run before the strategies; raises as `describe` does."""
         prepared = self.subject.prepare(self._launch)
-        self.samples.update({name: [sample] for name, sample in prepared.samples.items()})
-        self._run = replace(self._run, trace=prepared.trace, notes=prepared.notes, script=prepared.script)
+        self._run = replace(self._run, trace=prepared.trace, notes=prepared.notes)
 
     @property
     def available(self) -> list[str]:
@@ -201,16 +183,14 @@ class Measurement:
             generator = random.Random(self.settings.seed)
             rounds = tuple(tuple(generator.sample(order, len(order))) for _ in range(self.subject.rounds))
         self._run = replace(self._run, order=rounds)
-        looks = [observing(name) for name in order if self.subject.observed and name not in self.samples]
-        steps = [*looks, *_timed(rounds)]
+        steps = _timed(rounds)
         traced = len(rounds[0]) if "nsys" in self.settings.trace else 0
         self.progress.start(self.launched + len(steps) + traced)
         for step in steps:
             if step.strategy in self.failed or self._is_late(step):
                 continue
             self._take(step)
-            if step.task == "measure":
-                self.save(self.run())
+            self.save(self.run())
 
     def search(self, estimate: MixEstimate) -> None:
         """Searches for a mix; the best ones are screened as every strategy was."""
@@ -279,9 +259,7 @@ class Measurement:
 
     def run(self) -> Run:
         """What there is so far: every strategy that was asked for, in the order of the table."""
-        rows = [self._row(strategy) for strategy in self._strategies()]
-        ran = tuple(row for row in rows if isinstance(row, ScriptMeasured))
-        results = tuple(row for row in rows if not isinstance(row, ScriptMeasured))
+        results = tuple(self._row(strategy) for strategy in self._strategies())
         contest = self.contest
         final = contest.record() if contest and contest.state.blocks else None
         samples = (sample for samples in self.samples.values() for sample in samples)
@@ -291,7 +269,6 @@ class Measurement:
             final=final,
             blocks=tuple(contest.state.blocks) if contest else (),
             windows=tuple(contest.windows.blocks) if contest else (),
-            script=self._run.script and self._run.script.model_copy(update={"measured": ran}),
             gpu_states=tuple(sample.gpu_state for sample in samples if sample.gpu_state is not None),
             notes=(
                 *self._run.notes,
@@ -301,7 +278,7 @@ class Measurement:
             ),
         )
 
-    def _strategies(self) -> tuple[AnyStrategy, ...]:
+    def _strategies(self) -> tuple[Strategy, ...]:
         return concerning(self.settings.strategies, self._run.description.workload)
 
     def _measured(self) -> dict[str, Measured]:
@@ -312,15 +289,12 @@ class Measurement:
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
         left = self.deadline - self.clock()
-        limits: dict[str, float | None] = {"left_seconds": None, "limit_seconds": None}
-        if math.isfinite(left):
-            least = 0.0 if self.timed else FIRST_SECONDS
-            limits = {"left_seconds": left, "limit_seconds": max(left, least)}
+        least = 0.0 if self.timed else FIRST_SECONDS
+        limits = {"left_seconds": left, "limit_seconds": max(left, least)}
         ended = self.launcher(job.model_copy(update={"timeline": step.timeline, **limits}))
-        if step.task == "reference" and ended.outcome is not None:  # otherwise the error has the log
-            folder = Path(job.directory)
-            if lines := first_lines(folder / LOG, folder / STDOUT):
-                self.progress.printed(lines)
+        printed = step.task == "reference" and ended.outcome is not None  # otherwise the error has the log
+        if printed and (lines := first_lines(Path(job.directory) / LOG)):
+            self.progress.printed(lines)
         self.progress.end()
         self.launched += 1
         return ended
@@ -329,14 +303,14 @@ class Measurement:
         begin = self.clock()
         ended = self._launch(step)
         self.longest = max(self.longest, self.clock() - begin)
-        if isinstance(ended.outcome, (Sample, ScriptSample)):
+        if isinstance(ended.outcome, Sample):
             self.samples.setdefault(step.strategy, []).append(ended.outcome)
             self.timed += step.task == "measure"
         elif ended.how == "late":
             self.late.add(step.strategy)
             self.ran_out = True
         else:
-            self.failed[step.strategy] = failure(step.strategy, ended, self.subject.next_steps)
+            self.failed[step.strategy] = failure(step.strategy, ended, NEXT_STEPS)
 
     def _is_late(self, step: Step) -> bool:
         """No time is left for it; the first figures are taken all the same.
@@ -372,12 +346,12 @@ class Measurement:
         )
         return record.model_copy(update={"tried": tuple(tried)})
 
-    def _row(self, strategy: AnyStrategy) -> Row:
+    def _row(self, strategy: Strategy) -> Result:
         name, described = strategy.name, self._run.description
-        row: Row | None
+        row: Result | None
         if reason := self.subject.obstacle(strategy, described):
             row = Skipped(strategy=name, reason=reason)
         elif (row := self.failed.get(name)) is None:
             reason = LATE if name in self.late else "the run ended before it was measured"
             row = self.subject.row(name, self.samples.get(name, ())) or Skipped(strategy=name, reason=reason)
-        return row if isinstance(row, ScriptMeasured) else noted(row, strategy, described.workload)
+        return noted(row, strategy, described.workload)

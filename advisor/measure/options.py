@@ -70,11 +70,13 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
 
 _file = partial(_option, panel="Workload", positional=True)
 _parameter = partial(_option, panel="Workload", script=False)
+_recording = partial(_option, panel="Workload", call=False)
 _names = partial(_option, panel="Strategies and devices", file=True)
 _gpu = partial(_option, panel="Strategies and devices")
-_conclusion = partial(_option, panel="Objective and rules", file=True, script=False)
+_judging = partial(_option, panel="Objective and rules", file=True)
+_conclusion = partial(_judging, script=False)
 _measuring = partial(_option, panel="Measuring", file=True)
-_tracing = partial(_option, panel="Tracing", call=False)
+_tracing = partial(_option, panel="Tracing", call=False, script=False)
 _output = partial(_option, panel="Output", call=False)
 _SECONDS = {"gt": 0, "lt": 10**8, "allow_inf_nan": False}
 
@@ -83,16 +85,26 @@ _SECONDS = {"gt": 0, "lt": 10**8, "allow_inf_nan": False}
 class Options:
     """All of them, as merged from every place that says some; help lists them in this order."""
 
-    workload: str = _file("", "Workload file, or a CuPy script without a workload.", "FILE[::NAME]")
+    workload: str = _file("", "Workload file, or any Python script that uses a GPU.", "FILE[::NAME]")
     arguments: tuple[str, ...] = _file(
         (), "For a script (a file without @workload): its own arguments.", "[-- ARGUMENTS]", call=False
+    )
+    module: bool = _recording(
+        False, "For a script: run the module of that name, as `python -m` does.", short=("-m",)
+    )
+    frame: str = _recording(
+        "",
+        "For a script: the loop in this line is the frame (default: found by what repeats).",
+        "[FILE:]LINE",
+        give="Give the line of a for or while of the script: 31, or of another file: camera.py:31.",
+        limits={"pattern": r"^([^:]+:)?[1-9][0-9]{0,8}$"},
     )
     parameters: tuple[str, ...] = _parameter((), "Set a parameter of the workload. Repeatable.", "NAME=VALUE")
     sweep: tuple[str, ...] = _parameter(
         (), "Profile each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8.", "NAME=RANGE", call=False
     )
     strategies: tuple[str, ...] = _names(
-        (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME"
+        (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME", script=False
     )
     placement: Mapping[str, str] | None = _names(
         None,
@@ -111,19 +123,16 @@ class Options:
         (),
         "Predict for this device: a name or a TOML file. Repeatable, or names with commas.",
         "DEVICE",
-        script=False,
     )
     target_os: Literal["linux", "windows", "wsl"] = _names(
         "linux",
         "Operating system of the cards to predict: linux, windows or wsl.",
         "NAME",
-        script=False,
     )
     host: str | None = _names(
         None,
         "Copy rates of the target's host, where you know them: pinned_up=12GB/s,pageable_up=6GB/s.",
         "RATES",
-        script=False,
     )
     gpu: int | None = _gpu(
         None, "Index of the GPU to measure (default: the first).", "NUMBER", limits={"ge": 0}
@@ -155,14 +164,15 @@ class Options:
         "SIZE",
         give="Write 2GiB, 512MiB, or a number of bytes.",
     )
-    rules: Mapping[str, Any] | None = _conclusion(
+    rules: Mapping[str, Any] | None = _judging(
         None, "Set a threshold of a rule. Repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
     )
-    ignore: tuple[str, ...] = _conclusion((), "Silence this rule. Repeatable. See `advisor rules`.", "RULE")
+    ignore: tuple[str, ...] = _judging((), "Silence this rule. Repeatable. See `advisor rules`.", "RULE")
     rounds: int = _measuring(
         3,
-        "Minimum number of processes in the final; for a script, the number of rounds.",
+        "Minimum number of processes in the final.",
         "NUMBER",
+        script=False,
         limits={"ge": 1, "le": 1000},
     )
     max_seconds: float = _measuring(
@@ -172,9 +182,11 @@ class Options:
         limits=_SECONDS,
         script=False,
     )
-    timeout: float = _measuring(120.0, "Kill a process that takes longer.", "SECONDS", limits=_SECONDS)
+    timeout: float = _measuring(
+        120.0, "Kill a process that takes longer. Scripts: none.", "SECONDS", limits=_SECONDS
+    )
     seed: int = _measuring(
-        0, "Random seed for run order and `rng`.", "NUMBER", limits={"ge": 0, "le": 2**32 - 1}
+        0, "Random seed for run order and `rng`.", "NUMBER", limits={"ge": 0, "le": 2**32 - 1}, script=False
     )
     numa: str = _measuring(
         "local",

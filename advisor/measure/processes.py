@@ -36,7 +36,7 @@ import_module(module).main(sys.argv[3:])
 """
 """The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 Popen = Callable[..., "subprocess.Popen[bytes]"]
-_MARK = "ADVISOR_JOB"
+MARK = "ADVISOR_JOB"
 """The variable that what a worker starts inherits."""
 _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
@@ -75,7 +75,7 @@ def start(
         more = tuple(part.format(fd=pass_fds[0] if pass_fds else "") for part in more)
         return popen(
             [*worker_command(message, parent=os.getpid(), worker=worker), *more],
-            env={**os.environ, _MARK: str(message)},
+            env={**os.environ, MARK: str(message)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -150,7 +150,7 @@ def end(process: Process, message: Path) -> None:
     for pid in psutil.pids():
         with suppress(OSError, psutil.Error):
             if os.getsid(pid) == process.pid or (
-                started_here and psutil.Process(pid).environ().get(_MARK) == str(message)
+                started_here and psutil.Process(pid).environ().get(MARK) == str(message)
             ):
                 os.kill(pid, signal.SIGKILL)
     process.wait()

@@ -8,7 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 from advisor import stats
-from advisor.measure.jobs import Problem, Sample, ScriptSample
+from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
 from advisor.profiles.blocks import Block
 from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Quantile, StrategyFigures
@@ -177,19 +177,3 @@ def above_idle(taken: float, idle: float, seconds: float, frames: int, source: s
         frames=frames,
         source=source,
     )
-
-
-def of_runs(samples: Sequence[ScriptSample]) -> dict[str, Any]:
-    """Fields of `ScriptMeasured`, from its timed runs."""
-    values = frame_figures(samples, median)
-    metered = [sample.energy for sample in samples if sample.energy is not None]
-    if not metered:
-        return {
-            **values,
-            "absent": {"energy": next(filter(None, (s.unmetered for s in samples)), "not asked for")},
-        }
-    seconds = sum(each.seconds for each in metered)
-    taken, idle = (
-        sum(getattr(each, name) * each.seconds for each in metered) for name in ("watts", "idle_watts")
-    )
-    return {**values, "energy": above_idle(taken, idle, seconds, len(metered), metered[0].source)}

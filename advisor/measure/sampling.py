@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,15 +52,8 @@ class Samples:
 Counters = Mapping[str, Callable[[], float]]
 
 
-def _with_children() -> float:
-    """User and system time of this process, and of children that it has waited for."""
-    each = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in each)
-
-
 COUNTERS: Counters = {"cpu_seconds": time.process_time}
 """Readers of `FrameFigures` in this process, each a growing total."""
-SCRIPT_COUNTERS: Counters = {**COUNTERS, "cpu_seconds": _with_children}
 
 
 class Spending:

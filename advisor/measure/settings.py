@@ -13,9 +13,6 @@ from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
-from advisor.strategies.scripts import ScriptStrategy
-
-AnyStrategy = Strategy | ScriptStrategy
 
 
 @dataclass(frozen=True)
@@ -27,19 +24,23 @@ class Settings:
     assignments: Mapping[str, str]
     backend: BackendName
     gpu: int
-    strategies: tuple[AnyStrategy, ...]
+    strategies: tuple[Strategy, ...]
     targets: tuple[CatalogueEntry, ...]
     """Named by the user."""
     rounds: int
-    """The least number of processes in the final, and that of a script's rounds."""
+    """The least number of processes in the final."""
     max_seconds: float
-    """Wall time of the whole command; of a script without effect."""
+    """Wall time of the whole command; without effect on a script."""
     timeout: float
-    """Seconds after which a process is ended."""
+    """Seconds after which a process is ended, a script only where the user says so."""
     seed: int
     command: str
     arguments: tuple[str, ...] | None = None
     """A script's own arguments; None where the file is a workload."""
+    module: str = ""
+    """What `python -m` is given, for a script; `file` is what that runs."""
+    frame: str = ""
+    """LINE or FILE:LINE of the loop that is a script's frame, where the user names it."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
     targets_under: System | None = None

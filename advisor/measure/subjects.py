@@ -1,20 +1,14 @@
-"""What is measured: a workload or a script, and what the two have in common.
-
-A workload has a reference run that checks it, a traced run on the CPU, then frames under every strategy. A
-script is a workload with one opaque frame: a run to warm up, one per strategy observed, then rounds.
-"""
+"""What is measured: a workload has a reference run that checks it, a traced run on the CPU, then frames under
+every strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-from typing import ClassVar
 
 from pydantic import ValidationError
 
-from advisor import stats
 from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import (
     DESCRIPTION,
@@ -23,25 +17,19 @@ from advisor.measure.jobs import (
     ReferenceRun,
     RefusedStage,
     Sample,
-    ScriptSample,
     Task,
     TraceRun,
 )
 from advisor.measure.launcher import Ended
 from advisor.measure.regions import RegionViolation
-from advisor.measure.results import NEXT_STEPS, combine, of_runs
-from advisor.measure.settings import AnyStrategy, Settings
-from advisor.profiles.row_figures import ScriptMeasured, ScriptRun
+from advisor.measure.results import combine
+from advisor.measure.settings import Settings
 from advisor.profiles.schema import Result, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE, Strategy
-from advisor.strategies.scripts import UNCHANGED
-from advisor.workloads.scripts import nothing_to_change
 
 CONFIDENCE = 0.95
 CPU_ROUNDS = 2
 """On the CPU device host stages are timed in two processes; nothing is decided there."""
-AnySample = Sample | ScriptSample
-Row = Result | ScriptMeasured
 
 
 @dataclass(frozen=True)
@@ -55,28 +43,19 @@ class Step:
     timeline: bool = False
 
 
-def observing(strategy: str) -> Step:
-    """The run of a strategy that is looked at and not timed."""
-    return Step("observe", strategy, f"{strategy}-observed", f"{strategy}, observed")
-
-
 Launch = Callable[[Step], Ended]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known before the strategies are run; `samples` are observed runs that count."""
+    """What is known before the strategies are run."""
 
     trace: Trace | None = None
     notes: tuple[str, ...] = ()
-    script: ScriptRun | None = None
-    samples: Mapping[str, AnySample] = field(default_factory=dict)
 
 
 @dataclass
 class WorkloadSubject:
-    """A workload; a script has the same attributes and methods."""
-
     settings: Settings
     directory: Path
     notes: list[str] = field(default_factory=list)
@@ -84,10 +63,6 @@ class WorkloadSubject:
     """Why the workload cannot run on the CPU, where a kernel has no twin there."""
 
     record: WorkloadRecord | None = None
-    next_steps: ClassVar[Mapping[str, str]] = NEXT_STEPS
-    """For the user, by how a process ended that has no outcome."""
-    observed: ClassVar[bool] = False
-    """Each strategy has a run that is looked at and not timed, before the rounds."""
 
     @property
     def rounds(self) -> int:
@@ -156,17 +131,17 @@ class WorkloadSubject:
         note = f"Traffic could not be traced on the CPU: {reason}. {step}".strip()
         return Prepared(notes=(*self.notes, note))
 
-    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
+    def obstacle(self, strategy: Strategy, description: Description) -> str | None:
         """Why a strategy is not run; None where it is."""
         if self.kernels_only:
             return "a device stage cannot run without a GPU and has no CPU twin"
-        unsuited = strategy.unsuited(description.workload) if isinstance(strategy, Strategy) else None
-        return strategy.unavailable(description.device) or unsuited
+        return strategy.unavailable(description.device) or strategy.unsuited(description.workload)
 
-    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
+    def row(self, strategy: str, samples: Sequence[Sample]) -> Result | None:
         """The row of what its processes measured; None where that is too little for one."""
-        own = [sample for sample in samples if isinstance(sample, Sample)]
-        return combine(strategy, own, self.record, confidence=CONFIDENCE) if own and self.record else None
+        if not samples or not self.record:
+            return None
+        return combine(strategy, samples, self.record, confidence=CONFIDENCE)
 
 
 def _unrepeatable(unlike: Mapping[str, int]) -> str:
@@ -212,113 +187,5 @@ def _hopeless(ended: Ended) -> Exception:
     return WorkloadError(
         f"the workload could not be loaded: {ended.reason}",
         next_step="Check that the file runs with python.",
-        detail=ended.log,
-    )
-
-
-_SCRIPT_NEXT_STEPS = {
-    "timeout": "Raise --timeout SECONDS, or give the script less work.",
-    "memory": "Give the script less work.",
-    "died": "Check that it runs with python. It must end normally or with sys.exit, not os._exit.",
-}
-_NOTHING_COMPARED = (
-    "The script's output is empty or differs between runs, so only the exit status was compared. Pass "
-    "arrays to `advisor.result` to compare results."
-)
-
-_NOT_ITS_MEMORY = "CuPy's allocators do not change its memory."
-
-
-@dataclass(frozen=True)
-class ScriptSubject:
-    settings: Settings
-
-    next_steps: ClassVar[Mapping[str, str]] = _SCRIPT_NEXT_STEPS
-    observed: ClassVar[bool] = True
-
-    has_final: ClassVar[bool] = False
-
-    @property
-    def rounds(self) -> int:
-        return self.settings.rounds
-
-    def describe(self, launch: Launch) -> Description:
-        """The GPU, in a separate process. Raises `NothingMeasured` without one."""
-        ended = launch(Step("describe", UNCHANGED, "describe", "querying the GPU"))
-        outcome = ended.outcome
-        if isinstance(outcome, Description):
-            return outcome
-        if isinstance(outcome, Problem):
-            next_step = outcome.next_step or "Check the driver with nvidia-smi."
-            raise NothingMeasured(outcome.message, next_step=next_step, detail=outcome.detail)
-        raise NothingMeasured(
-            f"the GPU cannot be used: {ended.reason}",
-            next_step="The output of the process is below. Run `advisor doctor` to check each component.",
-            detail=ended.log,
-        )
-
-    def prepare(self, launch: Launch) -> Prepared:
-        """The script as it is, twice: what all others are compared with. Raises where it fails by itself,
-        `NothingToChange` where it makes nothing with CuPy."""
-        first = _succeeded(launch(Step("reference", UNCHANGED, "warm-up", "warming up")))
-        if not _uses_cupy(first):
-            raise nothing_to_change(self.settings.file, first.libraries)
-        again = _succeeded(launch(observing(UNCHANGED)))
-        ran = ScriptRun(
-            arguments=self.settings.arguments or (),
-            baseline=UNCHANGED,
-            warm_up_seconds=first.seconds,
-            compared=again.compared,
-        )
-        notes: tuple[str, ...] = () if again.results_compared else (_NOTHING_COMPARED,)
-        notes += tuple(f"The script also uses {name}: {_NOT_ITS_MEMORY}" for name in first.libraries)
-        return Prepared(notes=notes, script=ran, samples={UNCHANGED: again})
-
-    def obstacle(self, strategy: AnyStrategy, description: Description) -> str | None:
-        return strategy.unavailable(description.device)
-
-    def row(self, strategy: str, samples: Sequence[AnySample]) -> Row | None:
-        """Times of the plain runs, the rest from the observed one."""
-        mine = [sample for sample in samples if isinstance(sample, ScriptSample)]
-        timed = [sample for sample in mine if sample.copies is None]
-        observed = next((sample for sample in mine if sample.copies is not None), None)
-        if observed is None or observed.copies is None or not timed:
-            return None
-        rounds = [(sample.seconds,) for sample in timed]
-        return ScriptMeasured(
-            strategy=strategy,
-            run_seconds=tuple(sample.seconds for sample in timed),
-            median_seconds=stats.median(rounds),
-            interval_seconds=stats.median_interval(rounds, confidence=CONFIDENCE),
-            setup_seconds=median(sample.setup_seconds for sample in timed),
-            ranges=observed.ranges,
-            copies=observed.copies,
-            memory=observed.memory,
-            verified=observed.results_compared,
-            notes=observed.notes,
-            **of_runs(timed),
-        )
-
-
-Subject = WorkloadSubject | ScriptSubject
-
-
-def _uses_cupy(run: ScriptSample) -> bool:
-    """Whether CuPy's allocators served anything in it; an allocator of the script's own may have no hooks."""
-    copies, memory = run.copies, run.memory
-    if run.notes or copies is None or memory is None:
-        return True
-    return bool(memory.requests or copies.to_device or copies.to_host)
-
-
-def _succeeded(ended: Ended) -> ScriptSample:
-    """The sample of a run of the unchanged script. Raises `AdvisorError` where it fails by itself."""
-    if isinstance(ended.outcome, ScriptSample):
-        return ended.outcome
-    if isinstance(ended.outcome, Problem):
-        raise ended.outcome.as_error(ended.log)
-    raise WorkloadError(
-        f"the script did not finish: {ended.reason}",
-        next_step=_SCRIPT_NEXT_STEPS[ended.how],
         detail=ended.log,
     )

@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured
-from advisor.measure import footprint, script_tasks, tasks
+from advisor.measure import footprint, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.cupy_mock import coverage, tracing
@@ -47,6 +47,7 @@ from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridges import is_numba_misfit, require_libraries
 from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback
+from advisor.workloads.scripts import script_record
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, stream or allocator only inside a CuPy `with` block."
@@ -81,29 +82,25 @@ _AT_ONCE = (
 
 
 def main(arguments: list[str]) -> None:
-    """Does a job on a workload or a script; see `run_job`.
-
-    A script's exit handlers and threads are its own affair, but a tracing tool may need its own.
-    """
-    job = run_job(arguments, Job, attempt)
+    """Does a job on a workload, or looks at the device for a script; see `run_job`."""
+    run_job(arguments, Job, attempt)
     others = (t for t in threading.enumerate() if t is not threading.main_thread())
-    at_once = job.arguments is not None and job.task != "capture"
-    if at_once or any(not thread.daemon for thread in others):  # Python would wait for these for ever
+    if any(not thread.daemon for thread in others):  # Python would wait for these for ever
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob], Outcome]) -> AnyJob:
+def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob], Outcome]) -> None:
     """Does the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome.
 
     The id is 0 where a tool stands between this process and the program: whose child it is, is unknown.
     """
     die_with_parent(int(arguments[1]))
     job = kind.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
-    directory = Path(job.directory).resolve()  # a script may go elsewhere
+    directory = Path(job.directory).resolve()  # the user's code may go elsewhere
     if isinstance(job, Job):
-        secrets.remember(secrets.given(job.arguments or (), job.assignments))
+        secrets.remember(secrets.given((), job.assignments))
     here = _identity()
     try:
         write_outcome(directory, attempt(job))
@@ -112,7 +109,6 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
             raise
         os.write(2, _CHANGED)
         sys.exit(1)
-    return job
 
 
 def _identity() -> tuple[int, int, int]:
@@ -129,8 +125,6 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     intact = Intact()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
-        if job.arguments is not None:
-            return script_tasks.describe(job) if job.task == "describe" else script_tasks.run(job)
         with Namespace(job.tree).entered() if job.tree else nullcontext():
             return _run(job, path, opened)
     except BaseException as error:  # sys.exit, and what test and async libraries derive from it
@@ -234,6 +228,8 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
     backend = opened(job.backend, job.gpu)
+    if job.task == "describe":
+        return tasks.described(backend, script_record(path))
     if job.task == "reference":
         return _run_reference(job, backend)
     if job.task == "trace":

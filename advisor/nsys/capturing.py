@@ -1,6 +1,5 @@
 """`--trace nsys`: each measured strategy runs once more, for a few frames, under nsys; its report is read.
 
-A script runs once more as a whole, which is its one frame.
 Whatever goes wrong costs the trace and nothing else: the reason stands in its place.
 """
 
@@ -23,7 +22,6 @@ from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.redaction import Masking
-from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import LATE, Device, Measured, Profile
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
@@ -48,9 +46,6 @@ _NO_IMPORTER = (
     "QdstrmImporter, which converts a .qdstrm into a report, is missing; link its folder as "
     "host-linux-x64 next to the folder of nsys"
 )
-_WHOLE_PROCESS = (
-    "nsys recorded none of advisor's ranges, so the figures cover the whole process, including CUDA's set-up."
-)
 
 
 Captures = Callable[[Sequence[Job], Device, Callable[[str], None], Callable[[], None]], NsysTrace]
@@ -65,9 +60,8 @@ def traced(
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     # The baseline and the fastest first, since the time may not reach all.
     frames = sorted(complete.measured().values(), key=lambda r: (r.strategy != BASELINE, r.median_seconds))
-    runs = complete.script.measured if complete.script else ()
     settings = _with_mixes(settings, complete)
-    jobs = [_capture(settings, row, scratch) for rows in (frames, runs) for row in rows]
+    jobs = [_capture(settings, row, scratch) for row in frames]
     try:
         trace = captures(jobs, complete.device, progress.begin, progress.end)
     except KeyboardInterrupt:
@@ -85,10 +79,10 @@ def _with_mixes(settings: Settings, profile: Profile) -> Settings:
     return replace(settings, strategies=(*settings.strategies, *new))
 
 
-def _capture(settings: Settings, row: Measured | ScriptMeasured, scratch: Path) -> Job:
-    """The set-up and a few frames, or the script once; in what that takes without a tool."""
+def _capture(settings: Settings, row: Measured, scratch: Path) -> Job:
+    """The set-up and a few frames, in what that takes without a tool."""
     job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
-    frames = frames_to_capture(row) if isinstance(row, Measured) else 1
+    frames = frames_to_capture(row)
     seconds = row.setup_seconds + 2 * frames * row.median_seconds
     return job.model_copy(update={"frames": frames, "seconds": seconds})
 
@@ -174,14 +168,14 @@ class NsysCaptures:
         if not isinstance(outcome, Captured):
             raise _Untraced("the process ended under nsys before its frames had run")
         seconds = min(EXPORT_SECONDS, self.left())
-        return _read(nsys, report, directory / "capture.sqlite", job, seconds)
+        return _read(nsys, report, directory / "capture.sqlite", seconds)
 
 
 class _Untraced(Exception):
     """One strategy could not be traced; the text says why."""
 
 
-def _read(nsys: Nsys, report: Path, export: Path, job: Job, seconds: float) -> exports.FileTrace:
+def _read(nsys: Nsys, report: Path, export: Path, seconds: float) -> exports.FileTrace:
     """Reads a report of our own, and removes its files, which are large."""
     try:
         nsys.export(report, export, seconds)
@@ -192,13 +186,7 @@ def _read(nsys: Nsys, report: Path, export: Path, job: Job, seconds: float) -> e
                 file.unlink()
     if trace.strategies:
         return trace
-    whole = trace.whole
-    if job.arguments is None or whole is None or whole.seconds is None:
-        raise _Untraced(_TOO_NEW)
-    # A script's run, of which nsys knows no begin and no end but those of the GPU's work.
-    figures = {name: getattr(whole, name) for name in ("activity", "idle_share", "allocations", "absent")}
-    run = StrategyTrace(strategy=job.strategy, frames=1, frame_seconds=whole.seconds, **figures)
-    return trace.model_copy(update={"strategies": (run,), "notes": (*trace.notes, _WHOLE_PROCESS)})
+    raise _Untraced(_TOO_NEW)
 
 
 def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:

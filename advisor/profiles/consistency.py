@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.base import Record
-from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import (
     MOST_PERIOD,
     BufferRecord,
     Measured,
     Predicted,
     Profile,
-    Result,
     WorkloadRecord,
 )
 from advisor.texts import in_a_line, is_name
@@ -136,21 +134,16 @@ def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Pr
 
 def _figures(rows: Iterable[object]) -> set[str]:
     """Strategies that have a time."""
-    return {row.strategy for row in rows if isinstance(row, (Measured, Predicted, ScriptMeasured))}
-
-
-def _rows(profile: Profile) -> tuple[Result | ScriptMeasured, ...]:
-    """Rows of the profile's own device, with figures or without."""
-    return (*profile.results, *(profile.script.measured if profile.script else ()))
+    return {row.strategy for row in rows if isinstance(row, (Measured, Predicted))}
 
 
 def _of_references(profile: Profile) -> Iterator[Problem]:
-    rows = {row.strategy for row in _rows(profile)}
+    rows = {row.strategy for row in profile.results}
     known: dict[str, Collection[str]] = {
         "stage": {stage.name for stage in profile.workload.stages},
         "buffer": {buffer.name for buffer in profile.workload.buffers},
         "row of": rows,
-        "figure of": _figures(_rows(profile)),
+        "figure of": _figures(profile.results),
         "contestant": profile.final.contestants if profile.final else (),
     }
     for kind, paths in _REFERENCES.items():
@@ -180,7 +173,7 @@ def _of_predictions(profile: Profile) -> Iterator[Problem]:
 
 
 def _of_advice(profile: Profile) -> Iterator[Problem]:
-    known = {profile.device.name: {row.strategy for row in _rows(profile)}}
+    known = {profile.device.name: {row.strategy for row in profile.results}}
     for prediction in profile.predictions:
         rows = known.setdefault(prediction.device.name, set())
         rows.update(row.strategy for row in prediction.results)

@@ -18,7 +18,6 @@ from advisor.profiles import secrets
 from advisor.profiles.base import Record, cleaned
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.redaction import Masking
-from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import FORMAT, Failed, Measured, Predicted, Profile, Skipped
 from advisor.profiles.text_files import as_path, read_unpacked
 from advisor.texts import quoted, shortened
@@ -230,30 +229,29 @@ def require_plausible(profile: Profile, name: str) -> None:
 
     No clock can have taken it: the profile was damaged or made up.
     """
-    for strategy, what, times in _times(profile):
+    for strategy, times in _times(profile):
         for seconds in times:
             if not _SHORTEST <= seconds <= _LONGEST:
                 raise FileProblem(
-                    f"{name} is damaged: {what} of {strategy} takes {seconds!r} s",
+                    f"{name} is damaged: a frame of {strategy} takes {seconds!r} s",
                     next_step="Profile again, or use an undamaged copy.",
                 )
 
 
-def _times(profile: Profile) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """Strategy, what was timed, and its times in seconds; of rows and of the blocks behind them."""
+def _times(profile: Profile) -> Iterator[tuple[str, Sequence[float]]]:
+    """Strategy and its times in seconds; of rows and of the blocks behind them."""
     rows = [*profile.results, *(row for prediction in profile.predictions for row in prediction.results)]
-    for row in (*rows, *(profile.script.measured if profile.script else ())):
-        what = "a run" if isinstance(row, ScriptMeasured) else "a frame"
+    for row in rows:
         if isinstance(row, Predicted):
-            yield row.strategy, what, (row.low_seconds, row.likely_seconds, row.high_seconds)
-        elif isinstance(row, (Measured, ScriptMeasured)):
+            yield row.strategy, (row.low_seconds, row.likely_seconds, row.high_seconds)
+        elif isinstance(row, Measured):
             taken = (seconds for each in row.rounds for seconds in each)
-            yield row.strategy, what, (*taken, row.median_seconds, *row.interval_seconds)
-        if not isinstance(row, (Skipped, Failed, ScriptMeasured)) and row.latency_seconds is not None:
-            yield row.strategy, what, (row.latency_seconds,)
+            yield row.strategy, (*taken, row.median_seconds, *row.interval_seconds)
+        if not isinstance(row, (Skipped, Failed)) and row.latency_seconds is not None:
+            yield row.strategy, (row.latency_seconds,)
     for block in profile.blocks:
         latency = () if block.latency_seconds is None else (block.latency_seconds,)
-        yield block.contestant, "a frame", (block.seconds / block.frames, *block.frame_seconds, *latency)
+        yield block.contestant, (block.seconds / block.frames, *block.frame_seconds, *latency)
 
 
 if __name__ == "__main__":

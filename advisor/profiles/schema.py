@@ -28,6 +28,7 @@ from advisor.profiles.base import (
 )
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Alternative, Preferences, Recommendation, Sensitivity
+from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
     FrameEnergy,
@@ -36,7 +37,6 @@ from advisor.profiles.row_figures import (
     PlaceMemory,
     Quantile,
     Row,
-    ScriptRun,
     StrategyFigures,
 )
 from advisor.profiles.system_state import Environment
@@ -371,7 +371,7 @@ class Profile(Record):
     sensitivity: tuple[Sensitivity, ...] = optional("What would change the model's choice", ())
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
-    script: ScriptRun | None = optional("A script instead of a workload; it has neither buffers nor stages")
+    script: ScriptRun | None = optional("A script instead of a workload; without buffers, stages and results")
 
     @field_validator("format", mode="before")
     @classmethod

@@ -9,7 +9,6 @@ from dataclasses import replace
 from advisor import stats, units
 from advisor.model.accuracy import by_class
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.row_figures import ScriptRun
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words
 from advisor.report.advising import findings
@@ -20,12 +19,11 @@ from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
-from advisor.strategies.scripts import code as script_code
 from advisor.verdicts.caveats import all_failed, undoubted
 from advisor.verdicts.choice import SAME_MEMORY
 from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.final import known
-from advisor.verdicts.measured import baseline, predicted_speed, script_ratio, speeds
+from advisor.verdicts.measured import baseline, predicted_speed, speeds
 from advisor.verdicts.predicted import simulations
 from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.scores import counted, figure_of, seconds_of
@@ -122,26 +120,6 @@ def _apart(row: Predicted) -> Fact:
     told = f"host stages {units.seconds(host)}, timed on this CPU (±{noise} between runs)"
     path = sum(row.terms.values()) - host
     return Fact("Device path", units.seconds(path), told if host else "no host stages")
-
-
-def script_answer(profile: Profile, script: ScriptRun) -> Answer:
-    """The verdict over a script's runs: no footprint by strategy, so what its pool took stands for it."""
-    chosen = profile.recommendation
-    name = chosen.strategy if chosen else None
-    made = Answer(
-        measured_verdict(profile),
-        tuple(script_bars(script, name, profile.method.confidence)),
-        counts="time per run",
-        against=words.name(script.baseline),
-        memory_of="reserved from CUDA",
-        missing=gaps(profile.results),
-    )
-    if chosen is None or name is None:
-        return drawn(made)
-    made, shown = _with_facts(made, chosen), script_code(name)
-    if name == script.baseline or not shown:
-        return drawn(replace(made, unchanged=f"Nothing to change: keep {words.code(name)}."))
-    return drawn(replace(made, change=_excerpt(words.name(name), words.block(shown), ())))
 
 
 def _with_change(made: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
@@ -299,20 +277,6 @@ def _alike(rows: Sequence[Predicted], base: Predicted | None, indifference: floa
             groups.append(home := [])
         home.append(row)
     return groups
-
-
-def script_bars(script: ScriptRun, chosen: str | None, confidence: float) -> Iterator[Bar]:
-    """Every strategy alone; what its pool took from CUDA stands for its memory."""
-    base = next((row for row in script.measured if row.strategy == script.baseline), None)
-    for row in script.measured:
-        yield _bar(
-            (row.strategy,),
-            (row.median_seconds, *row.interval_seconds),
-            row.memory.reserved_bytes if row.memory else None,
-            script_ratio(base, row, script.measured, confidence) if base else None,
-            chosen=row.strategy == chosen,
-            baseline=row is base,
-        )
 
 
 def _bar(

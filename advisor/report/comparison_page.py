@@ -191,7 +191,7 @@ def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
-    predicted, unit = device.basis == "predicted", "run" if found.head.script else "frame"
+    predicted = device.basis == "predicted"
     word, interval = "", f"{found.confidence * 100:g} % interval"
     if predicted:
         word, interval = "predicted ", "range"
@@ -209,7 +209,7 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
             blocks.Column("memory", forms="html md"),
         ),
         tuple(_row(row, device.recommended, axis) for row in device.rows),
-        caption=f"{'Predicted time' if predicted else 'Time'} per {unit}. The ratio is HEAD / BASE, with "
+        caption=f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with "
         f"its {interval} below. The strip spans {ends}; the shaded part counts as the same.",
         title=f"Predicted time per frame on {name}:" * predicted,
         identifier=f"device-{number}",

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from advisor import units
-from advisor.profiles.row_figures import FrameEnergy, ScriptMeasured
+from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
 from advisor.report.charts import Part, Stack, chart
 
-AnyRow = Measured | ScriptMeasured
 Figure = TypeVar("Figure", int, float)
 _SPENT = "CPU time covers all threads, including spin waits. Energy is above idle power."
 _PLACES = (
@@ -27,7 +26,7 @@ def more_figures(measured: Sequence[Measured], chosen: str | None = None) -> Ite
     if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
         yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
         caption = f"Below each percentile: its bounds, each at 95 % confidence. {_SPENT}"
-        yield _figures(measured, "frame", "Slowest frames, CPU time, energy:", caption)
+        yield _figures(measured, caption)
         yield from _why(measured)
         yield from _charts(measured, chosen)
 
@@ -66,19 +65,12 @@ def by_gpu(profile: Profile) -> Iterator[Block]:
     yield Table("gpus", "strategy and GPU", *shown, title="By GPU:", identifier="gpus", brief_notes=False)
 
 
-def run_figures(measured: Sequence[ScriptMeasured]) -> Iterator[Block]:
-    """The same of a script's runs, which have no slowest frames."""
-    if any(row.cpu_seconds is not None or row.energy for row in measured):
-        yield _figures(measured, "run", "CPU time, energy:", _SPENT)
-        yield from _why(measured)
-
-
-def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> Table:
+def _figures(measured: Sequence[Measured], caption: str) -> Table:
     columns = (
         Column("95 % of frames within", notes="bounds", brief="p95"),
         Column("99 % of frames within", notes="bounds", brief="p99"),
-        Column(f"CPU time per {of}", brief="CPU"),
-        Column(f"energy per {of}", "above idle", brief="energy"),
+        Column("CPU time per frame", brief="CPU"),
+        Column("energy per frame", "above idle", brief="energy"),
         Column("loop iterations per frame", brief="iterations"),
     )
     rows = tuple(Row(words.name(row.strategy), tuple(_cells(row))) for row in measured)
@@ -87,7 +79,7 @@ def _figures(measured: Sequence[AnyRow], of: str, title: str, caption: str) -> T
         "strategy",
         *_with_figures(columns, rows),
         caption=caption,
-        title=title,
+        title="Slowest frames, CPU time, energy:",
         forms="html txt",
         identifier="more",
         sortable=True,
@@ -104,8 +96,8 @@ def _with_figures(
     return tuple(columns[i] for i in kept), told
 
 
-def _cells(row: AnyRow) -> Iterator[TableCell]:
-    for found in (row.p95, row.p99) if isinstance(row, Measured) else (None, None):
+def _cells(row: Measured) -> Iterator[TableCell]:
+    for found in (row.p95, row.p99):
         between = words.seconds_between(found.low_seconds, found.high_seconds) if found else ""
         yield _cell(found.seconds if found else None, units.seconds, between)
     yield _cell(row.cpu_seconds, units.seconds)
@@ -113,7 +105,7 @@ def _cells(row: AnyRow) -> Iterator[TableCell]:
     if energy:
         note = f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle"
     yield _cell(energy.joules if energy else None, units.joules, note)
-    loops = row.iterations if isinstance(row, Measured) else ()
+    loops = row.iterations
     told = ", ".join(units.digits(loop.mean, 3) for loop in loops[:4])
     yield _cell(loops[0].mean if loops else None, lambda _: told)
 
@@ -122,7 +114,7 @@ def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "")
     return TableCell(NOTHING) if figure is None else TableCell(write(figure), note, sort=figure)
 
 
-def _why(measured: Sequence[AnyRow]) -> Iterator[Prose]:
+def _why(measured: Sequence[Measured]) -> Iterator[Prose]:
     """What has no figure, and why, said once for all of which it holds; and what counted the energy."""
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
     for (name, why), same in words.grouped(single, lambda item: item[1:]).items():

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from advisor import units
 from advisor.nsys.exports import FileTrace
-from advisor.profiles.row_figures import ScriptRun
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.traces import (
     Activity,
@@ -48,15 +47,9 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     frames = []
     for name, traced in seen.items():
         picture = (timeline_view(rows[name], drawn[name]),) if name == first else ()
-        if parts := (*picture, *(_seen(traced, "frame") if traced else ())):
+        if parts := (*picture, *(_seen(traced) if traced else ())):
             frames.append(_fold(profile, name, parts))
     return _told(profile, frames)
-
-
-def run_traces(profile: Profile, script: ScriptRun) -> tuple[blocks.Block, ...]:
-    """What nsys recorded of a script's runs, which have no frames: in figures alone."""
-    traced = filter(None, (profile.trace.of(row.strategy) for row in script.measured))
-    return _told(profile, [_fold(profile, t.strategy, _seen(t, "run")) for t in traced])
 
 
 def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...]:
@@ -82,14 +75,11 @@ def _fold(profile: Profile, strategy: str, parts: tuple[blocks.Block, ...]) -> b
     return blocks.Fold(f"{words.code(strategy)}{' (recommended)' * here}", parts, open=here)
 
 
-def _seen(traced: StrategyTrace, unit: str) -> tuple[blocks.Block, ...]:
-    """`unit` is what the figures are of: a frame, or a run."""
+def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:
     lasted = units.seconds(traced.frame_seconds)
-    title = f"in one run of {lasted}"
-    if unit == "frame":
-        title = f"per frame, over {words.count(traced.frames, 'steady frame')} of {lasted}"
+    title = f"per frame, over {words.count(traced.frames, 'steady frame')} of {lasted}"
     absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
-    figures = [*facts(traced.activity, traced.frames, traced.idle_share, f"the traced {unit}")]
+    figures = [*facts(traced.activity, traced.frames, traced.idle_share, "the traced frame")]
     for made in traced.allocations or ():
         if not made.kind.endswith("static") or made.bytes >= _PAGE:
             sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"

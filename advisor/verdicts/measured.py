@@ -10,12 +10,10 @@ from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.blocks import FinalRecord
 from advisor.profiles.conclusions import Faster, Objective, Preferences, Recommendation, counts_latency
-from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.strategies.registry import BASELINE
-from advisor.strategies.scripts import UNCHANGED
 from advisor.verdicts.choice import Aim, Contestant, code_change, leanest, mix_bound, most_gained, within
-from advisor.verdicts.estimate import Block, Pairs, paired, times, unpaired
+from advisor.verdicts.estimate import Pairs, paired, unpaired
 from advisor.verdicts.final import (
     FEWEST_PROCESSES,
     Alias,
@@ -260,46 +258,3 @@ def predicted_speed(base: Predicted, row: Predicted) -> stats.Ratio:
     plain = _plain(base.likely_seconds, row.likely_seconds)
     over = row.over.get(base.strategy)
     return stats.Ratio(plain.value, 1 / over[1], 1 / over[0]) if over else plain
-
-
-# A script: each round is one process of each strategy, one after the other
-
-
-def recommend_script(rows: Sequence[ScriptMeasured], confidence: float) -> Recommendation | None:
-    """By ratios inside a round, as for a workload; None without rows."""
-    if not rows:
-        return None
-    contestants = [Contestant(row.strategy, 0, int(row.strategy != UNCHANGED)) for row in rows]
-    verdict = decide(_runs(rows), contestants, Aim(UNCHANGED, confidence=confidence)).verdict
-    unchecked = [row.strategy for row in rows if not row.verified]
-    seconds = {row.strategy: row.median_seconds for row in rows}
-    return with_reason(recorded(verdict, UNCHANGED), seconds, Preferences(), unit="run", unchecked=unchecked)
-
-
-def timed_script(rows: Sequence[ScriptMeasured]) -> tuple[ScriptMeasured, ...]:
-    """With the times of runs that the verdict compares."""
-    found = times(_runs(rows))
-    return tuple(
-        row.model_copy(
-            update={
-                "median_seconds": (seconds := found[row.strategy]),
-                "interval_seconds": tuple(end * seconds / row.median_seconds for end in row.interval_seconds),
-            }
-        )
-        for row in rows
-    )
-
-
-def script_ratio(
-    row: ScriptMeasured, other: ScriptMeasured, rows: Sequence[ScriptMeasured], confidence: float
-) -> stats.Ratio:
-    """This one's time over the other's, with its interval; `rows` are all of the script's."""
-    return ratio(paired(_runs(rows), [row.strategy, other.strategy]), confidence)
-
-
-def _runs(rows: Sequence[ScriptMeasured]) -> list[Block]:
-    return [
-        Block(process=number, round=0, contestant=row.strategy, place=0, seconds=seconds)
-        for row in rows
-        for number, seconds in enumerate(row.run_seconds)
-    ]

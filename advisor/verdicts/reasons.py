@@ -25,8 +25,7 @@ class Counted:
 
     noun: str = "time"
     equal: str = "equally fast"
-    takes: str = "takes {figure} a {unit}"
-    """A unit is a frame, or a run of a script."""
+    takes: str = "takes {figure} a frame"
     written: Callable[[float], str] = units.seconds
     lacking: str = "No strategy is left to recommend"
     """The headline where no row has a figure of it."""
@@ -37,14 +36,14 @@ _COUNTED: dict[Objective, Counted] = {
     "latency-p99": Counted(
         noun="99th percentile",
         equal="equal in their 99th percentiles",
-        takes="takes {figure} or less in 99 % of the {unit}s",
+        takes="takes {figure} or less in 99 % of the frames",
         lacking="Undecided: too few frames were timed for a 99th percentile",
         remedy="Run again with --objective latency-p99 for longer blocks, or with more --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
         equal="equal in energy",
-        takes="takes {figure} a {unit} above idle power",
+        takes="takes {figure} a frame above idle power",
         written=units.joules,
         lacking="Undecided: no energy was measured",
         remedy="Each row gives the reason. If time ran out, run again with more --max-seconds.",
@@ -78,18 +77,17 @@ def with_reason(
     figures: Mapping[str, float],
     preferences: Preferences,
     *,
-    unit: str = "frame",
     memory: str = "",
     unchecked: Collection[str] = (),
 ) -> Recommendation:
-    """With its reason, in steps, and what to do next. figures: what counts of a unit under each strategy.
+    """With its reason, in steps, and what to do next. figures: what counts of a frame under each strategy.
 
     memory: what the objective footprint goes by. unchecked: strategies whose results were not compared.
     """
     doubt = f"The results of {made.strategy} could not be compared." if made.strategy in unchecked else ""
-    parts = (memory, _takes(made, figures, unit), _groups(made), _saves(made), _noise(made), doubt)
+    parts = (memory, _takes(made, figures), _groups(made), _saves(made), _noise(made), doubt)
     steps = tuple(filter(None, (*parts, _over_budget(list(made.excluded), preferences))))
-    return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made, unit)})
+    return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made)})
 
 
 def with_mixes(made: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
@@ -115,19 +113,19 @@ def by_screening(made: Recommendation, times: float) -> Recommendation:
     steps = (*made.steps, line)
     decided = {"verdict": "fastest", "bound": 0.0, "tied_with": (), "next_step": ""}
     named = made.model_copy(update={**decided, "steps": steps, "reason": " ".join(steps)})
-    return named.model_copy(update={"next_step": _next(named, "frame")})
+    return named.model_copy(update={"next_step": _next(named)})
 
 
 def shown_bound(bound: float | None) -> str:
     return f"{max(bound or 0.0, 0.001) * 100:.1f} %"
 
 
-def _takes(made: Recommendation, figures: Mapping[str, float], unit: str) -> str:
+def _takes(made: Recommendation, figures: Mapping[str, float]) -> str:
     if made.strategy is None or made.strategy not in figures:
         return ""
     how = counted(made.objective)
     figure = how.written(figures[made.strategy])
-    takes = f"{made.strategy} {how.takes.format(figure=figure, unit=unit)}"
+    takes = f"{made.strategy} {how.takes.format(figure=figure)}"
     if len(figures) == 1:
         return f"{takes}; it is the only strategy with figures."
     if made.interval is None or made.speedup is None or made.strategy == made.baseline:
@@ -168,9 +166,7 @@ def _over_budget(names: Sequence[str], preferences: Preferences) -> str:
     return f"Over the memory budget of {units.size(budget)}: {listing(names)}." if names and budget else ""
 
 
-def _next(made: Recommendation, unit: str) -> str:
-    """A unit of a script is a run, which --max-seconds does not limit."""
-    script = unit == "run"
+def _next(made: Recommendation) -> str:
     if made.strategy is None and not made.excluded:
         return counted(made.objective).remedy
     if made.strategy is None:
@@ -178,11 +174,9 @@ def _next(made: Recommendation, unit: str) -> str:
     if made.verdict == "untrusted":
         return "Close other programs and run again. The advice lists what varied."
     if made.verdict == "open":
-        return f"Run again with more {'--rounds' if script else '--max-seconds'}."
+        return "Run again with more --max-seconds."
     if made.verdict == "keep":
-        return f"Keep the {'script' if script else 'code'} unchanged."
-    if script:
-        return f"Set up {made.strategy} at the top of the script, as shown in the report."
+        return "Keep the code unchanged."
     return f"Change the code to {made.strategy}."
 
 

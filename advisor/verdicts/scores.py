@@ -20,7 +20,6 @@ import numpy as np
 from advisor import stats
 from advisor.profiles import blocks as saved
 from advisor.profiles.conclusions import Objective, counts_latency
-from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Measured, Predicted, Profile, Result
 from advisor.verdicts.estimate import Block, margins, times
 
@@ -81,17 +80,15 @@ def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
     ]
 
 
-def seconds_of(row: Measured | Predicted | ScriptMeasured) -> tuple[float, float, float]:
-    """Median or likely time of a frame, or of a script's run, and the ends of its interval or range."""
+def seconds_of(row: Measured | Predicted) -> tuple[float, float, float]:
+    """Median or likely time of a frame, and the ends of its interval or range."""
     if isinstance(row, Predicted):
         return row.likely_seconds, row.low_seconds, row.high_seconds
     return row.median_seconds, *row.interval_seconds
 
 
 def bytes_of(row: object) -> int | None:
-    """Physical memory of a row with figures; of a script the most in use at once. None if nobody saw it."""
-    if isinstance(row, ScriptMeasured):
-        return row.memory.peak_bytes if row.memory else None
+    """Physical memory of a row with figures; None if nobody saw it."""
     if isinstance(row, Measured):
         return row.footprint.physical_bytes
     return row.physical_bytes if isinstance(row, Predicted) else None

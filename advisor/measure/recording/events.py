@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -69,6 +70,7 @@ class LibraryRecorder(Protocol):
     """The recorder of one library: `install` is called once the module is imported by the script."""
 
     module: str
+    library: Library
 
     def install(self, module: Any, recorder: Recorder) -> None: ...
 
@@ -76,3 +78,16 @@ class LibraryRecorder(Protocol):
         """At the end of the script: waits for the GPU, so that marks can be read."""
 
     def seconds_between(self, begin: Any, end: Any) -> float: ...
+
+
+class StandIn(Protocol):
+    """What plays the GPU for a library where there is none. `words` name it: `a mock of CuPy`."""
+
+    module: str
+    words: str
+
+    def provide(self) -> ModuleType | None:
+        """Called when the script imports the library: a module in its place, or None for the library itself.
+
+        Raises `AdvisorError` where neither can run the script.
+        """

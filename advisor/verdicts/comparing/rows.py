@@ -20,13 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import stats
-from advisor.profiles.row_figures import ScriptMeasured
 from advisor.profiles.schema import Failed, Measured, Predicted, Profile, Skipped, WorkloadRecord
 from advisor.verdicts.predicted import PERCENTILES
 from advisor.verdicts.scores import bytes_of, seconds_of
 
 Outcome = Literal["slower", "faster", "same", "cannot tell"]
-Figures = Measured | Predicted | ScriptMeasured
+Figures = Measured | Predicted
 AnyRow = Figures | Failed | Skipped
 NOT_RUN = "it was not requested"
 HOST_NOISE, HOST_NOISE_SECONDS = 0.25, 3e-6
@@ -169,7 +168,7 @@ def has_figures(found: AnyRow | None) -> TypeGuard[Figures]:
 
 
 def rows_of(profile: Profile) -> tuple[AnyRow, ...]:
-    return (*(profile.script.measured if profile.script else ()), *profile.results)
+    return profile.results
 
 
 def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:

@@ -1,0 +1,204 @@
+"""From what was noted of a run to its record: frames chosen, lines merged, times scaled."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor import stats
+from advisor.measure.recording.contents import LineContents
+from advisor.measure.recording.frames import frame_loops, frame_of
+from advisor.measure.recording.lines import Site
+from advisor.measure.recording.loops import Loop
+from advisor.measure.recording.origins import Source
+from advisor.measure.recording.recorder import Record, ScriptRecorder
+from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, SourceExcerpt
+
+MOST_SAMPLES, BATCHES = 2000, 10
+"""Iterations that the interval of a frame's time is made from, in that many stretches of neighbours."""
+WHOLE_FILE, MARGIN = 400, 12
+"""Lines of a file that is kept whole; of a longer one, those around each crossing and loop."""
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Fields of `ScriptRun`."""
+
+    loops: tuple[LineLoop, ...]
+    crossings: tuple[Crossing, ...]
+    sources: tuple[SourceExcerpt, ...]
+
+
+@dataclass(frozen=True)
+class Assembler:
+    """Makes the parts of the record; `start` is the folder that the script was started in."""
+
+    recorder: ScriptRecorder
+    start: Path
+    named: Loop | None = None
+
+    def assembled(self) -> Assembled:
+        records = list(self.recorder.records.values())
+        for record in records:
+            self.recorder.read_marks(record)
+        loops = frame_loops(records, self.recorder.launches, self.named)
+        groups: dict[tuple[Any, ...], list[Record]] = {}
+        for record in records:
+            event, site = record.event, record.site
+            alike = (event.kind, event.call, event.memory, event.staged, event.asynchronous)
+            key = (site.file, site.line, *alike, event.non_blocking, frame_of(record, loops))
+            groups.setdefault(key, []).append(record)
+        crossings = [self._crossing(group, key[-1], loops) for key, group in groups.items()]
+        crossings.sort(key=lambda each: (each.place.file, each.place.line))
+        frames = tuple(self._loop(loop, records) for loop in loops)
+        return Assembled(frames, tuple(crossings), tuple(self._sources(records, loops)))
+
+    def _place(self, file: str, line: int) -> Place:
+        return Place(file=self._name(file), line=line, text=linecache.getline(file, line).strip()[:500])
+
+    def _name(self, file: str) -> str:
+        path = self.start / file
+        return str(path.relative_to(self.start)) if path.is_relative_to(self.start) else str(path)
+
+    def _site(self, site: Site | None) -> Place | None:
+        return self._place(site.file, site.line) if site else None
+
+    def _loop(self, loop: Loop, records: Sequence[Record]) -> LineLoop:
+        warm = _warm_up(loop, records)
+        steady = [s for s, number in zip(loop.times, loop.numbers, strict=True) if number > warm and s > 0]
+        timed = self.recorder.has_gpu and bool(steady)
+        return LineLoop(
+            place=self._place(loop.file, loop.first),
+            last_line=loop.last,
+            frames=max(loop.turns, 1),
+            warm_up=warm,
+            frame_seconds=float(np.median(steady)) if timed else None,
+            interval_seconds=_interval(steady) if timed and len(steady) >= 2 * BATCHES else None,
+            seconds=loop.seconds,
+            named=loop is self.named,
+        )
+
+    def _crossing(self, group: Sequence[Record], loop: int | None, loops: Sequence[Loop]) -> Crossing:
+        first, event = group[0], group[0].event
+        times = [_times(record) for record in group] if self.recorder.has_gpu else []
+        frame = loops[loop] if loop is not None else None
+        inside = sum(each.frames for record in group for each in record.loops if each.loop is frame)
+        unread = [record.unread for record in group if record.unread is not None]
+        return Crossing(
+            place=self._place(first.site.file, first.site.line),
+            kind=event.kind,
+            call=event.call,
+            library=event.library,
+            loop=loop,
+            count=sum(record.count for record in group),
+            bytes=sum(record.bytes for record in group),
+            frames=min(inside, frame.turns) if frame else 0,
+            memory=event.memory,
+            staged=event.staged,
+            asynchronous=event.asynchronous,
+            non_blocking=event.non_blocking,
+            **_summed(times),
+            origin=self._origin(group),
+            repeats=self._repeats([record.contents for record in group if record.contents]),
+            unread=sum(unread) if unread else None,
+            holds_back=self._site(next((r.holds_back for r in group if r.holds_back), None)),
+        )
+
+    def _origin(self, group: Iterable[Record]) -> Origin | None:
+        """The source of most of those looked at."""
+        looked: dict[Source, set[int]] = {}
+        for record in group:
+            for source, allocations in record.sources.items():
+                looked.setdefault(source, set()).update(allocations)
+        if not looked:
+            return None
+        source, allocations = max(looked.items(), key=lambda item: len(item[1]))
+        count = sum(record.looked for record in group)
+        new = len(allocations) > 1 if source.site is not None and count > 1 else None
+        return Origin(kind=source.kind, place=self._site(source.site), each_frame=new)
+
+    def _repeats(self, contents: Sequence[LineContents]) -> Repeats | None:
+        checked = sum(each.checked for each in contents)
+        if not checked:
+            return None
+        origin = next((each.returned_from for each in contents if each.returned_from), None)
+        return Repeats(
+            checked=checked,
+            same=sum(each.same for each in contents),
+            returned=sum(each.returned for each in contents),
+            returned_from=self._site(origin),
+            complete=all(each.complete for each in contents),
+            false_share=max(each.false_share for each in contents),
+        )
+
+    def _sources(self, records: Sequence[Record], loops: Sequence[Loop]) -> Iterator[SourceExcerpt]:
+        """The files with crossings, as far as they are near one."""
+        lines: dict[str, set[int]] = {}
+        for place in (*(record.site for record in records), *(s for r in records for s in _sites(r))):
+            lines.setdefault(place.file, set()).add(place.line)
+        for loop in loops:
+            lines.setdefault(loop.file, set()).add(loop.first)
+        for file, wanted in lines.items():
+            text = [line.rstrip("\n")[:500] for line in linecache.getlines(file)]
+            for first, last in _stretches(sorted(wanted), len(text)):
+                yield SourceExcerpt(file=self._name(file), first=first, lines=tuple(text[first - 1 : last]))
+
+
+def _sites(record: Record) -> Iterator[Site]:
+    """The other lines that a crossing's record names."""
+    yield from (source.site for source in record.sources if source.site)
+    yield from (site for site in (record.holds_back,) if site)
+
+
+def _stretches(lines: Sequence[int], length: int) -> list[tuple[int, int]]:
+    """First and last lines to keep, those that touch in one."""
+    if length <= WHOLE_FILE:
+        return [(1, length)] if length else []
+    stretches: list[tuple[int, int]] = []
+    for line in lines:
+        first, last = max(line - MARGIN, 1), min(line + MARGIN, length)
+        if stretches and first <= stretches[-1][1] + 1:
+            first, _ = stretches.pop()
+        if first <= last:
+            stretches.append((first, last))
+    return stretches
+
+
+def _warm_up(loop: Loop, records: Iterable[Record]) -> int:
+    """Iterations until each line that at least every second one has appeared, the first of them included."""
+    inside = [each for record in records for each in record.loops if each.loop is loop]
+    usual = [each.first for each in inside if 2 * each.frames >= loop.turns]
+    return min(max([1, *usual]), loop.turns // 2)
+
+
+def _interval(seconds: Sequence[float]) -> tuple[float, float]:
+    """By stretches of neighbours: what drifts or alternates makes it wider."""
+    kept = np.asarray(seconds[:: math.ceil(len(seconds) / MOST_SAMPLES)])
+    rounds = [tuple(map(float, part)) for part in np.array_split(kept, BATCHES)]
+    return stats.median_interval(rounds)
+
+
+def _times(record: Record) -> dict[str, float | int]:
+    """Seconds of all of a record's crossings, scaled from the steady ones; none where none was timed."""
+    cold, steady = record.times
+    calls = steady if steady.calls else cold
+    copies = steady if steady.timed else cold
+    figures: dict[str, float | int] = {"timed": cold.timed + steady.timed}
+    if calls.calls:
+        scale = record.count / calls.calls
+        figures["host_seconds"] = calls.host_seconds * scale
+        figures["kernel_seconds"] = calls.kernel_seconds * scale
+    if copies.timed:
+        figures["stream_seconds"] = copies.stream_seconds / copies.timed * record.count
+    return figures
+
+
+def _summed(times: Sequence[dict[str, float | int]]) -> dict[str, Any]:
+    names = {name for each in times for name in each}
+    return {name: sum(each.get(name, 0) for each in times) for name in names}

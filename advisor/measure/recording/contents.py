@@ -1,0 +1,96 @@
+"""Whether a line moves the same bytes again: fingerprints of a sample, within a share of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from advisor.measure.recording.events import Event
+from advisor.measure.recording.lines import Site
+
+FIRST = 3
+"""Crossings of each line that are looked at in any case."""
+SHARE = 0.01
+"""Of the time so far, for further ones."""
+WHOLE = 64 << 10
+"""Bytes up to which an array is looked at whole."""
+BLOCKS, BLOCK = 64, 512
+"""Blocks of a larger one, and their bytes; their places are drawn once for each size."""
+MOST_DOWNLOADS = 4096
+
+
+@dataclass(slots=True, eq=False)
+class LineContents:
+    """What was seen of the bytes of a line."""
+
+    site: Site
+    checked: int = 0
+    same: int = 0
+    returned: int = 0
+    returned_from: Site | None = None
+    complete: bool = True
+    false_share: float = 0.0
+    last: tuple[int, int] | None = None
+    """Fingerprint of the crossing before, and which crossing of the line that was."""
+    seen: int = 0
+
+
+@dataclass
+class Contents:
+    """`spent` seconds are in the recorder's overhead; `elapsed` gives the seconds of the script so far."""
+
+    clock: Callable[[], float]
+    elapsed: Callable[[], float]
+    spent: float = 0.0
+    _places: dict[int, Any] = field(default_factory=dict)
+    _downloads: dict[int, Site] = field(default_factory=dict)
+    _random: Any = field(default_factory=lambda: np.random.default_rng(0))
+
+    def look(self, line: LineContents, event: Event, now: float) -> None:
+        """Compares with the line's crossing before: two in a row are looked at, or none."""
+        line.seen += 1
+        following = line.last is not None and line.last[1] == line.seen - 1
+        if line.checked > FIRST and not following and self.spent > SHARE * self.elapsed():
+            return
+        data = host_bytes(event.host)
+        if data is None or not data.size:
+            return
+        mark = crc32(np.ascontiguousarray(self._sample(line, data)).data, data.size & 0xFFFFFFFF)
+        line.checked += 1
+        line.same += following and line.last is not None and mark == line.last[0]
+        self._trip(line, event, mark)
+        line.last = None if following and line.checked > FIRST else (mark, line.seen)
+        self.spent += self.clock() - now
+
+    def _trip(self, line: LineContents, event: Event, mark: int) -> None:
+        if event.kind == "download":
+            if len(self._downloads) < MOST_DOWNLOADS:
+                self._downloads[mark] = line.site
+        elif (origin := self._downloads.get(mark)) is not None:
+            line.returned += 1
+            line.returned_from = origin
+
+    def _sample(self, line: LineContents, data: Any) -> Any:
+        if data.size <= WHOLE:
+            return data
+        line.complete = False
+        line.false_share = max(line.false_share, 1 - BLOCKS * BLOCK / data.size)
+        if (places := self._places.get(data.size)) is None:
+            begins = np.sort(self._random.integers(0, data.size - BLOCK, BLOCKS))
+            places = self._places[data.size] = [slice(int(b), int(b) + BLOCK) for b in begins]
+        return np.concatenate([data[place] for place in places])
+
+
+def host_bytes(host: Any) -> Any:
+    """The bytes of a contiguous array or tensor of the host, without a copy; None of others."""
+    try:
+        array = host.numpy(force=False) if hasattr(host, "untyped_storage") else host
+        if not isinstance(array, np.ndarray) or not array.flags.forc:
+            return None
+        return array.reshape(-1, order="A").view(np.uint8)
+    except (TypeError, ValueError, RuntimeError):  # a dtype or a tensor without plain bytes
+        return None

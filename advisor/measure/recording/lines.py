@@ -1,0 +1,99 @@
+"""Which lines are the user's, and which loops an event's stack stands in."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+
+from advisor.measure.recording.loops import Loop, Loops
+
+_PACKAGES = ("site-packages", "dist-packages")
+_OURS = str(Path(__file__).resolve().parents[2])
+_PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+MOST_FRAMES = 64
+"""Of the user's, from the innermost on: deeper ones of a recursion tell no more."""
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """A line of the user's that is running, in the loops of its callers; `codes` keeps their ids valid."""
+
+    file: str
+    line: int
+    loops: tuple[Loop, ...]
+    """The outermost first."""
+    codes: tuple[CodeType, ...]
+    asked: dict[str, int] = field(default_factory=dict)
+    """How often a copy of each call was about to be made."""
+
+
+class Lines:
+    """Finds the nearest line of the user's files in the stack; each stack is looked at once."""
+
+    def __init__(self, loops: Loops) -> None:
+        self._loops = loops
+        self._sites: dict[tuple[int, ...], Site] = {}
+
+    def site(self, frame: FrameType | None) -> Site | None:
+        """None where no line of the user's is running, as in a thread of a library's own."""
+        knows, key = self._loops.knows, list[int]()
+        frames = []
+        while frame is not None:
+            if knows((code := frame.f_code).co_filename):
+                key += (id(code), frame.f_lasti)
+                frames.append(frame)
+                if len(frames) == MOST_FRAMES:
+                    break
+            frame = frame.f_back
+        if not frames:
+            return None
+        known = self._sites.get(whole := tuple(key))
+        if known is None:
+            known = self._sites[whole] = self._new(frames)
+        return known
+
+    def _new(self, frames: Sequence[FrameType]) -> Site:
+        lines = [(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno) for frame in frames]
+        loops = (loop for code, line in reversed(lines) for loop in self._loops.around(code, line))
+        (code, line), codes = lines[0], tuple(code for code, _ in lines)
+        return Site(code.co_filename, line, tuple(dict.fromkeys(loops)), codes)
+
+
+def own_files(roots: Sequence[Path], package: Path | None = None) -> OwnFiles:
+    return OwnFiles(tuple(str(root) for root in roots), str(package) if package else None)
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """The script's files: below its folder or the working directory, and neither Python's nor installed."""
+
+    roots: tuple[str, ...]
+    package: str | None = None
+    """The folder of a package run with -m, installed or not."""
+
+    def __contains__(self, file: str) -> bool:
+        if self.package and _below(file, self.package):
+            return True
+        if any(part in _PACKAGES for part in Path(file).parts) or _below(file, _OURS):
+            return False
+        inside = any(_below(file, root) for root in self.roots)
+        return inside and not any(_below(file, folder) for folder in _PYTHON)
+
+
+def _below(file: str, folder: str) -> bool:
+    return file.startswith(folder.rstrip("/") + "/")
+
+
+def script_roots(file: Path) -> list[Path]:
+    """The script's folder and the working directory; / holds everything, and says nothing."""
+    folders = [file.resolve().parent, Path.cwd()]
+    return [folder for folder in dict.fromkeys(folders) if folder != Path("/")] or [folders[0]]
+
+
+def caller() -> FrameType | None:
+    """The frame that called the function that asks."""
+    return sys._getframe(2)

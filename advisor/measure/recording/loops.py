@@ -1,0 +1,291 @@
+"""Loops of the user's files: one call at the head of each body, put in through the AST; line numbers stay.
+
+A head counts iterations and notes when each began. A loop that turns fast without crossings gets the
+`__next__` of an `itertools.count` in place of its head, which costs 0.04 µs; a crossing brings the head back.
+"""
+
+from __future__ import annotations
+
+import ast
+from array import array
+from collections.abc import Callable, Iterable
+from itertools import count
+from time import perf_counter
+from types import CodeType
+from typing import Any
+
+NAME = "__advisor__"
+"""In `builtins`, the list that the transformed code calls into."""
+MOST_TIMES = 65_536
+"""Iterations whose times are kept; of more, every second, fourth and so on."""
+FAST_ITERATIONS, FAST_SECONDS = 2048, 100e-6
+"""A loop of that many iterations without a crossing is fast when one takes less: a head of 0.2 µs would be
+more than 0.2 % of it."""
+_COMPILED = {
+    *("jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit", "rawkernel", "fuse"),
+    *("compile", "script", "trace", "kernel", "function"),
+}
+"""Last names of what compiles a function from its bytecode: a call put into it would not compile."""
+Clock = Callable[[], float]
+Scope = tuple[str, int]
+"""Name and first line of a code object."""
+
+
+class Loop:
+    """One `for`, `while` or comprehension, and how often it turned."""
+
+    __slots__ = (
+        "_clock", "_fast", "_index", "_table", "begun", "called", "file", "first", "last", "numbers", "open",
+        "quiet", "seconds", "since", "stride", "times", "turns",
+    )  # fmt: skip
+
+    def __init__(self, file: str, first: int, last: int, table: list[Any], clock: Clock) -> None:
+        self.file, self.first, self.last = file, first, last
+        self.turns = 0
+        self.times, self.numbers = array("d"), array("q")
+        """Seconds of iterations that were not left early, and which these are, from 1 on."""
+        self.stride = 1
+        self.seconds = 0.0
+        self.called = 0
+        """Iterations whose head was called in full."""
+        self.begun: float | None = None
+        self.open = False
+        self.quiet = 0
+        """Iterations since the last crossing in it, or since it was last looked at."""
+        self.since = 0.0
+        self._clock, self._table, self._index = clock, table, len(table)
+        self._fast: count[int] | None = None
+        table += (self.head, self.enter, self.leave)
+
+    def enter(self, iterable: Any = None) -> Any:
+        """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
+        self.begun = None  # it may have been left by return or by an exception
+        self.open = True
+        return iterable
+
+    def head(self) -> None:
+        now = self._clock()
+        if self.begun is not None:
+            self._keep(now - self.begun)
+        self.begun = now
+        self.turns += 1
+        self.called += 1
+        self.quiet += 1
+        if self.quiet >= FAST_ITERATIONS:
+            self._look(now)
+
+    def leave(self) -> None:
+        if self.begun is not None:
+            self._keep(self._clock() - self.begun)
+            self.begun = None
+        self.open = False
+
+    def crossing(self) -> int:
+        """Which iteration a crossing is in, from 1 on; 0 before the first."""
+        self.quiet = 0
+        if self._fast is not None:
+            self._slow_down()
+        return self.turns
+
+    def settle(self) -> None:
+        """At the end of the script."""
+        if self._fast is not None:
+            self._slow_down()
+
+    def _keep(self, seconds: float) -> None:
+        self.seconds += seconds
+        if self.turns % self.stride:
+            return
+        self.times.append(seconds)
+        self.numbers.append(self.turns)
+        if len(self.times) >= MOST_TIMES:
+            self.times, self.numbers = self.times[1::2], self.numbers[1::2]
+            self.stride *= 2
+
+    def _look(self, now: float) -> None:
+        fast = now - self.since < self.quiet * FAST_SECONDS
+        self.quiet, self.since = 0, now
+        if fast:
+            self._fast = count()
+            self._table[self._index] = self._fast.__next__
+            self._table[self._index + 1] = _same
+            self._table[self._index + 2] = _nothing
+            self.begun, self.open = None, True
+
+    def _slow_down(self) -> None:
+        """The head again; iterations meanwhile have no times."""
+        assert self._fast is not None
+        self.turns += next(self._fast)
+        self._fast = None
+        self._table[self._index : self._index + 3] = (self.head, self.enter, self.leave)
+        self.since = self._clock()
+
+
+def _same(iterable: Any = None) -> Any:
+    return iterable
+
+
+def _nothing() -> None:
+    pass
+
+
+def head_cost(clock: Clock = perf_counter, turns: int = 1000) -> float:
+    """Seconds of a loop's head, measured here."""
+    loop = Loop("", 1, 1, [], clock)
+    begin = clock()
+    for _ in range(turns):
+        loop.head()
+    return (clock() - begin) / turns
+
+
+class Loops:
+    """All loops of the transformed files; `table` is what their code calls."""
+
+    def __init__(self, clock: Clock = perf_counter) -> None:
+        self.table: list[Any] = []
+        self.all: list[Loop] = []
+        self._clock = clock
+        self._scopes: dict[str, dict[Scope, list[Loop]]] = {}
+        self._codes: dict[str, CodeType] = {}
+
+    def compiled(self, source: bytes | str, file: str) -> CodeType:
+        """The file's code with its loops counted, the same ones each time. Raises SyntaxError."""
+        if file in self._codes:
+            return self._codes[file]
+        tree = ast.parse(source, file)
+        scopes: dict[Scope, list[Loop]] = {}
+
+        def add(node: ast.AST, scope: Scope, last: int) -> int:
+            loop = Loop(file, node.lineno, last, self.table, self._clock)  # type: ignore[attr-defined]
+            self.all.append(loop)
+            scopes.setdefault(scope, []).append(loop)
+            return len(self.table) - 3
+
+        _Heads(add, _compiled_names(tree)).visit(tree)
+        self._scopes[file] = scopes
+        code: CodeType = compile(tree, file, "exec", dont_inherit=True)
+        self._codes[file] = code
+        return code
+
+    def knows(self, file: str) -> bool:
+        return file in self._scopes
+
+    def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:
+        """The loops of a code object that a line of it is in, the outermost first."""
+        first = 1 if code.co_name == "<module>" else code.co_firstlineno
+        there = self._scopes[code.co_filename].get((code.co_name, first), ())
+        return tuple(loop for loop in there if loop.first <= line <= loop.last)
+
+    def at(self, file: str, line: int) -> Loop | None:
+        """The loop that begins in that line, or the innermost around it."""
+        there = [loop for loop in self.all if loop.file == file and loop.first <= line <= loop.last]
+        return max(there, key=lambda loop: loop.first, default=None)
+
+    def settle(self) -> None:
+        for loop in self.all:
+            loop.settle()
+
+
+def _compiled_names(tree: ast.AST) -> set[str]:
+    """Functions that are given by name to what compiles them: `fast = njit(slow)`."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {
+        name
+        for call in calls
+        if _last_name(call.func) in _COMPILED
+        for argument in call.args
+        if (name := _last_name(argument))
+    }
+
+
+def _last_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        return _last_name(node.func)
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+class _Heads(ast.NodeTransformer):
+    """Puts calls of the table into a tree: `add` gives the number of a loop's head."""
+
+    def __init__(self, add: Callable[[ast.AST, Scope, int], int], compiled: set[str]) -> None:
+        self._add, self._compiled = add, compiled
+        self._scope: Scope = ("<module>", 1)
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        names = {_last_name(decorator) for decorator in node.decorator_list}
+        if names & _COMPILED or node.name in self._compiled or node.name == "forward":
+            return node  # a model's forward may be compiled, and what it loops over are layers, not frames
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        return self._inside(node, (node.name, first))
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        return self._inside(node, ("<lambda>", node.lineno))
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        return self._inside(node, (node.name, first))
+
+    def _inside(self, node: Any, scope: Scope) -> Any:
+        outer, self._scope = self._scope, scope
+        self.generic_visit(node)
+        self._scope = outer
+        return node
+
+    def visit_For(self, node: Any) -> Any:
+        number = self._add(node, self._scope, node.body[-1].end_lineno)
+        self.generic_visit(node)
+        node.body.insert(0, _statement(number, node.body[0]))
+        if isinstance(node, ast.For):
+            node.iter = _call(number + 1, node.iter, node.iter)
+            return [node, _statement(number + 2, node)]
+        return [_statement(number + 1, node), node, _statement(number + 2, node)]
+
+    visit_AsyncFor = visit_While = visit_For  # noqa: N815
+
+    def visit_ListComp(self, node: Any) -> Any:
+        number = self._add(node, self._scope, node.end_lineno)
+        self.generic_visit(node)
+        return self._comprehension(node, number)
+
+    visit_SetComp = visit_DictComp = visit_ListComp  # noqa: N815
+
+    def visit_GeneratorExp(self, node: Any) -> Any:
+        outer, self._scope = self._scope, ("<genexpr>", node.lineno)
+        made = self.visit_ListComp(node)
+        self._scope = outer
+        return made
+
+    def _comprehension(self, node: Any, number: int) -> Any:
+        """`[f(x) for x in xs]` as `[(head(), f(x))[1] for x in enter(xs)]`; it ends without a mark."""
+        part = "key" if isinstance(node, ast.DictComp) else "elt"
+        element = getattr(node, part)
+        pair = ast.Tuple([_call(number, element), element], ast.Load())
+        setattr(node, part, _at(ast.Subscript(pair, ast.Constant(1), ast.Load()), element))
+        first = node.generators[0]
+        if not first.is_async:
+            first.iter = _call(number + 1, first.iter, first.iter)
+        return node
+
+
+def _call(number: int, where: Any, *arguments: Any) -> Any:
+    table = ast.Subscript(ast.Name(NAME, ast.Load()), ast.Constant(number), ast.Load())
+    return _at(ast.Call(table, list(arguments), []), where)
+
+
+def _statement(number: int, where: Any) -> Any:
+    return _at(ast.Expr(_call(number, where)), where)
+
+
+def _at(node: Any, where: Any) -> Any:
+    """Gives the new nodes the place of an old one; the old ones among them keep theirs."""
+    places = {name: getattr(where, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+    waiting: list[Iterable[Any]] = [[node]]
+    while waiting:
+        for each in waiting.pop():
+            if "lineno" in each._attributes and not hasattr(each, "lineno"):
+                for name, value in places.items():
+                    setattr(each, name, value)
+                waiting.append(ast.iter_child_nodes(each))
+    return node

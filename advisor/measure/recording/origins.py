@@ -1,0 +1,174 @@
+"""Which line allocated the host memory of a crossing: a NumPy memory handler (NEP 49), set through ctypes."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ctypes import (
+    POINTER,
+    PYFUNCTYPE,
+    Structure,
+    byref,
+    c_char,
+    c_char_p,
+    c_size_t,
+    c_uint8,
+    c_void_p,
+    cast,
+    py_object,
+    pythonapi,
+)
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from advisor.measure.recording.lines import Lines, Site
+from advisor.profiles.crossings import OriginKind
+
+LEAST = 4096
+"""Bytes of an array whose line is noted; smaller ones cost nothing to move."""
+MOST = 1 << 16
+"""Allocations that are remembered: of an older one the line is not known."""
+_TRIALS = 500
+NO_HANDLER = "The lines that allocate host arrays: NumPy {} has no memory handler that can be set here"
+_GET, _SET = 305, 304
+"""Places of PyDataMem_GetHandler and PyDataMem_SetHandler in NumPy's C API (numpy/_core/code_generators/
+numpy_api.py), there since 1.22."""
+
+
+class Source(NamedTuple):
+    """What gave memory, and the line that did."""
+
+    kind: OriginKind
+    site: Site | None
+
+
+class _Allocator(Structure):
+    _fields_ = tuple((name, c_void_p) for name in ("ctx", "malloc", "calloc", "realloc", "free"))
+
+
+class _Handler(Structure):
+    _fields_ = (("name", c_char * 127), ("version", c_uint8), ("allocator", _Allocator))
+
+
+_MALLOC = PYFUNCTYPE(c_void_p, c_void_p, c_size_t)
+_CALLOC = PYFUNCTYPE(c_void_p, c_void_p, c_size_t, c_size_t)
+
+
+class Origins:
+    """Notes the line of each larger allocation while `watching`; calls of the handler are counted."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.calls = 0
+        self.absent = ""
+        self._lines = lines
+        self._allocations: dict[int, tuple[Site | None, int]] = {}
+        self._kept: list[Any] = []
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """In this thread: NumPy keeps its handler in a context variable."""
+        try:
+            set_handler, before = self._handlers()
+        except (AttributeError, ImportError, OSError, ValueError):
+            self.absent = NO_HANDLER.format(np.__version__)
+            yield
+            return
+        set_handler(self._made(before))
+        try:
+            yield
+        finally:
+            set_handler(before)
+
+    def _handlers(self) -> tuple[Any, Any]:
+        """The function that sets a handler, and the present one."""
+        core: Any = sys.modules.get("numpy._core._multiarray_umath")
+        core = core or sys.modules["numpy.core._multiarray_umath"]
+        table = cast(_pointer(core._ARRAY_API, None), POINTER(c_void_p))
+        get, put = PYFUNCTYPE(py_object)(table[_GET]), PYFUNCTYPE(py_object, py_object)(table[_SET])
+        return put, get()
+
+    def _made(self, before: Any) -> Any:
+        """A handler that asks the one before for memory, and leaves freeing to it."""
+        old = _Handler.from_address(_pointer(before, b"mem_handler")).allocator
+        malloc, calloc = _MALLOC(old.malloc), _CALLOC(old.calloc)
+
+        def allocate(context: int, size: int) -> int:
+            address: int = malloc(context, size)
+            if size >= LEAST:
+                self._note(address, sys._getframe(1))
+            else:
+                self.calls += 1
+            return address
+
+        def clear(context: int, count: int, size: int) -> int:
+            address: int = calloc(context, count, size)
+            if count * size >= LEAST:
+                self._note(address, sys._getframe(1))
+            else:
+                self.calls += 1
+            return address
+
+        calls = _MALLOC(allocate), _CALLOC(clear)
+        functions = (*(cast(call, c_void_p) for call in calls), old.realloc, old.free)
+        handler = _Handler(b"advisor", 1, _Allocator(old.ctx, *functions))
+        new = pythonapi.PyCapsule_New
+        new.restype, new.argtypes = py_object, [c_void_p, c_char_p, c_void_p]
+        self._kept += [handler, calls, name := b"mem_handler", before]
+        return new(byref(handler), name, None)
+
+    def call_cost(self) -> float:
+        """Seconds that a call of the handler adds to an allocation, measured here."""
+
+        def cost() -> float:
+            begin = perf_counter()
+            for _ in range(_TRIALS):
+                np.empty(LEAST, np.uint8)
+            return (perf_counter() - begin) / _TRIALS
+
+        plain, calls = cost(), self.calls
+        with self.watching():
+            watched = cost()
+        self.calls = calls
+        return max(watched - plain, 0.0)
+
+    def _note(self, address: int, frame: Any) -> None:
+        self.calls += 1
+        self._allocations.pop(address, None)
+        self._allocations[address] = self._lines.site(frame), self.calls
+        if len(self._allocations) > MOST:
+            del self._allocations[next(iter(self._allocations))]
+
+    def of(self, host: Any) -> tuple[Source, int]:
+        """Where the memory of an array or tensor comes from, and a number of that allocation."""
+        if hasattr(host, "untyped_storage"):
+            return Source("torch", None), int(host.data_ptr())
+        base = host
+        while isinstance(base, np.ndarray) and base.base is not None:
+            base = base.base
+        if isinstance(base, np.ndarray):
+            address = int(base.__array_interface__["data"][0])
+            site, number = self._allocations.get(address, (None, -address))
+            return Source("numpy", site if base.nbytes >= LEAST else None), number
+        while isinstance(base, memoryview):
+            base = base.obj
+        address = int(host.__array_interface__["data"][0]) if isinstance(host, np.ndarray) else id(host)
+        if isinstance(base, mmap.mmap):
+            return Source("mmap", None), address
+        if isinstance(base, (bytes, bytearray)):
+            return Source("bytes", None), address
+        return Source("torch" if type(base).__module__.startswith("torch") else "foreign", None), address
+
+
+def _pointer(capsule: Any, name: bytes | None) -> int:
+    get = pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = c_void_p, [py_object, c_char_p]
+    address: int | None = None
+    with suppress(ValueError):
+        address = get(capsule, name)
+    if not address:
+        raise ValueError("no such capsule")
+    return address

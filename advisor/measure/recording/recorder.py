@@ -1,0 +1,243 @@
+"""Takes note of crossings as they happen: by line, kind of memory and loop, not one by one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from advisor.measure.recording.contents import Contents, LineContents
+from advisor.measure.recording.events import Event
+from advisor.measure.recording.lines import Lines, Site, caller
+from advisor.measure.recording.loops import Clock, Loop, Loops
+from advisor.measure.recording.origins import Origins, Source
+
+MOST_MARKS = 256
+"""Pairs of CUDA events of a line that wait to be read."""
+FIRST_TIMED, THEN_TIMED = 32, 16
+"""Copies of a line that events time: the first ones, then one in so many."""
+FIRST_LAUNCHES, THEN_LAUNCHES = 64, 61
+"""Launches whose line is looked up: the first ones, then one in so many, a prime number."""
+_THREADS = "The lines that allocate host arrays in other threads than the first"
+_LIBRARY_THREADS = "{} crossings ({} bytes) in threads that run no line of the script"
+
+
+@dataclass(slots=True)
+class InLoop:
+    """In which iterations of a loop a line's crossings are."""
+
+    loop: Loop
+    last: int = -1
+    first: int = 0
+    frames: int = 0
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds of calls, and of the copies among them that events timed."""
+
+    calls: int = 0
+    host_seconds: float = 0.0
+    kernel_seconds: float = 0.0
+    stream_seconds: float = 0.0
+    timed: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """Crossings of one line that are alike, in the same loops."""
+
+    site: Site
+    event: Event
+    """The first, without what it held."""
+    loops: tuple[InLoop, ...]
+    count: int = 0
+    bytes: int = 0
+    times: tuple[Times, Times] = field(default_factory=lambda: (Times(), Times()))
+    """In the first iteration of the innermost loop, which compiles and allocates, and later ones."""
+    marks: list[tuple[Any, Any, Times]] = field(default_factory=list)
+    contents: LineContents | None = None
+    sources: dict[Source, set[int]] = field(default_factory=dict)
+    """Where the host memory came from, with the numbers of the allocations seen."""
+    looked: int = 0
+    unread: int | None = None
+    holds_back: Site | None = None
+
+
+class _Depth(threading.local):
+    value = 0
+
+
+class _Inside:
+    """Calls within are not the script's own."""
+
+    def __init__(self, depth: _Depth) -> None:
+        self._depth = depth
+
+    def __enter__(self) -> None:
+        self._depth.value += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth.value -= 1
+
+
+class ScriptRecorder:
+    """The `Recorder` of a run. `seconds_between` is told by a library once it has marks."""
+
+    def __init__(
+        self, loops: Loops, lines: Lines, origins: Origins, contents: Contents, clock: Clock, *, has_gpu: bool
+    ) -> None:
+        self.has_gpu = has_gpu
+        self.records: dict[tuple[Any, ...], Record] = {}
+        self.overhead = 0.0
+        self.recording = False
+        self.readers: dict[str, Callable[[Any, Any], float]] = {}
+        """By library: seconds between two marks."""
+        self._loops, self._lines, self._origins, self._contents = loops, lines, origins, contents
+        self._clock, self._depth = clock, _Depth()
+        self._within = _Inside(self._depth)
+        self._waiting: list[Record] = []
+        self._unseen: Counter[str] = Counter()
+        self._elsewhere = [0, 0]
+        self._uploads: dict[int, Record] = {}
+        self.launches: Counter[Loop] = Counter()
+        """Work given to the GPU in each loop, of a sample."""
+        self._launches = 0
+        self._thread = threading.get_ident()
+        os.register_at_fork(after_in_child=self.stop)
+
+    def stop(self) -> None:
+        """Nothing is recorded from here on: the script is over, or this is a child that it forked."""
+        self.recording = False
+
+    def outer(self) -> bool:
+        return self.recording and not self._depth.value
+
+    def inside(self) -> _Inside:
+        return self._within
+
+    def is_timed(self, call: str) -> bool:
+        begin = self._clock()
+        site, timed = self._lines.site(caller()), False
+        if site is not None:
+            asked = site.asked[call] = site.asked.get(call, 0) + 1
+            timed = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
+        self.overhead += self._clock() - begin
+        return timed
+
+    def crossed(self, event: Event) -> None:
+        begin = self._clock()
+        site = self._lines.site(caller())
+        if site is None:
+            self._elsewhere[0] += 1
+            self._elsewhere[1] += event.bytes
+            return
+        record = self._record(site, event)
+        record.count += 1
+        record.bytes += event.bytes
+        for each in record.loops:
+            if (turn := each.loop.crossing()) != each.last:
+                each.last = turn
+                each.frames += 1
+                each.first = each.first or turn
+        if event.host_seconds is not None:
+            self._time(record, event, event.host_seconds)
+        self._follow(record, event, site)
+        if event.host is not None:
+            self._look(record, event, begin)
+        self.overhead += self._clock() - begin
+
+    def _record(self, site: Site, event: Event) -> Record:
+        """The one of this line for such crossings."""
+        loops = site.loops
+        for loop in loops:
+            if not loop.open:
+                loops = tuple(each for each in loops if each.open)
+                break
+        key = (
+            site.file, site.line, loops,
+            event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking,
+        )  # fmt: skip
+        record = self.records.get(key)
+        if record is None:
+            kept = replace(event, marks=None, host=None)
+            record = Record(site, kept, tuple(map(InLoop, loops)))
+            self.records[key] = record
+        return record
+
+    def _time(self, record: Record, event: Event, seconds: float) -> None:
+        innermost = record.loops[-1] if record.loops else None
+        times = record.times[innermost is None or innermost.last > innermost.first]
+        times.calls += 1
+        times.host_seconds += seconds
+        times.kernel_seconds += event.kernel_seconds or 0.0
+        if event.marks is not None:
+            record.marks.append((*event.marks, times))
+            if len(record.marks) >= MOST_MARKS:
+                self.read_marks(record, MOST_MARKS // 2)
+
+    def read_marks(self, record: Record, most: int | None = None) -> None:
+        """Adds up the oldest: their copies are long done, so that nothing waits."""
+        between = self.readers[record.event.library]
+        for begin, end, times in record.marks[:most]:
+            times.stream_seconds += max(between(begin, end), 0.0)
+            times.timed += 1
+        del record.marks[:most]
+
+    def _follow(self, record: Record, event: Event, site: Site) -> None:
+        """Which line gives the GPU work after a wait, and whether uploads are read."""
+        if event.kind == "wait":
+            if record.holds_back is None and record not in self._waiting:
+                self._waiting.append(record)
+        elif self._waiting and event.kind == "upload":
+            self._resume(site)
+        if event.kind == "upload" and event.device is not None:
+            if (before := self._uploads.get(event.device)) is not None:
+                before.unread = (before.unread or 0) + 1
+            self._uploads[event.device] = record
+
+    def _resume(self, site: Site) -> None:
+        for record in self._waiting:
+            record.holds_back = site
+        self._waiting.clear()
+
+    def _look(self, record: Record, event: Event, now: float) -> None:
+        """Where the bytes come from and whether they are the same again, of a sample."""
+        if record.looked < FIRST_TIMED or record.count % THEN_TIMED == 0:
+            record.looked += 1
+            source, allocation = self._origins.of(event.host)
+            allocations = record.sources.setdefault(source, set())
+            if len(allocations) < FIRST_TIMED:
+                allocations.add(allocation)
+            if threading.get_ident() != self._thread:
+                self._unseen[_THREADS] = 1
+        if event.kind in ("upload", "download") and event.bytes:
+            if record.contents is None:
+                record.contents = LineContents(record.site)
+            self._contents.look(record.contents, event, now)
+
+    def read(self, *devices: int) -> None:
+        for device in devices:
+            self._uploads.pop(device, None)
+
+    def launched(self, reads: tuple[int, ...] = ()) -> None:
+        self.read(*reads)
+        self._launches += 1
+        if self._waiting or self._launches < FIRST_LAUNCHES or self._launches % THEN_LAUNCHES == 0:
+            begin = self._clock()
+            if (site := self._lines.site(caller())) is not None:
+                self.launches.update(site.loops)
+                self._resume(site)
+            self.overhead += self._clock() - begin
+
+    def not_seen(self, what: str) -> None:
+        self._unseen[what] += 1
+
+    def unseen(self) -> tuple[str, ...]:
+        calls, nbytes = self._elsewhere
+        elsewhere = (_LIBRARY_THREADS.format(calls, nbytes),) if calls else ()
+        told = (what if times == 1 else f"{what} ({times} times)" for what, times in self._unseen.items())
+        return (*told, *elsewhere)

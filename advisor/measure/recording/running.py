@@ -1,0 +1,145 @@
+"""Runs a script or a module as `python` would, in this process."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import multiprocessing.process
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any
+
+from advisor.errors import INTERRUPTED, WorkloadError
+from advisor.measure.recording.loops import NAME, Loops
+
+_AROUND = ("subprocess", "multiprocessing.", "concurrent.")
+_SUBPROCESS = "A subprocess: {}"
+_PROCESS = "A process that the script starts with multiprocessing"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What `__main__` is to be, ready to run."""
+
+    file: str
+    code: CodeType
+    module: ModuleType
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a script ended: what Python would have exited with, and the exception if one ended it."""
+
+    code: int = 0
+    error: str = ""
+
+
+def script_program(file: Path, arguments: tuple[str, ...], loops: Loops) -> Program:
+    """`python FILE ARGUMENTS`. Raises SyntaxError."""
+    sys.argv = [str(file), *arguments]
+    sys.path.insert(0, str(file.resolve().parent))
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=str(file), __spec__=None, __cached__=None, __builtins__=builtins)
+    return Program(str(file), loops.compiled(file.read_bytes(), str(file)), module)
+
+
+def module_program(name: str, arguments: tuple[str, ...]) -> Program:
+    """`python -m NAME ARGUMENTS`; the finder of the user's modules compiles it. Raises `WorkloadError`."""
+    sys.path.insert(0, str(Path.cwd()))
+    sys.argv = ["-m", *arguments]
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    loader: Any = spec and spec.loader
+    code = loader.get_code(spec.name) if spec and hasattr(loader, "get_code") else None
+    if spec is None or spec.origin is None or code is None:
+        raise WorkloadError(
+            f"there is no module {name} that can be run",
+            next_step="Run it from the folder in which `python -m` finds it.",
+        )
+    sys.argv[0] = spec.origin
+    module = ModuleType("__main__")
+    module.__dict__.update(
+        __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=loader,
+        __cached__=None, __builtins__=builtins,
+    )  # fmt: skip
+    return Program(spec.origin, code, module)
+
+
+def run(program: Program, loops: Loops) -> Ending:
+    """Runs it to its end, threads that Python would wait for included."""
+    sys.modules["__main__"] = program.module
+    setattr(builtins, NAME, loops.table)
+    try:
+        exec(program.code, program.module.__dict__)
+        _join_threads()
+    except SystemExit as ending:
+        return Ending(_exit_code(ending.code))
+    except BaseException as error:
+        _tell(error, program.file)
+        last = traceback.format_exception_only(type(error), error)[-1].strip()
+        return Ending(INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, last)
+    return Ending()
+
+
+def _join_threads() -> None:
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def _tell(error: BaseException, file: str) -> None:
+    """The traceback as Python prints it, from the script's first line on."""
+    begin: TracebackType | None = error.__traceback__
+    while begin is not None and begin.tb_frame.f_code.co_filename != file:
+        begin = begin.tb_next
+    sys.excepthook(type(error), error.with_traceback(begin), begin)
+
+
+def _exit_code(given: Any) -> int:
+    """What the process would have exited with; a message goes to stderr and is 1."""
+    if given is None:
+        return 0
+    if isinstance(given, int):
+        return given & 0xFF
+    print(given, file=sys.stderr)
+    return 1
+
+
+@contextmanager
+def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> Iterator[None]:
+    """Hears of processes that the user's own lines start, which are not recorded."""
+    popen, start = subprocess.Popen.__init__, multiprocessing.process.BaseProcess.start
+
+    def opened(self: Any, args: Any, *given: Any, **named: Any) -> None:
+        if _is_called_by(is_own, sys._getframe(1)):
+            words = args if isinstance(args, (str, bytes)) else next(iter(args), "")
+            tell(_SUBPROCESS.format(Path(str(words).split(" ")[0]).name))
+        popen(self, args, *given, **named)
+
+    def started(self: Any) -> None:
+        if _is_called_by(is_own, sys._getframe(1)):
+            tell(_PROCESS)
+        start(self)
+
+    subprocess.Popen.__init__ = opened  # type: ignore[method-assign]
+    multiprocessing.process.BaseProcess.start = started  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        subprocess.Popen.__init__ = popen  # type: ignore[method-assign]
+        multiprocessing.process.BaseProcess.start = start  # type: ignore[method-assign]
+
+
+def _is_called_by(is_own: Callable[[str], bool], frame: FrameType | None) -> bool:
+    """Whether the nearest frame outside the modules that start processes is the user's."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
+        frame = frame.f_back
+    return frame is not None and is_own(frame.f_code.co_filename)

@@ -1,0 +1,167 @@
+"""The process that runs a script and records it. Run as `main([JOB.json, PARENT_PID])`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+
+from advisor.devices.gpus import gpu_state
+from advisor.errors import AdvisorError, UsageError, WorkloadError
+from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
+from advisor.measure.process import die_with_parent
+from advisor.measure.recording.assembling import Assembler
+from advisor.measure.recording.contents import Contents
+from advisor.measure.recording.events import LibraryRecorder, StandIn
+from advisor.measure.recording.importing import Finder
+from advisor.measure.recording.lines import Lines, OwnFiles, script_roots
+from advisor.measure.recording.loops import Loop, Loops, head_cost
+from advisor.measure.recording.origins import Origins
+from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.registry import library_recorders, stand_ins
+from advisor.measure.recording.running import (
+    Ending,
+    Program,
+    module_program,
+    run,
+    script_program,
+    telling_processes,
+)
+from advisor.profiles import secrets
+from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.system_state import GpuState
+
+
+def main(arguments: list[str]) -> None:
+    """Leaves a `Recorded` however the script ends, a `Problem` where it cannot begin."""
+    die_with_parent(int(arguments[1]))
+    job = ScriptJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    directory = Path(job.directory).resolve()  # the script may go elsewhere
+    secrets.remember(secrets.given(job.arguments, {}))
+    try:
+        outcome: Recorded | Problem = record(job)
+    except AdvisorError as error:
+        outcome = Problem.of(error)
+    write_outcome(directory, outcome)
+
+
+def record(job: ScriptJob) -> Recorded:
+    """Runs the script under all recorders. Raises `AdvisorError` where it cannot begin."""
+    session = Session(job)
+    sys.meta_path.insert(0, session.finder)
+    program, named = session.program(), session.named_loop()
+    ended, seconds = session.run(program)
+    assembled = Assembler(session.recorder, session.start, named).assembled()
+    script = ScriptRun(
+        arguments=job.arguments,
+        module=bool(job.module),
+        exit_code=ended.code,
+        error=ended.error[:1000],
+        seconds=seconds,
+        overhead_seconds=min(session.overhead(), seconds),
+        played=" and ".join(session.played) or None,
+        loops=assembled.loops,
+        crossings=assembled.crossings,
+        unseen=tuple(session.unseen(named)),
+        sources=assembled.sources,
+    )
+    return Recorded(script=script, gpu_state=session.gpu_state())
+
+
+class Session:
+    """All that takes part in recording one script."""
+
+    def __init__(self, job: ScriptJob) -> None:
+        self.job, self.start, self.began = job, Path.cwd(), perf_counter()
+        self.loops = Loops()
+        self.lines = Lines(self.loops)
+        self.origins = Origins(self.lines)
+        contents = Contents(perf_counter, lambda: perf_counter() - self.began)
+        has_gpu = job.backend == "cuda"
+        self.recorder = ScriptRecorder(
+            self.loops, self.lines, self.origins, contents, perf_counter, has_gpu=has_gpu
+        )
+        self.libraries: list[LibraryRecorder] = []
+        self.played: list[str] = []
+        file = Path(job.file)
+        package = str(file.resolve().parent) if job.module else None
+        self.own = OwnFiles(tuple(map(str, script_roots(file))), package)
+        installs = {each.module: partial(self._install, each) for each in library_recorders()}
+        plays = {} if has_gpu else {each.module: partial(self._play, each) for each in stand_ins()}
+        self.finder = Finder(self.own, self.loops, installs, plays)
+
+    def _install(self, library: LibraryRecorder, module: ModuleType) -> None:
+        self.recorder.readers[library.library] = library.seconds_between
+        library.install(module, self.recorder)
+        self.libraries.append(library)
+
+    def _play(self, stand_in: StandIn) -> ModuleType | None:
+        self.played.append(stand_in.words)
+        return stand_in.provide()
+
+    def program(self) -> Program:
+        """The code to run. Raises `WorkloadError` where there is none."""
+        try:
+            if self.job.module:
+                return module_program(self.job.module, self.job.arguments)
+            return script_program(Path(self.job.file), self.job.arguments, self.loops)
+        except SyntaxError as error:
+            raise WorkloadError(
+                f"{self.job.file} is not valid Python: line {error.lineno}: {error.msg}",
+                next_step="Fix the error above and run again.",
+            ) from None
+
+    def named_loop(self) -> Loop | None:
+        """The one of --frame. Raises `UsageError` where no loop of the user's is there."""
+        if not self.job.frame:
+            return None
+        where, _, line = self.job.frame.rpartition(":")
+        file = str(self.start / where) if where else self.job.file
+        if where and not self.loops.knows(file):
+            self._compile(Path(file))
+        loop = self.loops.at(file, int(line))
+        if loop is None:
+            lines = ", ".join(str(each.first) for each in self.loops.all if each.file == file)
+            raise UsageError(
+                f"--frame {self.job.frame}: there is no loop in line {line} of {where or self.job.file}",
+                next_step=f"Loops are in lines {lines}." if lines else "Give FILE:LINE.",
+            )
+        return loop
+
+    def _compile(self, file: Path) -> None:
+        """Has the loops of a module before it is imported. An error is the import's to raise."""
+        with suppress(OSError, SyntaxError, ValueError):
+            self.loops.compiled(file.read_bytes(), str(file))
+
+    def run(self, program: Program) -> tuple[Ending, float]:
+        """How it ended, and its seconds until the GPU was done."""
+        self.finder.install_imported()
+        telling = telling_processes(self.own.__contains__, self.recorder.not_seen)
+        self.recorder.recording, self.began = True, perf_counter()
+        with self.origins.watching(), telling:
+            ended = run(program, self.loops)
+        self.recorder.stop()
+        for library in self.libraries:
+            library.finish()
+        seconds = perf_counter() - self.began
+        self.loops.settle()
+        return ended, seconds
+
+    def overhead(self) -> float:
+        """Seconds spent in recording: what the recorder timed, and what heads and allocations cost."""
+        heads = sum(loop.called for loop in self.loops.all)
+        return self.recorder.overhead + heads * head_cost() + self.origins.calls * self.origins.call_cost()
+
+    def unseen(self, named: Loop | None) -> Iterator[str]:
+        yield from self.recorder.unseen()
+        if self.origins.absent:
+            yield self.origins.absent
+        if named is not None and not named.turns:
+            yield f"The loop of --frame {self.job.frame}, which never ran"
+
+    def gpu_state(self) -> GpuState | None:
+        return gpu_state(None, index=self.job.gpu, moment="under-load") if self.recorder.has_gpu else None
