@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -13,7 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import cpu_profile, footprint, gpu_state, measured, profile, recommendation, script_profile
+from builders import (
+    cpu_profile,
+    footprint,
+    gpu_state,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    recommendation,
+    script_profile,
+)
 from rendering import Accepted, markup
 from running import Command
 
@@ -22,7 +33,7 @@ from advisor.measure.revisions import commit_of
 from advisor.profiles import histories
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.redaction import anonymous
-from advisor.profiles.schema import Commit, Profile
+from advisor.profiles.schema import Commit, Measured, Profile
 from advisor.report.history_page import MOST_POINTS, MOST_ROWS, history_page
 from advisor.report.pages import render
 from advisor.verdicts.histories import all_series, steps
@@ -297,3 +308,56 @@ def test_folders_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "one" / "profile.json").unlink()
     with pytest.raises(FileProblem, match="locked: cannot be read"):
         histories.gather(tmp_path, lambda made: made)
+
+
+def on_busy_cpu(count: int, kernel: Mapping[int, float]) -> list[Profile]:
+    """Predictions for one device whose host stage takes up to five times as long, as the CPU's load has it;
+    the kernel takes so many times as long from each number on."""
+    made, load = [], random.Random(3)
+    for i, before in enumerate(series(count, make=cpu_profile)):
+        factor = math.prod(f for at, f in kernel.items() if i >= at)
+        parts = {"host:fill": 1e-3 * load.uniform(1, 5), "device:add": 1e-3 * factor, "to-device": 2e-4}
+        slower = parts | {"to-device": 9e-4}
+        each = {"pinned": parts, "pageable": slower}
+        rows = tuple(predicted(name, math.fsum(terms.values()), terms=terms) for name, terms in each.items())
+        choice = recommendation("pinned" if load.random() > 0.3 else "pageable")
+        told = prediction(results=rows, recommendation=choice)
+        made.append(before.model_copy(update={"predictions": (told,)}))
+    return made
+
+
+def test_a_prediction_is_followed_without_the_host_whose_load_moves_it() -> None:
+    made = [each for each in all_series(history(on_busy_cpu(12, {9: 2.0, 11: 2.0}))) if each.looked]
+    followed = next(each for each in made if each.track.basis == "predicted")
+    assert [(change.at, change.first, change.last) for change in followed.changes] == [
+        (9, 9, 9),
+        (11, 11, 11),
+    ]
+    assert followed.changes[0].steps["pinned"].ratio.value == pytest.approx(2.2e-3 / 1.2e-3)
+    assert {stop.optima.chosen for stop in followed.track.stops[:9]} == {"pinned"}
+    assert "slower by 90.9 % at" in " ".join(shown(history(on_busy_cpu(12, {9: 2.0, 11: 2.0}))).split())
+
+
+def test_a_step_is_at_the_commit_that_changed_the_file() -> None:
+    """The least squares of noisy times may lie a commit beside it."""
+    made = series(16, {8: dict.fromkeys(TIMES, 1.44)})
+    late = made[8].results
+    slow = tuple(row.model_copy(update={"median_seconds": row.median_seconds / 1.40}) for row in late)
+    made[8] = made[8].model_copy(update={"results": slow})
+    for i in range(8, 16):
+        work = made[i].workload.model_copy(update={"sha256": "1" * 64})
+        made[i] = made[i].model_copy(update={"workload": work})
+    (followed,) = all_series(history(made))
+    assert [(change.at, change.same_file) for change in followed.changes] == [(8, False)]
+
+
+def test_a_history_on_a_cpu_follows_its_quickest_frames(tmp_path: Path) -> None:
+    frames = tuple(1e-3 * (1 + i) for i in range(100))
+    row = measured("pageable", 0.05).model_copy(
+        update={"frame_seconds": frames, "frames_per_round": (50, 50)}
+    )
+    cpu_profile(results=(row,)).save(tmp_path / "profile.json")
+    (entry,) = histories.gather(tmp_path, lambda made: made).entries
+    kept = entry.profile.results[0]
+    assert isinstance(kept, Measured)
+    assert (kept.median_seconds, kept.interval_seconds) == (0.006, (0.001, row.median_seconds))

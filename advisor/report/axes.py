@@ -16,7 +16,8 @@ WIDTH = 160.0
 """The width of a strip of ratios."""
 _LEAST, _MOST = 1.2, 8.0
 """A strip spans the least factor either way, so that noise does not look like a change; the rest is cut."""
-_MOST_LABELS, _ON_A_PHONE = 8, 4
+_LABELS = ((8, 0.0225), (4, 0.045))
+"""The most labels of an axis, and what a character takes of its width: on a screen, and on a phone."""
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -131,10 +132,12 @@ def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Tic
     """Labels that keep their distance, from the last value down, which the reader looks for first."""
     kept: list[Tick] = []
     narrow_at = math.inf
+    length = 1 + max(len(compact(value)) for value in values)
+    apart, on_a_phone = (max(1 / (most + 1), length * width) for most, width in _LABELS)
     for value, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1]):
-        if kept and kept[-1].share - share < 1 / (_MOST_LABELS + 1):
+        if kept and kept[-1].share - share < apart:
             continue
-        narrow = narrow_at - share >= 1 / (_ON_A_PHONE + 1)
+        narrow = narrow_at - share >= on_a_phone
         narrow_at = share if narrow else narrow_at
         kept.append(Tick(share, compact(value), narrow))
     return tuple(reversed(kept))

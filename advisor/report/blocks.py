@@ -135,7 +135,7 @@ class TableCell:
 
 def ratio_cells(axis: RatioScale, value: float, low: float, high: float, mark: str) -> tuple[TableCell, ...]:
     """A ratio on the strip of an axis, for a page, and as a figure with its interval."""
-    figure = TableCell(units.ratio(value), words.ratio_between(low, high))
+    figure = TableCell(units.ratio(value), words.ratio_between(low, high) * (low < high))
     return TableCell("", mark=mark, strip=axis.strip(value, low, high)), figure
 
 

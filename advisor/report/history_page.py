@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from advisor import stats, units
-from advisor.profiles.histories import Entry, History
+from advisor.profiles.histories import QUICKEST, Entry, History
 from advisor.report import blocks, words
 from advisor.report.axes import ratio_axis
 from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
@@ -26,7 +26,9 @@ INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _PREDICTED = "Predicted, not measured. Profile each commit on the device to confirm."
 _SPAN = "The step is between the dotted lines."
 _HOW = (
-    "Times are compared by their logarithms. A step is shown if it is significant by Student's t-test, "
+    "Predictions are followed without host stages, which depend on the load of the CPU that timed them: "
+    "every difference in kernels and copies is a step, and neighbours without one have one recommendation. "
+    "Measured times are compared by their logarithms; a step is significant by Student's t-test, "
     "corrected for every place of every line on this page (Bonferroni, 95 %): about 2 % of pages of "
     "unchanged code show one. The commit of a step is the first one profiled after it; its interval assumes "
     "that place. Lines of different machines, and measured and predicted times, are never compared."
@@ -176,7 +178,7 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
     notes += [_SPAN] * bool(changes)
     return line_chart(
         f"history-{index}",
-        f"{'Predicted time' if predicted else 'Time'} of one frame over commits, {name}",
+        f"{_what(series)} over commits, {name}",
         "commit",
         [series.entries[group[0]].label for group in groups],
         [curve for curve in curves if curve.strategy in shown],
@@ -210,13 +212,6 @@ def _machines(found: Sequence[Series]) -> blocks.Items:
 
 MOST_ROWS = 200
 """Of a table, which tells those that matter."""
-_BLAMED = {
-    (True, True): "not the code",
-    (True, False): "not the code",
-    (False, True): "code or other changes",
-    (False, False): "code",
-}
-"""The cause of a step: whether the commit stayed the same, whether something else changed."""
 _UNSURE = "The cause may also be {}, which changed at the same commit."
 _CLOCKS = ("clocks", "clock throttling")
 """These change with every run: they are told beside a step alone."""
@@ -256,6 +251,13 @@ def place(series: Series, change: Change) -> str:
     return f"{place} (or another from {' to '.join(ends)})"
 
 
+def _blamed(change: Change) -> str:
+    if change.same_code:
+        return "not the code"
+    code = "imported code" if change.same_file else "code"
+    return f"{code} or other changes" if change.around else f"{code} or machine" * change.same_file or code
+
+
 def cause(change: Change) -> str:
     """What else may have made the step: it is never laid on the code without a word."""
     if change.same_code:
@@ -281,7 +283,7 @@ def _steps(series: Series, number: int) -> blocks.Table:
             (
                 *blocks.ratio_cells(axis, *_ends(step.ratio), "slower" if step.ratio.low > 1 else "faster"),
                 blocks.TableCell(place(series, change).replace("`", "")),
-                blocks.TableCell(_BLAMED[change.same_code, bool(change.around)]),
+                blocks.TableCell(_blamed(change)),
             ),
             rank=-float(change.at),
         )
@@ -311,7 +313,7 @@ def _ends(ratio: stats.Ratio) -> tuple[float, float, float]:
 
 def _table(series: Series, name: str, number: int) -> blocks.Table:
     shown, predicted = series.track.with_figures, series.track.basis == "predicted"
-    rows, what = tuple(_rows(series, shown)), "Predicted time" if predicted else "Time"
+    rows = tuple(_rows(series, shown))
     only = f" {MOST_ROWS} of {len(rows)} profiles: those at changes, the others evenly spread."
     only *= len(rows) > MOST_ROWS
     return blocks.Table(
@@ -319,14 +321,25 @@ def _table(series: Series, name: str, number: int) -> blocks.Table:
         "commit",
         tuple(blocks.Column(words.name(each)) for each in shown),
         kept_rows(rows, MOST_ROWS),
-        caption=f"{what} per frame, with its {'range' if predicted else 'interval'} below. {MARKED}{only}",
-        title=f"{what} per frame, {name}:",
+        caption=f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}",
+        title=f"{_what(series)}, {name}:",
         identifier=f"course-{number}",
         code_heads=True,
         predicted=predicted,
         brief_notes=False,
         left_out="strategy",
     )
+
+
+_INTERVAL = {
+    "predicted": "",
+    "measured": ", with its interval below",
+    "cpu": f", {QUICKEST:.0%} of frames take less; from the quickest to the median below",
+}
+
+
+def _what(series: Series) -> str:
+    return "Predicted kernels and copies per frame" if series.track.basis == "predicted" else "Time per frame"
 
 
 def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:

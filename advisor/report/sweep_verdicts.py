@@ -242,4 +242,4 @@ def cell(stop: Stop, strategy: str) -> TableCell:
     mark = "rival" if strategy in stop.optima.rivals else ""
     if strategy == stop.optima.chosen:
         mark = "chosen"
-    return TableCell(units.seconds(middle), words.seconds_between(low, high), mark=mark)
+    return TableCell(units.seconds(middle), words.seconds_between(low, high) * (low < high), mark=mark)

@@ -163,7 +163,8 @@ def slower(ratio: Ratio) -> str:
     written = ([units.digits(share, digits) for share in shares] for digits in (2, 3, 4, 5))
     share, *others = next((t for t in written if len(set(t)) == 3), [f"{s:.3g}" for s in shares])
     low, high = others if ratio.value >= 1 else reversed(others)
-    return f"{word} by {by}{share}{unit} ({low} to {high})"
+    interval = f" ({low} to {high})" * (ratio.low < ratio.high)
+    return f"{word} by {by}{share}{unit}{interval}"
 
 
 def _between(low: float, high: float, write: Callable[[float, int], str]) -> str:

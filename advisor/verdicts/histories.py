@@ -3,6 +3,10 @@
 Times of different GPUs, CPUs or hosts are series of their own. What else changed around the code (driver,
 packages) stays within a series, and is told beside every step that it may have made.
 
+Predicted series hold kernels and copies alone: host stages were timed on a CPU that other programs use, which
+moves a prediction for the same code by several times. What is left follows from the code, so that every
+difference is a step. The CPU's own series shows the host stages, with their noise.
+
 ruptures (the extra `history`) proposes change points of the mean of the logarithms: penalised least squares,
 solved exactly (Killick, Fearnhead and Eckley, "Optimal Detection of Changepoints with a Linear Computational
 Cost", JASA 107, 2012). Each is then kept only if Student's test of its step, with the noise of the whole
@@ -14,19 +18,21 @@ outlier of five deviations on average, in 1 to 11 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from advisor import stats
 from advisor.profiles.histories import Entry, History
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Predicted, Profile
 from advisor.profiles.sweeps import Point, sweep_results
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
-from advisor.verdicts.tracks import Track, tracks
+from advisor.verdicts.tracks import AnyResult, Stop, Track, tracks
 
 CONFIDENCE = 0.95
 FEWEST = 6
@@ -39,6 +45,8 @@ _OUTLYING = 2.0
 """A time counts at most as this many deviations from its neighbours' median (Hampel's identifier)."""
 _REACH = 2
 """Neighbours on each side."""
+_LEAST_PATH = 0.01
+"""Kernels and copies that differ by less are the same."""
 _GAUSSIAN = 1.4826
 """From a median absolute deviation to a standard one."""
 
@@ -146,7 +154,8 @@ _OF_THE_RUN = ("method",)
 class Change:
     """Steps of several strategies at one place: before entry `at`, or anywhere from `first` to `last`.
 
-    `around` is what else changed there; `same_code`: the commit is the same before and after.
+    `around` is what else changed there; `same_code`: the commit is the same before and after; `same_file`:
+    the workload's file is, wherever it was.
     """
 
     at: int
@@ -155,6 +164,7 @@ class Change:
     steps: dict[str, Step]
     around: tuple[Condition, ...] = ()
     same_code: bool = False
+    same_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,7 @@ def all_series(history: History) -> tuple[Series, ...]:
     for entry in history.entries:
         found.setdefault(_key(entry.profile), []).append(entry)
     followed = [(entries, track) for entries in found.values() for track in _tracks(entries)]
-    count = sum(len(track.with_figures) for _, track in followed) or 1
+    count = sum(len(track.with_figures) for _, track in followed if track.basis != "predicted") or 1
     return tuple(_series(tuple(entries), track, count) for entries, track in followed)
 
 
@@ -195,16 +205,64 @@ def _key(profile: Profile) -> tuple[object, ...]:
 
 def _tracks(entries: Sequence[Entry]) -> tuple[Track, ...]:
     points = [Point(entry.label, entry.profile) for entry in entries]
-    return tuple(t for t in tracks(sweep_results("", "commit", points)) if t.with_figures)
+    found = tracks(sweep_results("", "commit", points))
+    return tuple(shown for track in found if (shown := _SHOWN.get(track.basis, _whole)(track)).with_figures)
+
+
+def _whole(track: Track) -> Track:
+    return track
+
+
+def _baseline(track: Track) -> Track:
+    """The track of a CPU with the baseline alone: on one memory its strategies do the same work."""
+    return replace(track, stops=tuple(replace(s, results=_only_baseline(s.results)) for s in track.stops))
+
+
+def _only_baseline(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:
+    return {name: row for name, row in results.items() if name == BASELINE or BASELINE not in results}
+
+
+def _paths(track: Track) -> Track:
+    """The track with kernels and copies alone. Neighbours that are alike in these have the recommendation
+    that most of them have."""
+    stops = [replace(stop, results=_path_results(stop.results)) for stop in track.stops]
+    kept = []
+    for _, group in groupby(stops, key=_times):
+        alike = list(group)
+        usual = Counter(stop.optima for stop in alike).most_common(1)[0][0]
+        kept += [replace(stop, optima=usual) for stop in alike]
+    return replace(track, stops=tuple(kept))
+
+
+_SHOWN = {"predicted": _paths, "cpu": _baseline}
+
+
+def _times(stop: Stop) -> dict[str, tuple[float, ...] | None]:
+    return {strategy: stop.seconds(strategy) for strategy in stop.results}
+
+
+def _path_results(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:
+    """Rows with what is left of their time without host stages; none where frames overlap, which wait for
+    these."""
+    told: dict[str, AnyResult] = {}
+    for name, row in results.items():
+        if isinstance(row, Predicted) and row.latency_seconds is None:
+            left = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
+            if left > 0:
+                same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), left)
+                told[name] = row.model_copy(update=same)
+    return told
 
 
 def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
     around = ((), *(tuple(_around(a.profile, b.profile)) for a, b in pairwise(entries)))
-    looked = can_look() and len(entries) >= FEWEST
-    found = _changes(_steps(track, count), entries, around) if looked else ()
+    predicted = track.basis == "predicted"
+    looked = len(entries) > 1 if predicted else can_look() and len(entries) >= FEWEST
+    told = _differences(track) if predicted else _steps(track, count)
+    found = tuple(_changes(told, entries, around)) if looked else ()
     machine = entries[-1].profile.environment
-    told = (machine.host_name, machine.cpu_model, f"{machine.cpu_count} cores" if machine.cpu_count else None)
-    return Series(entries, track, ", ".join(filter(None, told)), tuple(found), around, looked)
+    names = machine.host_name, machine.cpu_model, f"{machine.cpu_count} cores" if machine.cpu_count else None
+    return Series(entries, track, ", ".join(filter(None, names)), found, around, looked)
 
 
 def _around(before: Profile, now: Profile) -> Iterator[Condition]:
@@ -223,10 +281,26 @@ def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
             yield strategy, Step(places[step.at], first, places[step.last], step.ratio)
 
 
+def _differences(track: Track) -> Iterator[tuple[str, Step]]:
+    """Every difference between neighbours of a series that only what is profiled can change."""
+    for strategy in track.with_figures:
+        told = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
+        for (before, old), (at, new) in pairwise(told):
+            if abs(math.log(new / old)) > math.log1p(_LEAST_PATH):
+                yield strategy, Step(at, before + 1, at, stats.Ratio(new / old, new / old, new / old))
+
+
+def _edited(files: Sequence[str], first: int, last: int) -> list[int]:
+    """Entries from the first to the last whose file is not that of the one before."""
+    return [i for i in range(max(first, 1), min(last + 1, len(files))) if files[i] != files[i - 1]]
+
+
 def _changes(
     found: Iterator[tuple[str, Step]], entries: Sequence[Entry], around: Sequence[tuple[Condition, ...]]
 ) -> Iterator[Change]:
-    """Steps whose possible places have one in common are told as one change."""
+    """Steps whose possible places have one in common are told as one change: where the workload's file
+    changed, if it did at one of them."""
+    files = [entry.profile.workload.sha256 for entry in entries]
     waiting = sorted(found, key=lambda each: each[1].at)
     while waiting:
         (_, step), first, last = waiting[0], waiting[0][1].first, waiting[0][1].last
@@ -237,7 +311,10 @@ def _changes(
                 together[strategy] = other
         waiting = [each for each in waiting if each[1] not in together.values()]
         at = min(max(step.at, first), last)
+        edited = _edited(files, first, last) or _edited(files, first - 1, last + 1)  # one may be an outlier
+        at = min(edited, key=lambda i: abs(i - at), default=at)
+        first, last = min(first, at), max(last, at)
         told = dict.fromkeys(condition for i in range(first, last + 1) for condition in around[i])
         commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
         same = len(commits) == 1 and all(commit and commit.changed is False for commit in commits)
-        yield Change(at, first, last, together, tuple(told), same)
+        yield Change(at, first, last, together, tuple(told), same, not edited)
