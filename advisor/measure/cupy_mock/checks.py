@@ -19,7 +19,7 @@ from advisor.measure.cupy_mock.coverage import COMPARISON, Coverage
 from advisor.measure.regions import extent
 
 Array = npt.NDArray[Any]
-_OWN = (str(Path(__file__).parent), str(Path(np.__file__).parent))
+_OWN = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))
 _INSTALLED = ("site-packages", "dist-packages")
 _SIGNS = re.compile(
     r"np\.ndarray|cupy\.ndarray|numpy array|bytes-like object|buffer protocol|__array_interface__|"
@@ -180,12 +180,12 @@ class Watch:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is outside of this room, NumPy and what is installed beside it."""
+    """Whether a file is outside of advisor, NumPy and what is installed beside it."""
     return not file.startswith((*_OWN, "<")) and not any(part in file for part in _INSTALLED)
 
 
 def user_line() -> Place:
-    """The line that called, outside of this room, NumPy and what is installed beside it."""
+    """The line that called, outside of advisor, NumPy and what is installed beside it."""
     frame: Any = sys._getframe(1)
     first = None
     while frame is not None:

@@ -1,0 +1,206 @@
+"""Numba's recorder: copies by name, those that a kernel's host arguments cause, waits and page-locked memory.
+
+Works alike in Numba's simulator.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from contextlib import AbstractContextManager
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
+from advisor.measure.recording.events import Event, Recorder
+from advisor.profiles.crossings import HostMemory
+
+_ARGUMENT = "kernel argument"
+"""A NumPy array given to a kernel: it goes up before the kernel, and comes down after it."""
+
+
+class NumbaCalls:
+    """The recorder of numba.cuda."""
+
+    module = "numba.cuda"
+
+    def install(self, module: Any, recorder: Recorder) -> None:
+        self._cuda = module
+        self._recorder = recorder
+        self._gpu = _NumbaGpu(module)
+        self._calls = Calls("numba", recorder, self._gpu)
+        self._locked: dict[int, int] = {}
+        if hasattr(module, "simulator"):
+            self._simulator()
+        else:
+            self._arrays(import_module(f"{module.__name__}.cudadrv.devicearray").DeviceNDArray)
+            kernel = import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
+            replace(kernel, "__call__", self._launching)
+        replace(module, "to_device", lambda call: self._calls.named("cuda.to_device", call))
+        replace(module, "synchronize", lambda call: self._calls.waiting("cuda.synchronize", call))
+        for name in ("pinned_array", "pinned_array_like", "mapped_array", "mapped_array_like"):
+            lock = self._locking(f"cuda.{name}")
+            replace(module, name, lock)
+        replace(module, "pinned", self._pinned)
+
+    def _simulator(self) -> None:
+        """Its arrays are made, and copied, by functions of its own."""
+        arrays = import_module("numba.cuda.simulator.cudadrv.devicearray")
+        self._arrays(arrays.FakeCUDAArray)
+        replace(arrays, "to_device", self._simulated_upload)
+        self._cuda.to_device = arrays.to_device
+        replace(self._cuda.FakeCUDAKernel, "__call__", self._launching)
+
+    def finish(self) -> None:
+        if self._recorder.has_gpu:
+            self._gpu.synchronize()
+
+    def seconds_between(self, begin: Any, end: Any) -> float:
+        return float(self._cuda.event_elapsed_time(begin, end)) * 1e-3
+
+    # Copies
+
+    def _arrays(self, kind: Any) -> None:
+        replace(kind, "copy_to_host", self._downloading)
+        replace(kind, "copy_to_device", self._uploading)
+        streams = import_module(f"{self._cuda.__name__}.cudadrv.driver")
+        for name in ("Stream", "Event"):
+            if hasattr(streams, name):
+                wait = functools.partial(self._calls.waiting, f"{name}.synchronize")
+                replace(getattr(streams, name), "synchronize", wait)
+
+    def _downloading(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(array: Any, ary: Any = None, stream: Any = 0) -> Any:
+            if not self._recorder.outer():
+                return call(array, ary, stream)
+            event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
+            run = functools.partial(call, array, ary, stream)
+            result = self._calls.run(event, run, blocks=not stream, stream=stream)
+            self._recorder.read(_place(array))
+            self._cross(event, array, result if ary is None else ary)
+            return result
+
+        return wrapped
+
+    def _uploading(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(array: Any, ary: Any, stream: Any = 0) -> Any:
+            if not self._recorder.outer() or not isinstance(ary, np.ndarray):
+                return call(array, ary, stream)
+            event = self._calls.event("upload", "DeviceNDArray.copy_to_device", non_blocking=bool(stream))
+            run = functools.partial(call, array, ary, stream)
+            result = self._calls.run(event, run, blocks=not stream, stream=stream)
+            self._cross(event, array, ary)
+            return result
+
+        return wrapped
+
+    def _simulated_upload(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(ary: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
+            result = call(ary, stream, copy, to)
+            if copy and self._recorder.outer() and isinstance(ary, np.ndarray):
+                event = self._calls.event("upload", "cuda.to_device", non_blocking=bool(stream))
+                self._cross(event, result, ary)
+            return result
+
+        return wrapped
+
+    def _cross(self, event: Event, array: Any, host: Any) -> None:
+        event.bytes = int(array.nbytes)
+        event.memory = self._memory(host)
+        event.asynchronous = event.non_blocking and event.memory == "pinned"
+        event.host, event.device = host, _place(array)
+        self._calls.crossed(event)
+
+    def _memory(self, host: Any) -> HostMemory:
+        place = address(host)
+        locked = any(begin <= place < begin + size for begin, size in self._locked.items())
+        return "pinned" if locked else "pageable"
+
+    # Kernels, locks
+
+    def _launching(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(kernel: Any, *args: Any) -> Any:
+            if not self._recorder.outer() or getattr(kernel, "_device", False):
+                return call(kernel, *args)
+            self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
+            with self._calls.naming(_ARGUMENT):
+                return call(kernel, *args)
+
+        return wrapped
+
+    def _locking(self, name: str) -> Call:
+        def wrap(call: Call) -> Call:
+            def size(result: Any, *_: Any, **__: Any) -> int:
+                place = address(result)
+                self._locked[place] = result.nbytes
+                weakref.finalize(result, self._locked.pop, place, None)
+                return int(result.nbytes)
+
+            return self._calls.locking(name, call, size)
+
+        return wrap
+
+    def _pinned(self, call: Call) -> Call:
+        """cuda.pinned(*arrays), a context in which they are registered."""
+
+        @functools.wraps(call, updated=())
+        def wrapped(*arrays: Any) -> Any:
+            return _Registered(self, arrays, call(*arrays))
+
+        return wrapped
+
+    def register(self, arrays: Any, context: AbstractContextManager[Any]) -> Any:
+        nbytes = sum(array.nbytes for array in arrays)
+        event = self._calls.event("lock", "cuda.pinned", bytes=nbytes, memory="pinned")
+        result = self._calls.run(event, context.__enter__)
+        self._calls.crossed(event)
+        self._locked.update({address(array): array.nbytes for array in arrays})
+        return result
+
+    def unregister(self, arrays: Any) -> None:
+        for array in arrays:
+            self._locked.pop(address(array), None)
+
+
+class _Registered:
+    """The context of `cuda.pinned`, which registers arrays as it is entered."""
+
+    def __init__(self, owner: NumbaCalls, arrays: Any, context: AbstractContextManager[Any]) -> None:
+        self._owner, self._arrays, self._context = owner, arrays, context
+
+    def __enter__(self) -> Any:
+        return self._owner.register(self._arrays, self._context)
+
+    def __exit__(self, *details: Any) -> Any:
+        self._owner.unregister(self._arrays)
+        return self._context.__exit__(*details)
+
+
+def _place(array: Any) -> int:
+    """Where an array's memory on the GPU is; in the simulator, its host array."""
+    plain = getattr(array, "_ary", None)
+    if plain is not None:
+        *_, owner = (each for each in owners(plain) if isinstance(each, np.ndarray))
+        return address(owner)
+    pointer: Any = getattr(array, "device_ctypes_pointer", SimpleNamespace(value=0))
+    return int(pointer.value or 0)
+
+
+class _NumbaGpu(Gpu):
+    def __init__(self, cuda: Any) -> None:
+        self._cuda, self._wait = cuda, cuda.synchronize
+
+    def synchronize(self, stream: Any = None) -> None:  # noqa: ARG002
+        self._wait()
+
+    def mark(self, stream: Any = None) -> Any:
+        event = self._cuda.event(timing=True)
+        event.record(stream or 0)
+        return event

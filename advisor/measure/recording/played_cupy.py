@@ -1,0 +1,409 @@
+"""CuPy for a whole script without a GPU: the mock's arrays, and streams and pools that do nothing.
+
+Values are NumPy's. What only a GPU can tell raises `CannotPlay`, which names
+the line; times are not a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import math
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from advisor.measure.cupy_mock.arrays import DeviceArray, stripped, wrapped
+from advisor.measure.cupy_mock.checks import Unknowable, Watch, user_line
+from advisor.measure.cupy_mock.coverage import coverage
+from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.recording.calls import address, owners
+from advisor.measure.recording.events import Recorder
+
+_SCIPY = ("fft", "interpolate", "linalg", "ndimage", "signal", "spatial", "special", "stats")
+_NAN = float("nan")
+_HOST, _UNREGISTERED = 1, 0
+
+
+class CannotPlay(Unknowable):
+    """The script asks for what only a GPU can tell."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{user_line()}: {what}")
+
+
+class PlayedWatch(Watch):
+    """Tells of waits as they happen."""
+
+    heard: Callable[[], None] = staticmethod(lambda: None)
+
+    def wait(self, call: str, write: str) -> None:  # noqa: ARG002
+        self.heard()
+
+
+class Played(ModuleType):
+    """A module in CuPy's place; a name that only a GPU can answer says so."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise CannotPlay(f"{self.__name__}.{name} cannot be played without a GPU")
+
+
+def modules(recorder: Recorder) -> dict[str, ModuleType]:
+    """What goes to `sys.modules` before the script: cupy, cupyx and their submodules."""
+    watch = PlayedWatch(coverage("999"), {})
+    _complete_arrays()
+    cupy = _filled(Played("cupy"), MockModule(watch), "")
+    cupy.__version__ = f"{watch.coverage.version}.0"
+    cupy._watch = watch
+    for name in ("linalg", "fft"):
+        setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(MockModule(watch), name), f"{name}."))
+    cupy.random = _random(watch)
+    cupy.cuda = _cuda()
+    cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: _POOL
+    for kind in (_ElementwiseKernel, _ReductionKernel):
+        setattr(cupy, kind.__name__[1:], kind)
+    cupy.RawKernel, cupy.RawModule = _raw_kernels(recorder)
+    cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
+    cupyx = _cupyx(cupy)
+    named = {each.__name__: each for each in (cupy, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupyx)}
+    for each in (cupy.cuda.runtime, cupy.cuda.nvtx, cupyx.profiler, cupyx.scipy, *_scipy(cupyx, watch)):
+        named[each.__name__] = each
+    return named
+
+
+def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
+    """The module with all names of the mock's that work."""
+    module.__path__ = []
+    for path in mock._watch.coverage.names:
+        name = path.removeprefix(prefix)
+        if path.startswith(prefix) and "." not in name:
+            with contextlib.suppress(Unknowable, AttributeError):
+                setattr(module, name, getattr(mock, name))
+    return module
+
+
+def _complete_arrays() -> None:
+    """Gives the mock's array the methods that a recorder replaces, and an address."""
+    array: Any = DeviceArray
+    for name in dir(np.ndarray):
+        if not name.startswith("_") and not hasattr(array, name) and callable(getattr(np.ndarray, name)):
+            setattr(array, name, _method(name))
+    array.data = property(_pointer)
+    array.__cuda_array_interface__ = property(lambda _: Played("cupy.ndarray").__cuda_array_interface)
+    array.device = property(lambda _: Device(0))
+    array.nbytes = property(lambda self: self.plain.nbytes)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: DeviceArray, *args: Any, **options: Any) -> Any:
+        return self.__getattr__(name)(*args, **options)
+
+    return method
+
+
+def _pointer(array: DeviceArray) -> Any:
+    *_, owner = (each for each in owners(array.plain) if isinstance(each, np.ndarray))
+    return MemoryPointer(SimpleNamespace(ptr=address(owner)), address(array.plain))
+
+
+class MemoryPointer:
+    """An address, which here is the host's."""
+
+    def __init__(self, mem: Any, ptr: int) -> None:
+        self.mem, self.ptr = mem, ptr
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    def copy_from_host(self, mem: Any, size: int, *_: Any) -> None:
+        ctypes.memmove(self.ptr, getattr(mem, "value", mem), size)
+
+    def copy_to_host(self, mem: Any, size: int, *_: Any) -> None:
+        ctypes.memmove(getattr(mem, "value", mem), self.ptr, size)
+
+    copy_from_host_async, copy_to_host_async = copy_from_host, copy_to_host
+
+
+class Stream:
+    """Does everything at once."""
+
+    null: Any
+    ptr = 0
+    done = True
+    _current: list[Any] = []  # noqa: RUF012  # the streams that are in use
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> Any:
+        self._current.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._current.pop()
+
+    def use(self) -> Any:
+        self._current[:] = [self]
+        return self
+
+    def synchronize(self) -> None:
+        pass
+
+    def record(self, event: Any = None) -> Any:
+        return event or Event()
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+    def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
+        callback(arg)
+
+
+class ExternalStream(Stream):
+    pass
+
+
+class Event:
+    done = True
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class Device:
+    def __init__(self, device: Any = 0) -> None:
+        self.id = int(getattr(device, "id", device))
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def use(self) -> Any:
+        return self
+
+    def synchronize(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Played("cupy.cuda.Device"), name)
+
+
+class PinnedMemoryPointer(bytearray):
+    """Host memory that a GPU would have page-locked."""
+
+    def size(self) -> int:
+        return len(self)
+
+    @property
+    def ptr(self) -> int:
+        return address(np.frombuffer(self, np.uint8))
+
+
+class _Pool:
+    """A memory pool, of which nothing is known."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    malloc = None
+
+    def free_all_blocks(self, *_: Any, **__: Any) -> None:
+        pass
+
+    set_limit = free_all_blocks
+
+    def used_bytes(self) -> float:
+        return _NAN
+
+    total_bytes = free_bytes = n_free_blocks = get_limit = used_bytes
+
+
+_POOL = _Pool()
+
+
+def _cuda() -> Any:
+    cuda: Any = Played("cupy.cuda")
+    cuda.__path__ = []
+    Stream.null = Stream.ptds = Stream()  # type: ignore[attr-defined]
+    for kind in (Stream, ExternalStream, Event, Device, MemoryPointer, PinnedMemoryPointer):
+        setattr(cuda, kind.__name__, kind)
+    for name in ("MemoryPool", "MemoryAsyncPool", "PinnedMemoryPool"):
+        setattr(cuda, name, _Pool)
+    for name in ("set_allocator", "set_pinned_memory_allocator", "malloc_managed", "malloc_async"):
+        setattr(cuda, name, lambda *_, **__: None)
+    cuda.using_allocator = lambda *_: contextlib.nullcontext()
+    cuda.alloc_pinned_memory = PinnedMemoryPointer
+    cuda.pinned_memory = SimpleNamespace(PinnedMemoryPointer=PinnedMemoryPointer)
+    cuda.get_current_stream = lambda *_: Stream._current[-1] if Stream._current else Stream.null
+    cuda.get_elapsed_time = lambda *_: _NAN
+    cuda.is_available = lambda: True
+    cuda.get_device_id = lambda: 0
+    cuda.runtime, cuda.nvtx = _runtime(), Played("cupy.cuda.nvtx")
+    cuda.stream = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=cuda.get_current_stream)
+    for name in ("RangePush", "RangePushC", "RangePop", "Mark", "MarkC"):
+        setattr(cuda.nvtx, name, lambda *_: None)
+    return cuda
+
+
+def _runtime() -> Any:
+    runtime: Any = Played("cupy.cuda.runtime")
+    locked: dict[int, tuple[int, Any]] = {}
+
+    def allocate(size: int, _: int = 0) -> int:
+        memory = PinnedMemoryPointer(size)
+        locked[memory.ptr] = size, memory
+        return memory.ptr
+
+    def attributes(pointer: int) -> Any:
+        known = any(begin <= pointer < begin + size for begin, (size, _) in locked.items())
+        return SimpleNamespace(type=_HOST if known else _UNREGISTERED, devicePointer=pointer)
+
+    runtime.hostAlloc, runtime.pointerGetAttributes = allocate, attributes
+    runtime.hostRegister = lambda pointer, size, _: locked.update({pointer: (size, None)})
+    runtime.freeHost = runtime.hostUnregister = lambda pointer: locked.pop(pointer, None)
+    runtime.memcpy = runtime.memcpyAsync = lambda dst, src, size, *_: ctypes.memmove(dst, src, size) and None
+    runtime.getDeviceCount, runtime.getDevice = lambda: 1, lambda: 0
+    for name in ("setDevice", "deviceSynchronize", "streamSynchronize", "eventSynchronize", "free"):
+        setattr(runtime, name, lambda *_: None)
+    for name, value in {"HostToDevice": 1, "DeviceToHost": 2, "DeviceToDevice": 3, "Default": 4}.items():
+        setattr(runtime, f"memcpy{name}", value)
+    for name, value in {"Default": 0, "Portable": 1, "Mapped": 2, "WriteCombined": 4}.items():
+        setattr(runtime, f"hostAlloc{name}", value)
+    runtime.CUDARuntimeError = RuntimeError
+    return runtime
+
+
+# Random numbers: NumPy's, since CuPy's own differ from them anyway
+
+
+def _random(watch: Watch) -> Any:
+    module: Any = Played("cupy.random")
+    for path in watch.coverage.names:
+        name = path.removeprefix("random.")
+        if path != name and hasattr(np.random, name):
+            member = getattr(np.random, name)
+            module.__dict__[name] = member if isinstance(member, type) else _drawing(member, watch)
+    module.default_rng = lambda seed=None: _Generator(np.random.default_rng(seed), watch)
+    module.RandomState = lambda seed=None: _Generator(np.random.RandomState(seed), watch)
+    return module
+
+
+def _drawing(draw: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    """Takes `dtype`, which NumPy's older functions do not."""
+
+    def drawn(*args: Any, dtype: Any = None, **options: Any) -> Any:
+        plain = np.asanyarray(draw(*stripped(args), **stripped(options)))
+        return wrapped(plain if dtype is None else plain.astype(dtype), watch)
+
+    return drawn
+
+
+class _Generator:
+    def __init__(self, plain: Any, watch: Watch) -> None:
+        self._plain, self._watch = plain, watch
+
+    def __getattr__(self, name: str) -> Any:
+        return _drawing(getattr(self._plain, name), self._watch)
+
+
+# Kernels
+
+
+class _ElementwiseKernel:
+    """A kernel whose results nothing here can compute."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise CannotPlay("the results of a kernel written in CUDA C++ cannot be computed without a GPU")
+
+
+class _ReductionKernel(_ElementwiseKernel):
+    pass
+
+
+def _raw_kernels(recorder: Recorder) -> tuple[type, type]:
+    class RawKernel:
+        def __init__(self, code: str, name: str, *_: Any, **__: Any) -> None:
+            del code
+            self.name = name
+
+        def __call__(self, *_: Any, **__: Any) -> None:
+            recorder.not_seen(
+                f"{user_line()}: kernel {self.name} was not run; without a GPU its arrays keep their values"
+            )
+
+        def compile(self) -> None:
+            pass
+
+    class RawModule:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def get_function(self, name: str) -> Any:
+            return RawKernel("", name)
+
+    return RawKernel, RawModule
+
+
+# cupyx
+
+
+def _cupyx(cupy: Any) -> Any:
+    cupyx: Any = Played("cupyx")
+    cupyx.__path__ = []
+
+    def empty_pinned(shape: Any, dtype: Any = float, order: Any = "C") -> Any:
+        size = math.prod(shape) if isinstance(shape, tuple) else int(shape)
+        memory = cupy.cuda.alloc_pinned_memory(size * np.dtype(dtype).itemsize)
+        return np.ndarray(shape, dtype, memory, order=order)
+
+    def like(a: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+        return empty_pinned(a.shape, dtype or a.dtype)
+
+    cupyx.empty_pinned = cupyx.zeros_pinned = empty_pinned
+    cupyx.empty_like_pinned = cupyx.zeros_like_pinned = like
+    cupyx.scatter_add = lambda a, index, value: np.add.at(a.plain, stripped(index), stripped(value))
+    cupyx.rsqrt = lambda x: 1 / cupy.sqrt(x)
+    cupyx.errstate = cupyx.allow_synchronize = lambda *_, **__: contextlib.nullcontext()
+    cupyx.profiler, cupyx.scipy = Played("cupyx.profiler"), Played("cupyx.scipy")
+    cupyx.profiler.time_range = lambda *_, **__: contextlib.nullcontext()
+    cupyx.scipy.__path__ = []
+    cupyx.scipy.get_array_module = cupy.get_array_module
+    return cupyx
+
+
+def _scipy(cupyx: Any, watch: Watch) -> list[ModuleType]:
+    """cupyx.scipy's modules compute with SciPy's functions of the same name."""
+    for name in _SCIPY:
+        setattr(cupyx.scipy, name, _Scipy(name, watch))
+    return [getattr(cupyx.scipy, name) for name in _SCIPY]
+
+
+class _Scipy(ModuleType):
+    def __init__(self, name: str, watch: Watch) -> None:
+        super().__init__(f"cupyx.scipy.{name}")
+        self._plain_name, self._watch = f"scipy.{name}", watch
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            member = getattr(importlib.import_module(self._plain_name), name)
+        except ImportError as error:
+            raise CannotPlay(f"{self.__name__} is played by SciPy, which is not installed") from error
+        return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)

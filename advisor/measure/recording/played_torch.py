@@ -1,0 +1,349 @@
+"""PyTorch for a whole script on a machine without a GPU: tensors that say `cuda` and live on the CPU.
+
+A tensor of the GPU is one of the class `Cuda`: results of functions that are given one are of it too, in
+every thread. Values are the CPU's. What only a GPU can tell raises `CannotPlay`; times are not a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from advisor.measure.recording.calls import replace
+from advisor.measure.recording.events import Recorder
+from advisor.measure.recording.played_cupy import CannotPlay
+
+_NAN = float("nan")
+_NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
+_UNKNOWN = ("get_device_properties", "get_device_capability", "mem_get_info", "CUDAGraph", "graph")
+
+
+def play(torch: Any, recorder: Recorder) -> None:
+    """Changes the imported module so that `cuda` is there."""
+    Player(torch).play()
+    torch.cuda.memory_allocated = _unknown_memory(recorder)
+    torch.cuda.max_memory_allocated = torch.cuda.memory_reserved = torch.cuda.memory_allocated
+
+
+def _unknown_memory(recorder: Recorder) -> Callable[..., int]:
+    def memory(*_: Any) -> int:
+        recorder.not_seen("memory of the GPU: without one, torch.cuda.memory_allocated() is 0")
+        return 0
+
+    return memory
+
+
+class Player:
+    """The classes of tensors on the played GPU, and the functions that make them."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._device = torch.device("cuda", 0)
+        self._pinned: dict[int, weakref.ref[Any]] = {}
+        self._plain = torch._C.DisableTorchFunctionSubclass
+        self._kind, self._parameter = self._classes()
+
+    def _classes(self) -> tuple[type, type]:
+        torch, player, device = self._torch, self, self._device
+
+        class Cuda(torch.Tensor):  # type: ignore[misc, name-defined]
+            device = property(lambda _: device)
+            is_cuda = property(lambda _: True)
+
+            def get_device(self) -> int:
+                return 0
+
+            def record_stream(self, stream: Any) -> None:
+                pass
+
+            def numpy(self, **_: Any) -> Any:
+                raise TypeError(
+                    "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+                    "to host memory first."
+                )
+
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                del types
+                options = kwargs or {}
+                side = options.pop("device", device) or device
+                with player._plain():
+                    result = func(*args, **options)
+                return player.move(result) if player.is_gpu(side) else result
+
+            __array__ = numpy
+
+        parameter = type("Parameter", (torch.nn.Parameter, Cuda), {})
+        parameter.__torch_function__ = Cuda.__torch_function__  # type: ignore[attr-defined]
+        return Cuda, parameter
+
+    def is_gpu(self, device: Any) -> bool:
+        """Whether a device, by any of its names, is the one that is played."""
+        return isinstance(device, int) or str(device).startswith("cuda")
+
+    def move(self, result: Any) -> Any:
+        """The same object, now on the GPU; tensors in lists and tuples too."""
+        torch = self._torch
+        if isinstance(result, torch.Tensor):
+            if type(result) is torch.Tensor:
+                result.__class__ = self._kind
+            elif type(result) is torch.nn.Parameter:
+                result.__class__ = self._parameter
+        elif isinstance(result, (list, tuple)):
+            for each in result:
+                self.move(each)
+        return result
+
+    def _leave(self, tensor: Any) -> Any:
+        if isinstance(tensor, self._kind):
+            tensor.__class__ = self._torch.Tensor
+        return tensor
+
+    # What the module gets
+
+    def play(self) -> None:
+        torch = self._torch
+        self._tensor_methods()
+        for function in import_module("torch.utils._device")._device_constructors():
+            name = function.__name__
+            if getattr(torch, name, None) is function:
+                replace(torch, name, self._making)
+        make = torch.Generator.__new__
+        new = {"__new__": lambda kind, *_, **__: make(kind)}
+        torch.Generator = type("Generator", (torch.Generator,), new)
+        replace(torch, "load", self._loading)
+        self._cuda_module()
+        self._precision()
+        torch.accelerator.is_available = lambda *_, **__: True
+        torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
+        torch.accelerator.current_device_index = lambda: 0
+        torch.accelerator.set_device_index = lambda _: None
+        torch.accelerator.synchronize = lambda *_: None
+        torch.accelerator.current_stream = lambda *_: torch.cuda.current_stream()
+        torch.cuda.is_current_stream_capturing = lambda: False
+
+    def _tensor_methods(self) -> None:
+        tensor = self._torch.Tensor
+        replace(tensor, "to", self._to)
+        replace(tensor, "cuda", lambda _: lambda self, *_, **options: self.to("cuda", **options))
+        replace(tensor, "cpu", lambda _: lambda self, **_: self.to("cpu"))
+        replace(tensor, "copy_", self._copy)
+        replace(tensor, "pin_memory", self._pin)
+        replace(tensor, "is_pinned", lambda _: lambda self, *_: self._is_pinned_played())
+        tensor._is_pinned_played = self._is_pinned()
+        data = tensor.data
+
+        def assign(target: Any, value: Any) -> None:
+            data.__set__(target, value)
+            if isinstance(value, self._kind):
+                self.move(target)
+
+        tensor.data = property(lambda self: data.__get__(self), assign)
+
+    def _to(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        torch = self._torch
+
+        @functools.wraps(call, updated=())
+        def to(tensor: Any, *args: Any, **options: Any) -> Any:
+            goes, args, options = self._target(tensor, args, options)
+            plain = isinstance(tensor, torch.Tensor) and not isinstance(tensor, self._kind)
+            with self._plain():
+                result = call(tensor, *args, **options) if args or options else tensor
+                if result is tensor and goes == plain:
+                    result = tensor.clone()
+            return self.move(result) if goes else self._leave(result)
+
+        return to
+
+    def _target(self, tensor: Any, args: Any, options: Any) -> tuple[bool, Any, Any]:
+        """Whether the result is on the GPU, and the arguments without its device."""
+        goes = isinstance(tensor, self._kind)
+        if "device" in options:
+            options = dict(options)
+            goes = self.is_gpu(options.pop("device") or ("cuda" if goes else "cpu"))
+        if args and isinstance(args[0], self._torch.Tensor):
+            return isinstance(args[0], self._kind), (args[0].dtype, *args[1:]), options
+        if args and (args[0] is None or isinstance(args[0], (str, int, self._torch.device))):
+            goes = goes if args[0] is None else self.is_gpu(args[0])
+            args = args[1:]
+        if args and isinstance(args[0], bool):  # .to(device, non_blocking)
+            args, options = (), {**options, "non_blocking": args[0]}
+        args = tuple(arg for arg in args if arg is not None)
+        if args and isinstance(args[0], bool):
+            args = ()
+        return goes, args, options
+
+    def _copy(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call, updated=())
+        def copy(tensor: Any, src: Any, non_blocking: bool = False) -> Any:
+            with self._plain():
+                call(tensor, src, non_blocking)
+            return tensor
+
+        return copy
+
+    def _pin(self, _: Callable[..., Any]) -> Callable[..., Any]:
+        def pin(tensor: Any, *__: Any) -> Any:
+            return tensor if tensor.is_pinned() else self._lock(tensor.clone())
+
+        return pin
+
+    def _lock(self, tensor: Any) -> Any:
+        place = tensor.untyped_storage().data_ptr()
+        self._pinned[place] = weakref.ref(tensor, lambda _: self._pinned.pop(place, None))
+        return tensor
+
+    def _is_pinned(self) -> Callable[[Any], bool]:
+        return lambda tensor: tensor.untyped_storage().data_ptr() in self._pinned
+
+    def _making(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Around functions that take `device`."""
+        torch = self._torch
+
+        @functools.wraps(call, updated=())
+        def make(*args: Any, **options: Any) -> Any:
+            source = args[0] if args and isinstance(args[0], torch.Tensor) else None
+            device = options.pop("device", None)
+            pins = options.pop("pin_memory", False)
+            if device is not None and not self.is_gpu(device):
+                options["device"] = device
+            if device is None:
+                device = source.device if source is not None else torch.get_default_device()
+            with self._plain(), self._cpu_default():
+                result = call(*args, **options)
+            if self.is_gpu(device):
+                same = source is not None and result is source and not source.is_cuda
+                return self.move(result.clone() if same else result)
+            return self._lock(result) if pins else result
+
+        return make
+
+    @contextlib.contextmanager
+    def _cpu_default(self) -> Any:
+        """torch.set_default_device("cuda") is heard, and not followed by the CPU's functions."""
+        if self._torch.get_default_device().type == "cpu":
+            yield
+            return
+        with self._torch.device("cpu"):
+            yield
+
+    def _loading(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def load(file: Any, map_location: Any = None, **options: Any) -> Any:
+            gpu = map_location is not None and self.is_gpu(map_location)
+            result = call(file, map_location="cpu" if gpu else map_location, **options)
+            if gpu:
+                for each in result.values() if isinstance(result, dict) else (result,):
+                    self.move(each)
+            return result
+
+        return load
+
+    def _cuda_module(self) -> None:
+        cuda = self._torch.cuda
+        cuda.is_available = cuda.is_initialized = lambda: True
+        cuda.device_count = lambda: 1
+        cuda.current_device = lambda: 0
+        cuda.get_device_name = lambda *_: "cuda (played on the CPU)"
+        cuda.is_bf16_supported = lambda *_, **__: True
+        cuda.synchronize = lambda *_: None
+        for name in _NOTHING:
+            setattr(cuda, name, lambda *_, **__: None)
+        for name in _UNKNOWN:
+            setattr(cuda, name, _unknown(f"torch.cuda.{name}"))
+        current: list[Any] = [Stream()]
+
+        @contextlib.contextmanager
+        def stream(new: Any) -> Any:
+            current.append(new or current[-1])
+            try:
+                yield
+            finally:
+                current.pop()
+
+        cuda.stream, cuda.Stream, cuda.Event = stream, Stream, Event
+        cuda.current_stream = lambda *_: current[-1]
+        cuda.default_stream = lambda *_: current[0]
+        cuda.set_stream = lambda new: current.__setitem__(-1, new)
+        cuda.device = contextlib.nullcontext
+        for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+            setattr(cuda.nvtx, name, lambda *_: None)
+        cuda.nvtx.range = lambda *_, **__: contextlib.nullcontext()
+
+    def _precision(self) -> None:
+        """Autocast for cuda is the CPU's, with the types that cuda's would have."""
+        torch = self._torch
+
+        def around(call: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(call)
+            def init(self: Any, device_type: str, dtype: Any = None, **options: Any) -> None:
+                if device_type == "cuda":
+                    device_type, dtype = "cpu", dtype or torch.float16
+                call(self, device_type, dtype=dtype, **options)
+
+            return init
+
+        replace(torch.autocast, "__init__", around)
+
+
+def _unknown(name: str) -> type:
+    """A class, since annotations name some of them."""
+
+    def unknown(*_: Any, **__: Any) -> None:
+        raise CannotPlay(f"{name} cannot be played without a GPU")
+
+    return type(name, (), {"__init__": unknown})
+
+
+class Stream:
+    """Does everything at once."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait_stream(self, stream: Any) -> None:
+        pass
+
+    wait_event = wait_stream
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or Event()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Event:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        pass
+
+    wait = record
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, _: Any) -> float:
+        return _NAN

@@ -1,0 +1,32 @@
+"""Training and validation loops: batches uploaded one by one, item() in each step."""
+
+import numpy as np
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 4)).to(device)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+loss_of = nn.CrossEntropyLoss()
+data = torch.from_numpy(np.random.default_rng(0).standard_normal((512, 32)).astype(np.float32))
+labels = torch.randint(0, 4, (512,))
+for epoch in range(2):
+    model.train()
+    total = 0.0
+    for i in range(0, 384, 64):
+        x = data[i : i + 64].to(device)
+        y = labels[i : i + 64].cuda()
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for i in range(384, 512, 64):
+            scores = model(data[i : i + 64].to(device))
+            guess = scores.argmax(dim=1).cpu().numpy()
+            right += int((guess == labels[i : i + 64].numpy()).sum())
+    print(f"epoch {epoch}: loss {total:.3f}, right {right}, on {next(model.parameters()).device}")
