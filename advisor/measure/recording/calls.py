@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording.events import Event, Library, Recorder
-from advisor.profiles.crossings import CrossingKind
+from advisor.measure.recording.events import Event, Recorder
+from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
 

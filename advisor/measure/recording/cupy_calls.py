@@ -16,7 +16,7 @@ import numpy as np
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Recorder
-from advisor.profiles.crossings import HostMemory
+from advisor.profiles.crossings import HostMemory, Library
 
 _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__")
@@ -40,6 +40,7 @@ class CupyCalls:
     """The recorder of CuPy; `cupyx` allocates through the same functions."""
 
     module = "cupy"
+    library: Library = "cupy"
 
     def install(self, module: Any, recorder: Recorder) -> None:
         self._cupy = module
@@ -55,7 +56,7 @@ class CupyCalls:
         self._raw_memory()
         self._kernels()
         if not recorder.has_gpu:
-            module._watch.heard = self._calls.waited
+            module._watch.heard, module._watch.not_seen = self._calls.waited, recorder.not_seen
 
     def finish(self) -> None:
         if "cupyx.jit" in sys.modules:

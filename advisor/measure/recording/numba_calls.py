@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Recorder
-from advisor.profiles.crossings import HostMemory
+from advisor.profiles.crossings import HostMemory, Library
 
 _ARGUMENT = "kernel argument"
 """A NumPy array given to a kernel: it goes up before the kernel, and comes down after it."""
@@ -26,6 +26,7 @@ class NumbaCalls:
     """The recorder of numba.cuda."""
 
     module = "numba.cuda"
+    library: Library = "numba"
 
     def install(self, module: Any, recorder: Recorder) -> None:
         self._cuda = module

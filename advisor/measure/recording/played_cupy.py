@@ -21,7 +21,6 @@ from advisor.measure.cupy_mock.checks import Unknowable, Watch, user_line
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.cupy_mock.module import MockModule
 from advisor.measure.recording.calls import address, owners
-from advisor.measure.recording.events import Recorder
 
 _SCIPY = ("fft", "interpolate", "linalg", "ndimage", "signal", "spatial", "special", "stats")
 _NAN = float("nan")
@@ -36,9 +35,10 @@ class CannotPlay(Unknowable):
 
 
 class PlayedWatch(Watch):
-    """Tells of waits as they happen."""
+    """Tells of waits as they happen; the recorder listens."""
 
-    heard: Callable[[], None] = staticmethod(lambda: None)
+    heard: Callable[[], None]
+    not_seen: Callable[[str], None]
 
     def wait(self, call: str, write: str) -> None:  # noqa: ARG002
         self.heard()
@@ -53,7 +53,7 @@ class Played(ModuleType):
         raise CannotPlay(f"{self.__name__}.{name} cannot be played without a GPU")
 
 
-def modules(recorder: Recorder) -> dict[str, ModuleType]:
+def modules() -> dict[str, ModuleType]:
     """What goes to `sys.modules` before the script: cupy, cupyx and their submodules."""
     watch = PlayedWatch(coverage("999"), {})
     _complete_arrays()
@@ -67,7 +67,7 @@ def modules(recorder: Recorder) -> dict[str, ModuleType]:
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: _POOL
     for kind in (_ElementwiseKernel, _ReductionKernel):
         setattr(cupy, kind.__name__[1:], kind)
-    cupy.RawKernel, cupy.RawModule = _raw_kernels(recorder)
+    cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
     cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
     cupyx = _cupyx(cupy)
     named = {each.__name__: each for each in (cupy, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupyx)}
@@ -336,14 +336,14 @@ class _ReductionKernel(_ElementwiseKernel):
     pass
 
 
-def _raw_kernels(recorder: Recorder) -> tuple[type, type]:
+def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
     class RawKernel:
         def __init__(self, code: str, name: str, *_: Any, **__: Any) -> None:
             del code
             self.name = name
 
         def __call__(self, *_: Any, **__: Any) -> None:
-            recorder.not_seen(
+            watch.not_seen(
                 f"{user_line()}: kernel {self.name} was not run; without a GPU its arrays keep their values"
             )
 

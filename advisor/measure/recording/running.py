@@ -17,6 +17,7 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 from advisor.errors import INTERRUPTED, WorkloadError
+from advisor.measure.cupy_mock.checks import Unknowable, is_users
 from advisor.measure.recording.loops import NAME, Loops
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
@@ -82,11 +83,23 @@ def run(program: Program, loops: Loops) -> Ending:
         _join_threads()
     except SystemExit as ending:
         return Ending(_exit_code(ending.code))
+    except Unknowable as error:
+        return Ending(1, _unplayed(error))
     except BaseException as error:
         _tell(error, program.file)
         last = traceback.format_exception_only(type(error), error)[-1].strip()
         return Ending(INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, last)
     return Ending()
+
+
+def _unplayed(error: Unknowable) -> str:
+    """What the script asked for that only a GPU can tell, and where."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if is_users(each.filename)]
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+    why = str(error) or f"{where}: what CuPy does here is not known without a GPU"
+    words = f"{why}. Run the script on a machine with a CUDA GPU"
+    print(words, file=sys.stderr)
+    return words
 
 
 def _join_threads() -> None:

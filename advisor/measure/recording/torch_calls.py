@@ -14,7 +14,7 @@ import numpy as np
 from advisor.measure.recording import played_torch
 from advisor.measure.recording.calls import Call, Calls, Gpu, replace
 from advisor.measure.recording.events import Event, Recorder
-from advisor.profiles.crossings import HostMemory
+from advisor.profiles.crossings import HostMemory, Library
 
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
 _WAITS = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "equal", "allclose")
@@ -28,6 +28,7 @@ class TorchCalls:
     """The recorder of PyTorch. Where there is no GPU it plays one on the CPU."""
 
     module = "torch"
+    library: Library = "torch"
 
     def install(self, module: Any, recorder: Recorder) -> None:
         self._torch = module

@@ -100,7 +100,8 @@ class Session:
         self.libraries.append(library)
 
     def _play(self, stand_in: StandIn) -> ModuleType | None:
-        self.played.append(stand_in.words)
+        if stand_in.words not in self.played:
+            self.played.append(stand_in.words)
         return stand_in.provide()
 
     def program(self) -> Program:
