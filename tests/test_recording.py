@@ -2,9 +2,141 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from recorded import Recording
 from running import Command
+
+from advisor.measure.recording.loops import FAST_ITERATIONS
+from advisor.profiles.crossings import Crossing
+
+Recorded = Callable[[str], Recording]
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    return Recording(tmp_path, monkeypatch)
+
+
+SHAPES = {
+    "epochs of training and validation": (
+        """
+for epoch in range(4):
+    for batch in range(5):
+        gpu.up()
+        gpu.work()
+    for batch in range(3):
+        gpu.up()
+        gpu.wait()
+""",
+        {3: 20, 6: 12},
+    ),
+    "while True with a break": (
+        """
+n = 0
+while True:
+    gpu.up()
+    gpu.work()
+    n += 1
+    if n == 5: break
+""",
+        {3: 5},
+    ),
+    "a comprehension": ("def f(x):\n    gpu.up()\nr = [f(x) for x in range(4)]\n", {3: 4}),
+    "a loop in a function called in a loop": (
+        """
+def step():
+    for k in range(3):
+        gpu.up()
+    gpu.work(1.0)
+    gpu.down()
+for frame in range(6):
+    step()
+""",
+        {7: 6},
+    ),
+    "a generator": (
+        """
+def batches():
+    for k in range(5):
+        gpu.up()
+        yield k
+for batch in batches():
+    gpu.work()
+    gpu.wait()
+""",
+        {6: 5},
+    ),
+    "recursion": (
+        """
+def visit(depth):
+    for child in range(2 if depth else 0):
+        gpu.up()
+        visit(depth - 1)
+visit(3)
+""",
+        {3: 14},
+    ),
+    "eight tensors within a frame": (
+        """
+for frame in range(4):
+    for tensor in range(8):
+        gpu.up()
+    gpu.work(1.0)
+    gpu.wait()
+""",
+        {2: 4},
+    ),
+    "a frame that fails now and then": (
+        """
+def frame(n):
+    try:
+        gpu.up()
+        if n % 2: raise ValueError
+        gpu.work()
+    except ValueError:
+        return
+for n in range(6):
+    frame(n)
+""",
+        {9: 6},
+    ),
+    "a search that returns early": (
+        """
+def search():
+    for n in range(100):
+        gpu.up()
+        gpu.work()
+        if n == 4: return n
+search()
+""",
+        {3: 5},
+    ),
+    "nothing repeats": ("for n in range(2):\n    gpu.up()\ngpu.down()\n", {}),
+    "waits in the head of a while": (
+        "n = 0\ndef more():\n    gpu.wait()\n    return n < 5\nwhile more():\n    gpu.up()\n    n += 1\n",
+        {5: 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_frame_is_the_loop_that_repeats_what_crosses(shape: str, recording: Recording) -> None:
+    source, expected = SHAPES[shape]
+    recording.run(source)
+    assert {loop.place.line: loop.frames for loop in recording.record().loops} == expected
+
+
+def test_a_module_run_with_m_has_its_loops_in_its_own_files(command: Command) -> None:
+    Path("pack").mkdir()
+    Path("pack/__init__.py").write_text("")
+    Path("pack/inner.py").write_text("def go():\n    for n in range(3):\n        print('turn', n)\n")
+    Path("pack/__main__.py").write_text("import sys\nfrom pack import inner\ninner.go()\nsys.exit(0)\n")
+    said = command("profile", "-m", "pack", "--no-gpu", "--out", "o")
+    assert said.code == 0, said.err
 
 
 def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:
@@ -13,3 +145,185 @@ def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> N
     assert said.code == 3
     assert "the script ended with exit code 7" in said.err
     assert Path("o/report.html").exists()
+
+
+def line(recording: Recording, number: int, named: int | None = None) -> Crossing:
+    (crossing,) = [each for each in recording.record(named).crossings if each.place.line == number]
+    return crossing
+
+
+def test_a_named_loop_is_the_frame(recording: Recording) -> None:
+    recording.run(SHAPES["eight tensors within a frame"][0])
+    (loop,) = recording.record(named=3).loops
+    assert (loop.place.line, loop.frames, loop.named) == (3, 32, True)
+    assert line(recording, 4, named=3).frames == 32
+    assert line(recording, 6, named=3).loop is None
+
+
+def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
+    recording.run("gpu.up()\nfor n in range(10):\n    gpu.up()\n    gpu.up()\n    if n % 2: gpu.down()\n")
+    before, up, second, down = recording.record().crossings
+    assert (before.loop, before.count, before.bytes, before.frames) == (None, 1, 8, 0)
+    assert (up.loop, up.count, up.frames, up.bytes) == (0, 10, 10, 80)
+    assert (second.place.line, down.count, down.frames) == (4, 5, 5)
+    assert up.place.text == "gpu.up()"
+
+
+def test_two_calls_on_one_line_are_one_crossing(recording: Recording) -> None:
+    recording.run("for n in range(4):\n    gpu.up(); gpu.up()\n")
+    assert (line(recording, 2).count, line(recording, 2).frames) == (8, 4)
+
+
+def test_times_are_of_steady_frames(recording: Recording) -> None:
+    """The first frame compiles: its call takes 1 s, later ones 2 ms."""
+    recording.run("for n in range(100):\n    gpu.up(seconds=0.002 if n else 1.0)\n    gpu.work(0.008)\n")
+    found, (loop,) = line(recording, 2), recording.record().loops
+    assert loop.frame_seconds == pytest.approx(0.010)
+    assert (loop.warm_up, loop.seconds) == (1, pytest.approx(1.998))
+    assert found.host_seconds == pytest.approx(0.2)
+    assert found.stream_seconds == pytest.approx(0.2)
+    assert found.timed == 32 + (100 - 32) // 16
+
+
+def test_without_a_gpu_nothing_has_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(tmp_path, monkeypatch, has_gpu=False)
+    recording.run("for n in range(5):\n    gpu.up()\n")
+    found, (loop,) = line(recording, 2), recording.record().loops
+    assert (found.host_seconds, found.stream_seconds, loop.frame_seconds) == (None, None, None)
+
+
+def test_a_fast_loop_is_counted_without_its_head_until_something_crosses(recording: Recording) -> None:
+    turns = 3 * FAST_ITERATIONS
+    names = recording.run(
+        f"for n in range({turns}):\n    pass\n    if n == {turns - 2}: gpu.up(); seen = __advisor__[0]\n"
+    )
+    (loop,) = recording.loops.all
+    assert loop.turns == turns
+    assert loop.called < FAST_ITERATIONS + 10
+    assert names["seen"] == loop.head
+
+
+def test_loops_that_are_compiled_are_left_alone(recording: Recording) -> None:
+    recording.run(
+        "def njit(f): return f\n@njit\ndef a():\n    for n in range(3): pass\n"
+        "def b():\n    for n in range(3): pass\nc = njit(b)\n"
+    )
+    assert recording.loops.all == []
+
+
+def test_line_numbers_and_results_stay(recording: Recording) -> None:
+    source = """
+r = [x for x in range(3)], {x: 1 for x in 'ab'}, {x for x in 'a'}, sum(x for x in range(4))
+class A:
+    t = 0
+    for k in range(3):
+        t += k
+    else:
+        t += 10
+async def coroutine():
+    return [x async for x in source()]
+async def source():
+    for k in range(2): yield k
+import asyncio
+r += (A.t, asyncio.run(coroutine()))
+for x in (1, 2):
+    try:
+        1 / (x - 2)
+    except ZeroDivisionError as error:
+        at = error.__traceback__.tb_lineno
+"""
+    names = recording.run(source)
+    assert names["r"] == ([0, 1, 2], {"a": 1, "b": 1}, {"a"}, 6, 13, [0, 1])
+    assert names["at"] == 17
+
+
+def test_what_nothing_reads_before_it_is_overwritten_is_told(recording: Recording) -> None:
+    recording.run("for n in range(6):\n    gpu.up(device=1)\n    gpu.up(device=2)\n    gpu.work(0.01, 2)\n")
+    assert line(recording, 2).unread == 5
+    assert line(recording, 3).unread is None
+
+
+def test_a_wait_names_the_line_that_it_holds_back(recording: Recording) -> None:
+    recording.run("for n in range(4):\n    gpu.wait()\n    x = 1\n    gpu.work()\n")
+    place = line(recording, 2).holds_back
+    assert place is not None
+    assert place.line == 4
+
+
+ORIGINS = {
+    "one array": ("a = np.zeros(5000)\nfor n in range(5):\n    gpu.up(a)\n", "numpy", 1, False),
+    "new in each frame": ("for n in range(5):\n    a = np.ones(5000)\n    gpu.up(a[1:])\n", "numpy", 2, True),
+    "too small to follow": ("a = np.zeros(8)\nfor n in range(5):\n    gpu.up(a)\n", "numpy", None, None),
+    "np.load": ("np.save('x.npy', np.ones(5000))\na = np.load('x.npy')\n\ngpu.up(a)\n", "numpy", 2, None),
+    "frombuffer": ("a = np.frombuffer(bytes(8000))\ngpu.up(a)\n", "bytes", None, None),
+    "mmap": (
+        "import mmap\na = np.frombuffer(mmap.mmap(-1, 8000))\ngpu.up(a)\n", "mmap", None, None
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ORIGINS)
+def test_the_line_that_made_the_host_memory(
+    case: str, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(recording.folder)
+    source, kind, where, new = ORIGINS[case]
+    recording.run(source)
+    origin = recording.record().crossings[-1].origin
+    assert origin is not None
+    place = origin.place.line if origin.place else None
+    assert (origin.kind, place, origin.each_frame) == (kind, where, new)
+
+
+def test_numpy_s_own_memory_handler_is_back_afterwards(recording: Recording) -> None:
+    multiarray = pytest.importorskip("numpy._core.multiarray")
+    before = multiarray.get_handler_name()
+    names = recording.run("array = np.ones(9000)\n")
+    assert multiarray.get_handler_name(names["array"]) == "advisor"
+    assert multiarray.get_handler_name() == before
+
+
+REPEATS = {
+    "the same bytes": ("a = np.arange(100)\nfor n in range(3):\n    gpu.up(a)\n", (3, 2, 0)),
+    "new bytes": ("for n in range(3):\n    gpu.up(np.full(100, n))\n", (3, 0, 0)),
+    "back as they came": (
+        "for n in range(3):\n    a = np.full(100, n)\n    gpu.down(a)\n    gpu.up(a)\n", (3, 0, 3)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REPEATS)
+def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
+    source, expected = REPEATS[case]
+    recording.run(source)
+    found = next(each.repeats for each in recording.record().crossings if each.kind == "upload")
+    assert found is not None
+    assert (found.checked, found.same, found.returned) == expected
+    assert (found.complete, found.false_share) == (True, 0)
+
+
+def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recording) -> None:
+    recording.run("a = np.zeros(1 << 20, np.uint8)\nfor n in range(3):\n    a[0] = n\n    gpu.up(a)\n")
+    found = line(recording, 4).repeats
+    assert found is not None
+    assert not found.complete
+    assert found.false_share == pytest.approx(1 - 64 * 512 / 2**20)
+    assert found.same == 2, "the change lies between the blocks"
+
+
+def test_threads_are_recorded_and_their_allocations_told_as_unseen(recording: Recording) -> None:
+    recording.run(
+        "import threading\ndef go():\n    gpu.up(np.ones(5000))\n"
+        "t = threading.Thread(target=go)\nt.start()\nt.join()\n"
+    )
+    assert line(recording, 3).count == 1
+    assert any("other threads" in each for each in recording.recorder.unseen())
+
+
+def test_crossings_in_a_thread_without_a_line_of_the_script_are_told(recording: Recording) -> None:
+    recording.run("pass\n")
+    recording.recorder.recording = True
+    thread = threading.Thread(target=recording.gpu.up)
+    thread.start()
+    thread.join()
+    assert "1 crossings (8 bytes)" in recording.recorder.unseen()[0]

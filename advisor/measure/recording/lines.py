@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import sysconfig
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 from advisor.measure.recording.loops import Loop, Loops
 
@@ -27,8 +26,12 @@ class Site:
     loops: tuple[Loop, ...]
     """The outermost first."""
     codes: tuple[CodeType, ...]
+    at_head: bool
+    """A line of it is a loop's first, which runs before the loop as well as in it."""
     asked: dict[str, int] = field(default_factory=dict)
     """How often a copy of each call was about to be made."""
+    records: dict[Any, Any] = field(default_factory=dict)
+    """What was recorded of it, by what tells crossings of a line apart."""
 
 
 class Lines:
@@ -40,31 +43,32 @@ class Lines:
 
     def site(self, frame: FrameType | None) -> Site | None:
         """None where no line of the user's is running, as in a thread of a library's own."""
-        knows, key = self._loops.knows, list[int]()
-        frames = []
+        files, key, innermost = self._loops.files, list[int](), frame
         while frame is not None:
-            if knows((code := frame.f_code).co_filename):
+            code = frame.f_code
+            if code.co_filename in files:
                 key += (id(code), frame.f_lasti)
-                frames.append(frame)
-                if len(frames) == MOST_FRAMES:
+                if len(key) == 2 * MOST_FRAMES:
                     break
             frame = frame.f_back
-        if not frames:
+        if not key:
             return None
         known = self._sites.get(whole := tuple(key))
         if known is None:
-            known = self._sites[whole] = self._new(frames)
+            known = self._sites[whole] = self._new(innermost)
         return known
 
-    def _new(self, frames: Sequence[FrameType]) -> Site:
-        lines = [(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno) for frame in frames]
-        loops = (loop for code, line in reversed(lines) for loop in self._loops.around(code, line))
+    def _new(self, frame: FrameType | None) -> Site:
+        lines: list[tuple[CodeType, int]] = []
+        while frame is not None and len(lines) < MOST_FRAMES:
+            if (code := frame.f_code).co_filename in self._loops.files:
+                lines.append((code, frame.f_lineno or code.co_firstlineno))
+            frame = frame.f_back
+        around = [(loop, line) for code, line in reversed(lines) for loop in self._loops.around(code, line)]
         (code, line), codes = lines[0], tuple(code for code, _ in lines)
-        return Site(code.co_filename, line, tuple(dict.fromkeys(loops)), codes)
-
-
-def own_files(roots: Sequence[Path], package: Path | None = None) -> OwnFiles:
-    return OwnFiles(tuple(str(root) for root in roots), str(package) if package else None)
+        at_head = any(line < loop.body or loop.body == loop.first for loop, line in around)
+        loops = tuple(dict.fromkeys(loop for loop, _ in around))
+        return Site(code.co_filename, line, loops, codes, at_head)
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,3 @@ def script_roots(file: Path) -> list[Path]:
     """The script's folder and the working directory; / holds everything, and says nothing."""
     folders = [file.resolve().parent, Path.cwd()]
     return [folder for folder in dict.fromkeys(folders) if folder != Path("/")] or [folders[0]]
-
-
-def caller() -> FrameType | None:
-    """The frame that called the function that asks."""
-    return sys._getframe(2)

@@ -35,12 +35,13 @@ class Loop:
     """One `for`, `while` or comprehension, and how often it turned."""
 
     __slots__ = (
-        "_clock", "_fast", "_index", "_table", "begun", "called", "file", "first", "last", "numbers", "open",
-        "quiet", "seconds", "since", "stride", "times", "turns",
+        "_clock", "_index", "_table", "begun", "body", "called", "fast", "file", "first", "last", "numbers",
+        "open", "quiet", "seconds", "since", "stride", "times", "turns",
     )  # fmt: skip
 
-    def __init__(self, file: str, first: int, last: int, table: list[Any], clock: Clock) -> None:
-        self.file, self.first, self.last = file, first, last
+    def __init__(self, file: str, first: int, body: int, last: int, table: list[Any], clock: Clock) -> None:
+        """first, body, last: its first line, that of its body, and its last."""
+        self.file, self.first, self.body, self.last = file, first, body, last
         self.turns = 0
         self.times, self.numbers = array("d"), array("q")
         """Seconds of iterations that were not left early, and which these are, from 1 on."""
@@ -54,7 +55,8 @@ class Loop:
         """Iterations since the last crossing in it, or since it was last looked at."""
         self.since = 0.0
         self._clock, self._table, self._index = clock, table, len(table)
-        self._fast: count[int] | None = None
+        self.fast: count[int] | None = None
+        """Counts in the head's place while it is fast."""
         table += (self.head, self.enter, self.leave)
 
     def enter(self, iterable: Any = None) -> Any:
@@ -80,17 +82,10 @@ class Loop:
             self.begun = None
         self.open = False
 
-    def crossing(self) -> int:
-        """Which iteration a crossing is in, from 1 on; 0 before the first."""
-        self.quiet = 0
-        if self._fast is not None:
-            self._slow_down()
-        return self.turns
-
     def settle(self) -> None:
         """At the end of the script."""
-        if self._fast is not None:
-            self._slow_down()
+        if self.fast is not None:
+            self.slow_down()
 
     def _keep(self, seconds: float) -> None:
         self.seconds += seconds
@@ -106,17 +101,17 @@ class Loop:
         fast = now - self.since < self.quiet * FAST_SECONDS
         self.quiet, self.since = 0, now
         if fast:
-            self._fast = count()
-            self._table[self._index] = self._fast.__next__
+            self.fast = count()
+            self._table[self._index] = self.fast.__next__
             self._table[self._index + 1] = _same
             self._table[self._index + 2] = _nothing
             self.begun, self.open = None, True
 
-    def _slow_down(self) -> None:
+    def slow_down(self) -> None:
         """The head again; iterations meanwhile have no times."""
-        assert self._fast is not None
-        self.turns += next(self._fast)
-        self._fast = None
+        assert self.fast is not None
+        self.turns += next(self.fast)
+        self.fast = None
         self._table[self._index : self._index + 3] = (self.head, self.enter, self.leave)
         self.since = self._clock()
 
@@ -131,7 +126,7 @@ def _nothing() -> None:
 
 def head_cost(clock: Clock = perf_counter, turns: int = 1000) -> float:
     """Seconds of a loop's head, measured here."""
-    loop = Loop("", 1, 1, [], clock)
+    loop = Loop("", 1, 1, 1, [], clock)
     begin = clock()
     for _ in range(turns):
         loop.head()
@@ -145,7 +140,8 @@ class Loops:
         self.table: list[Any] = []
         self.all: list[Loop] = []
         self._clock = clock
-        self._scopes: dict[str, dict[Scope, list[Loop]]] = {}
+        self.files: dict[str, dict[Scope, list[Loop]]] = {}
+        """The loops of each transformed file by the code object that they are in."""
         self._codes: dict[str, CodeType] = {}
 
     def compiled(self, source: bytes | str, file: str) -> CodeType:
@@ -155,25 +151,22 @@ class Loops:
         tree = ast.parse(source, file)
         scopes: dict[Scope, list[Loop]] = {}
 
-        def add(node: ast.AST, scope: Scope, last: int) -> int:
-            loop = Loop(file, node.lineno, last, self.table, self._clock)  # type: ignore[attr-defined]
+        def add(scope: Scope, first: int, body: int, last: int) -> int:
+            loop = Loop(file, first, body, last, self.table, self._clock)
             self.all.append(loop)
             scopes.setdefault(scope, []).append(loop)
             return len(self.table) - 3
 
         _Heads(add, _compiled_names(tree)).visit(tree)
-        self._scopes[file] = scopes
+        self.files[file] = scopes
         code: CodeType = compile(tree, file, "exec", dont_inherit=True)
         self._codes[file] = code
         return code
 
-    def knows(self, file: str) -> bool:
-        return file in self._scopes
-
     def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:
         """The loops of a code object that a line of it is in, the outermost first."""
         first = 1 if code.co_name == "<module>" else code.co_firstlineno
-        there = self._scopes[code.co_filename].get((code.co_name, first), ())
+        there = self.files[code.co_filename].get((code.co_name, first), ())
         return tuple(loop for loop in there if loop.first <= line <= loop.last)
 
     def at(self, file: str, line: int) -> Loop | None:
@@ -207,7 +200,7 @@ def _last_name(node: ast.AST) -> str:
 class _Heads(ast.NodeTransformer):
     """Puts calls of the table into a tree: `add` gives the number of a loop's head."""
 
-    def __init__(self, add: Callable[[ast.AST, Scope, int], int], compiled: set[str]) -> None:
+    def __init__(self, add: Callable[[Scope, int, int, int], int], compiled: set[str]) -> None:
         self._add, self._compiled = add, compiled
         self._scope: Scope = ("<module>", 1)
 
@@ -234,7 +227,7 @@ class _Heads(ast.NodeTransformer):
         return node
 
     def visit_For(self, node: Any) -> Any:
-        number = self._add(node, self._scope, node.body[-1].end_lineno)
+        number = self._add(self._scope, node.lineno, node.body[0].lineno, node.body[-1].end_lineno)
         self.generic_visit(node)
         node.body.insert(0, _statement(number, node.body[0]))
         if isinstance(node, ast.For):
@@ -245,7 +238,7 @@ class _Heads(ast.NodeTransformer):
     visit_AsyncFor = visit_While = visit_For  # noqa: N815
 
     def visit_ListComp(self, node: Any) -> Any:
-        number = self._add(node, self._scope, node.end_lineno)
+        number = self._add(self._scope, node.lineno, node.lineno, node.end_lineno)
         self.generic_visit(node)
         return self._comprehension(node, number)
 

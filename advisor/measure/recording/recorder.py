@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 from advisor.measure.recording.contents import Contents, LineContents
 from advisor.measure.recording.events import Event
-from advisor.measure.recording.lines import Lines, Site, caller
+from advisor.measure.recording.lines import Lines, Site
 from advisor.measure.recording.loops import Clock, Loop, Loops
 from advisor.measure.recording.origins import Origins, Source
 
@@ -121,7 +122,7 @@ class ScriptRecorder:
 
     def is_timed(self, call: str) -> bool:
         begin = self._clock()
-        site, timed = self._lines.site(caller()), False
+        site, timed = self._lines.site(sys._getframe(1)), False
         if site is not None:
             asked = site.asked[call] = site.asked.get(call, 0) + 1
             timed = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
@@ -130,16 +131,25 @@ class ScriptRecorder:
 
     def crossed(self, event: Event) -> None:
         begin = self._clock()
-        site = self._lines.site(caller())
+        site = self._lines.site(sys._getframe(1))
         if site is None:
             self._elsewhere[0] += 1
             self._elsewhere[1] += event.bytes
             return
-        record = self._record(site, event)
+        key = (
+            event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking
+        )  # fmt: skip
+        record = None if site.at_head else site.records.get(key)
+        if record is None:
+            record = self._record(site, event, key)
         record.count += 1
         record.bytes += event.bytes
         for each in record.loops:
-            if (turn := each.loop.crossing()) != each.last:
+            loop = each.loop
+            loop.quiet = 0
+            if loop.fast is not None:
+                loop.slow_down()
+            if (turn := loop.turns) != each.last:
                 each.last = turn
                 each.frames += 1
                 each.first = each.first or turn
@@ -150,22 +160,15 @@ class ScriptRecorder:
             self._look(record, event, begin)
         self.overhead += self._clock() - begin
 
-    def _record(self, site: Site, event: Event) -> Record:
-        """The one of this line for such crossings."""
-        loops = site.loops
-        for loop in loops:
-            if not loop.open:
-                loops = tuple(each for each in loops if each.open)
-                break
-        key = (
-            site.file, site.line, loops,
-            event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking,
-        )  # fmt: skip
-        record = self.records.get(key)
+    def _record(self, site: Site, event: Event, key: tuple[Any, ...]) -> Record:
+        """The one of this line for such crossings, in the loops that are running."""
+        loops = tuple(loop for loop in site.loops if loop.open)
+        whole = (site.file, site.line, loops, *key)
+        record = self.records.get(whole)
         if record is None:
-            kept = replace(event, marks=None, host=None)
-            record = Record(site, kept, tuple(map(InLoop, loops)))
-            self.records[key] = record
+            record = Record(site, replace(event, marks=None, host=None), tuple(map(InLoop, loops)))
+            self.records[whole] = record
+        site.records[key] = record
         return record
 
     def _time(self, record: Record, event: Event, seconds: float) -> None:
@@ -228,7 +231,7 @@ class ScriptRecorder:
         self._launches += 1
         if self._waiting or self._launches < FIRST_LAUNCHES or self._launches % THEN_LAUNCHES == 0:
             begin = self._clock()
-            if (site := self._lines.site(caller())) is not None:
+            if (site := self._lines.site(sys._getframe(1))) is not None:
                 self.launches.update(site.loops)
                 self._resume(site)
             self.overhead += self._clock() - begin

@@ -122,7 +122,7 @@ class Session:
             return None
         where, _, line = self.job.frame.rpartition(":")
         file = str(self.start / where) if where else self.job.file
-        if where and not self.loops.knows(file):
+        if where and file not in self.loops.files:
             self._compile(Path(file))
         loop = self.loops.at(file, int(line))
         if loop is None:

@@ -1,0 +1,78 @@
+"""Scripts recorded in this process: a GPU library of three calls, and a clock that the script advances."""
+
+from __future__ import annotations
+
+import builtins
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import FakeClock
+
+from advisor.measure.recording.assembling import Assembled, Assembler
+from advisor.measure.recording.contents import Contents
+from advisor.measure.recording.events import Event
+from advisor.measure.recording.lines import Lines
+from advisor.measure.recording.loops import NAME, Loops
+from advisor.measure.recording.origins import Origins
+from advisor.measure.recording.recorder import ScriptRecorder
+
+
+class Recording:
+    """Runs sources as files of one folder; `gpu` is what they call."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_gpu: bool = True) -> None:
+        self.folder, self.clock = folder, FakeClock()
+        clock = lambda: self.clock.now  # noqa: E731
+        self.loops = Loops(clock)
+        lines = Lines(self.loops)
+        self.origins = Origins(lines)
+        contents = Contents(clock, clock)
+        self.recorder = ScriptRecorder(self.loops, lines, self.origins, contents, clock, has_gpu=has_gpu)
+        self.recorder.readers["cupy"] = lambda begin, end: end - begin
+        monkeypatch.setattr(builtins, NAME, self.loops.table, raising=False)
+        self.gpu = SimpleNamespace(
+            up=self._up, down=self._down, wait=self._wait, work=self._work, host=np.zeros(2, np.int32)
+        )
+
+    def run(self, source: str, name: str = "s.py") -> dict[str, Any]:
+        """The script's names afterwards. SystemExit ends it as it would."""
+        file = self.folder / name
+        file.write_text(source, encoding="utf-8")
+        names: dict[str, Any] = {"gpu": self.gpu, "np": np}
+        self.recorder.recording = True
+        with self.origins.watching(), suppress(SystemExit):
+            exec(self.loops.compiled(source, str(file)), names)
+        self.recorder.stop()
+        self.loops.settle()
+        return names
+
+    def record(self, named: int | None = None) -> Assembled:
+        loop = self.loops.at(str(self.folder / "s.py"), named) if named else None
+        return Assembler(self.recorder, self.folder, loop).assembled()
+
+    def _crossed(self, kind: Any, host: Any, seconds: float, device: int | None = None) -> None:
+        assert self.recorder.outer()
+        begin = self.clock.now
+        self.clock.advance(seconds)
+        marks = (begin, self.clock.now) if self.recorder.is_timed(kind) else None
+        nbytes = host.nbytes if host is not None else 0
+        event = Event(kind, kind, "cupy", nbytes, "pageable", host_seconds=seconds, kernel_seconds=0.0)
+        event.marks, event.host, event.device = marks, host, device
+        self.recorder.crossed(event)
+
+    def _up(self, host: Any = None, seconds: float = 0.001, device: int | None = None) -> None:
+        self._crossed("upload", self.gpu.host if host is None else host, seconds, device)
+
+    def _down(self, host: Any = None, seconds: float = 0.001) -> None:
+        self._crossed("download", self.gpu.host if host is None else host, seconds)
+
+    def _wait(self, seconds: float = 0.001) -> None:
+        self._crossed("wait", None, seconds)
+
+    def _work(self, seconds: float = 0.01, *reads: int) -> None:
+        self.recorder.launched(reads)
+        self.clock.advance(seconds)
