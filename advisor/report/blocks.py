@@ -274,6 +274,37 @@ class Bullets(Block):
 
 
 @dataclass(frozen=True)
+class SourceLine:
+    """A line of a user's file, and what it did in the run; `share` of the run's time."""
+
+    number: int
+    text: str
+    time: str = ""
+    size: str = ""
+    count: str = ""
+    share: float = 0.0
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class Source(Block):
+    """A user's file with figures beside its lines, as a line profiler shows it. For short forms, marked ones."""
+
+    file: str
+    rows: tuple[SourceLine, ...]
+    timed: bool = True
+
+
+@dataclass(frozen=True)
+class Code(Block):
+    """Code to read or copy, for the short forms."""
+
+    title: str
+    text: str
+    language: str = "python"
+
+
+@dataclass(frozen=True)
 class Group(Block):
     """Blocks that belong together, as a card with a title or without one."""
 

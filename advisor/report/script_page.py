@@ -1,53 +1,232 @@
-"""The page of a script's profile."""
+"""The page of a script's profile: what memory can change at most, the lines, what to change on them."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from advisor import units
-from advisor.profiles.crossings import Crossing, ScriptRun
+from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
+from advisor.report.advising import finding_of
+from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
-from advisor.report.page import Page, Section, circumstances, download, lead
+from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.verdicts.ceilings import Scope, accounted, around, ceiling_of, elsewhere, is_little, scopes
+
+_BOUND = (
+    "An upper bound: copies on the frame's path and the waits that could go. Waiting for kernels is not counted."
+)
+_NO_FRAME = "How long a frame takes there is not predicted."
+_NOTHING = "Nothing crosses between host and GPU: memory is not your problem."
+_TIMES = (
+    "one observed run of the unchanged script; the host's clock around each call, CUDA events on the stream "
+    "for a sample of the copies"
+)
 
 
-def script_page(profile: Profile, script: ScriptRun) -> Page:
-    device, made = words.name(profile.device.name), words.created(profile.created)
-    arguments, tool = words.line(shlex.join(script.arguments), 300), words.name(profile.tool.version)
-    notes = tuple(map(words.line, profile.notes))
-    machine = environment(profile)
+def script_page(profile: Profile, run: ScriptRun) -> Page:
+    made, tool = words.created(profile.created), words.name(profile.tool.version)
+    program = f"{'-m ' * run.module}{words.line(profile.workload.file, 120)}"
+    played = run.played is not None
+    where = f"on {words.name(profile.device.name)}, " * (not played)
     return Page(
         kind="report",
-        brand="what a script moves",
-        name=f"{words.line(profile.workload.file, 120)} {arguments}".rstrip(),
-        where=f"on {device}, as a script",
-        basis="measured",
+        brand="what crosses, by line",
+        name=f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip(),
+        where=f"{where}1 run observed (overhead {_overhead(run)})",
+        basis="measured" if not played else "predicted" if run.predictions else "nothing",
         summary=words.line(profile.workload.summary, 300),
         meta=(made,),
-        sections=(
-            lead(blocks.Banners("note", notes, forms="html"), _lines(script)),
-            circumstances(
-                method=(blocks.Fact("Command", words.line(profile.command, 500)),),
-                machine=machine,
-                facts=machine[:10],
-                notes=notes,
-                made=f"advisor {tool}, {made}",
-            ),
-            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
-        ),
+        sections=tuple(_sections(profile, run, f"advisor {tool}, {made}")),
         tool=f"advisor {tool}",
         created=made,
         profile=profile,
     )
 
 
-def _lines(script: ScriptRun) -> blocks.Table:
-    columns = tuple(blocks.Column(head) for head in ("kind", "count", "bytes", "memory"))
-    return blocks.Table("crossings", "line", columns, tuple(map(_row, script.crossings)), title="Crossings:")
+def _overhead(run: ScriptRun) -> str:
+    return units.percent(run.overhead_seconds / run.seconds) if run.seconds else "0 %"
 
 
-def _row(crossing: Crossing) -> blocks.Row:
-    place = words.line(f"{crossing.place.file}:{crossing.place.line}", 120)
-    cells = (crossing.kind, str(crossing.count), units.size(crossing.bytes), crossing.memory)
-    return blocks.Row(place, tuple(map(blocks.TableCell, cells)))
+def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
+    yield lead(*_lead(profile, run))
+    if run.crossings:
+        yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
+        yield _advice(run)
+        yield _source(run)
+        yield Section("totals", "Totals of the run", (totals(run, scopes(run)),), nav="Totals", forms="html txt")
+    if run.unseen:
+        unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
+        yield Section("unseen", "Not seen", (unseen,), nav="Not seen", folded=True)
+    yield _circumstances(profile, run, made)
+    yield Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html")
+
+
+def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
+    yield blocks.Banners("exit", tuple(_ending(run)), "caution")
+    yield blocks.Banners("note", tuple(map(words.line, profile.notes)))
+    verdicts = tuple(_verdicts(profile, run))
+    yield blocks.Verdicts(verdicts, named=len(verdicts) > 1)
+    yield blocks.Prose(" ".join(_accounts(run)))
+    yield blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution")
+
+
+def _ending(run: ScriptRun) -> Iterator[str]:
+    if run.exit_code:
+        error = f": {words.line(run.error, 300)}" if run.error else ""
+        yield f"The script ended with exit code {run.exit_code}{error}. What follows was recorded until then."
+
+
+def _accounts(run: ScriptRun) -> Iterator[str]:
+    share = accounted(run)
+    if share is not None:
+        yield f"{units.percent(share)} of the bytes are accounted for."
+    if run.unseen:
+        yield f"Not seen: {words.count(len(run.unseen), 'item')}, listed below."
+    if run.processes > 1:
+        yield f"{run.processes} processes of the script were recorded."
+
+
+def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
+    told = scopes(run)
+    if not told:
+        yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), _NOTHING)
+    for scope in told:
+        name = loop_name(scope.loop, run) if scope.loop else "the whole run"
+        measured = ceiling_of(run, scope)
+        if measured is not None:
+            yield _measured(scope, measured, f"{name[:1].upper()}{name[1:]}")
+        for prediction in run.predictions if run.played else ():
+            ceiling = ceiling_of(run, scope, prediction.device)
+            if ceiling is not None:
+                device = words.name(prediction.device) + f", {name}" * (len(told) > 1)
+                yield _predicted(scope, ceiling, device)
+
+
+def _basis(run: ScriptRun) -> "blocks.Basis":
+    return "nothing" if run.played else "measured"
+
+
+def _unit(scope: Scope) -> str:
+    return "frame" if scope.loop else "run"
+
+
+def _measured(scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
+    whole, share = ceiling.of_seconds or 0.0, ceiling.share or 0.0
+    rest = elsewhere(scope, ceiling)
+    change = f"Memory can change at most {units.seconds(ceiling.seconds)} of {units.seconds(whole)}"
+    headline = f"{change} ({units.percent(share)})"
+    if is_little(ceiling):
+        headline = f"Memory is not your problem: {_share(1 - share)} of the {_unit(scope)} is elsewhere"
+    parts = (
+        ("copies", ceiling.copy_seconds),
+        ("waits that could go", ceiling.wait_seconds),
+        ("kernels waited for", rest.kernel_seconds),
+        ("host code, launches and other kernels", rest.other_seconds),
+    )
+    shares = (f"{name} {units.seconds(s)} ({units.percent(s / whole)})" for name, s in parts if s)
+    frames = f"{words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
+    return blocks.Verdict(
+        basis="measured",
+        tone="none" if is_little(ceiling) else "clear",
+        device=f"{name}: {frames}" if frames else name,
+        headline=headline,
+        remark=f"{_unit(scope).capitalize()}: {', '.join(shares)}.",
+        reason=_BOUND,
+    )
+
+
+def _share(share: float) -> str:
+    """98 %; never 100 % of what has a part elsewhere."""
+    return f"{min(99, round(100 * share))} %" if share < 1 else "100 %"
+
+
+def _predicted(scope: Scope, ceiling: Ceiling, device: str) -> blocks.Verdict:
+    between = words.seconds_between(*ceiling.interval_seconds) if ceiling.interval_seconds else ""
+    return blocks.Verdict(
+        basis="predicted",
+        tone="clear",
+        device=device,
+        headline=f"Predicted: memory can change at most {units.seconds(ceiling.seconds)} of a {_unit(scope)}"
+        + f" ({between})" * bool(between),
+        reason=f"{_BOUND} {_NO_FRAME}",
+    )
+
+
+def _lines(run: ScriptRun) -> Iterator[blocks.Block | None]:
+    for scope in scopes(run):
+        name = "whole run"
+        if scope.loop:
+            name = f"{loop_name(scope.loop, run)}, {words.count(scope.frames, 'frame')}"
+            name += f" of {units.seconds(scope.seconds)}" if scope.seconds else ""
+        yield lines_table(run, scope, name, scope.crossings)
+    outside = around(run)
+    if outside:
+        scope = Scope(None, None, 1, None if run.played else run.seconds, outside)
+        table = lines_table(run, scope, "set-up, and what is outside of these loops", outside)
+        yield blocks.Fold("Outside of the loops", (table,))
+
+
+def _advice(run: ScriptRun) -> Section:
+    told = sorted(run.advice, key=lambda a: -_gained(a))
+    short = tuple(_short(each, run) for each in told)
+    none = "No line has a change that is worth its effort."
+    found = tuple(finding_of(each.advice, f"line {label(each.place, files(run))}") for each in told)
+    heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
+    codes = (blocks.Code(words.line(a.advice.title, 120), a.advice.snippet or "") for a in told[:3])
+    return Section(
+        "advice",
+        "Advice",
+        filled(
+            blocks.Table("advice", "line", heads, short, title="Advice:", codes=False, forms="txt"),
+            blocks.Findings(found, forms="html md"),
+            *(replace_forms(code) for code in codes if code.text),
+            None if told else blocks.Prose(none, kind=""),
+        ),
+        nav="Advice",
+        brief=True,
+    )
+
+
+def replace_forms(code: blocks.Code) -> blocks.Code:
+    return code
+
+
+def _gained(told: LineAdvice) -> float:
+    return (told.advice.gain and told.advice.gain.seconds_per_frame) or 0.0
+
+
+def _short(told: LineAdvice, run: ScriptRun) -> blocks.Row:
+    where = f" on {words.name(told.advice.device)}" if run.played else ""
+    basis = "predicted" if told.advice.certainty == "predicted" else "estimated"
+    title = words.line(told.advice.title.replace("`", ""), 70)
+    cells = blocks.TableCell(units.seconds(_gained(told))), blocks.TableCell(f"({basis}{where})")
+    return blocks.Row(f"{label(told.place, files(run))}  {title}", cells, rank=-_gained(told))
+
+
+def _source(run: ScriptRun) -> Section:
+    told = "Figures are totals of the run."
+    return Section(
+        "source", "Source", filled(blocks.Prose(told), *sources(run)), nav="Source", forms="html txt"
+    )
+
+
+def _circumstances(profile: Profile, run: ScriptRun, made: str) -> Section:
+    machine = environment(profile)
+    assumed = dict.fromkeys(text for prediction in run.predictions for text in prediction.assumptions)
+    method = (
+        blocks.Fact("Command", words.line(profile.command, 500)),
+        blocks.Fact("Times", f"none: {words.line(run.played)} stood in for a GPU" if run.played else _TIMES),
+        blocks.Fact("Recording", f"{units.seconds(run.overhead_seconds)} of {units.seconds(run.seconds)}"),
+        *(blocks.Fact("Assumed", words.line(text)) for text in assumed),
+        blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
+    )
+    return circumstances(
+        method=method,
+        machine=machine,
+        facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
+        notes=tuple(map(words.line, profile.notes)),
+        made=made,
+    )
