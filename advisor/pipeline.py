@@ -40,12 +40,14 @@ from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Preferences
+from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.redaction import anonymous, here, without_environment
 from advisor.profiles.schema import Commit, Predicted, Prediction, Profile, Result, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.rules.advise import advise, require_rules
+from advisor.rules.advise_lines import conclude_lines
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, is_same, numbered, require_fits, strategies_of
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, to_place
 from advisor.verdicts.measured import recommend
@@ -357,10 +359,10 @@ def conclude(
 ) -> Profile:
     """Predictions for the target devices, then advice and verdict, all by the profile's preferences.
 
-    A script has no strategies: see `_concluded_script`.
+    A script has no strategies: its lines are predicted and advised.
     """
     if profile.script is not None:
-        return _concluded_script(profile, targets)
+        return _concluded_script(profile, profile.script, targets)
     profile = timed_again(profile)
     placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
     placing |= {name: mix for name, mix in strategies_of(profile).items() if isinstance(mix, Mix)}
@@ -368,10 +370,13 @@ def conclude(
     return _advised(_with_predictions(profile, predictions))
 
 
-def _concluded_script(profile: Profile, targets: Sequence[CatalogueEntry]) -> Profile:
-    """With ceilings, advice by line, and predictions for the target devices."""
-    del targets
-    return profile
+def _concluded_script(profile: Profile, run: ScriptRun, targets: Sequence[CatalogueEntry]) -> Profile:
+    """With ceilings, predictions for the target devices, and advice by line."""
+    entry = _like(profile) if profile.device.kind == "cuda" else None
+    wanted = profile.preferences
+    return profile.model_copy(
+        update={"script": conclude_lines(run, profile.device.name, entry, targets, wanted)}
+    )
 
 
 def _advised(profile: Profile) -> Profile:
@@ -419,13 +424,14 @@ def concluded(profile: Profile) -> Profile:
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     """The same figures by other preferences; the profile itself where they are those it was made with.
 
-    They do not apply to a script. Devices are predicted again if the preferences decide between strategies.
-    Raises `UsageError` where one is not in the catalogue.
+    Of a script they decide which advice is given. Devices are predicted again if the preferences decide
+    between strategies. Raises `UsageError` where one is not in the catalogue.
     """
-    if profile.script is not None:
-        return profile
     if preferences == profile.preferences:
         return concluded(profile)
+    if profile.script is not None:
+        devices = [_entry_of(prediction.device) for prediction in profile.script.predictions]
+        return conclude(profile.model_copy(update={"preferences": preferences}), devices)
     other = timed_again(profile.model_copy(update={"preferences": preferences}))
     if preferences.choice == profile.preferences.choice:
         return _advised(other)
@@ -435,9 +441,13 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:
     known = strategies_of(profile)
     strategies = [known[row.strategy] for row in before.results if row.strategy in known]
-    if (entry := of_device(before.device.name)) is not None:
-        return predict(profile, entry, strategies)
+    return predict(profile, _entry_of(before.device.name), strategies)
+
+
+def _entry_of(device: str) -> CatalogueEntry:
+    if (entry := of_device(device)) is not None:
+        return entry
     raise UsageError(
-        f"{before.device.name} is not in the catalogue, so its verdict cannot be recomputed",
+        f"{device} is not in the catalogue, so its verdict cannot be recomputed",
         next_step="Run `advisor predict PROFILE --target FILE.toml` with the same options.",
     )

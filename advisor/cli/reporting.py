@@ -147,11 +147,6 @@ def predict(
     source = configuration.command_line(**given)
     system = source.values.get("target_os", "linux")
     profile = reading.load(file)
-    if profile.script is not None:
-        raise UsageError(
-            f"{file} is a profile of a script; predictions need a workload",
-            next_step="Write a workload: `advisor new mine.py`.",
-        )
     named = source.values.get("targets") or default_targets(system, profile.workload.gpus)
     targets = configuration.load_targets(named, system, source.values.get("host"))
     preferences = configuration.preferences(configuration.places(source), profile.preferences)

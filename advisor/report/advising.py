@@ -88,6 +88,12 @@ def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
     return outcome, elsewhere, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
 
 
+def finding_of(same: list[Advice], place: str) -> Finding:
+    """What a rule said of a line, on its devices."""
+    told = _finding(same, again=False)
+    return replace(told, devices=(place, *told.devices))
+
+
 def _finding(same: list[Advice], *, again: bool) -> Finding:
     advice = same[0]
     return Finding(

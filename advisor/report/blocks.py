@@ -37,6 +37,9 @@ class Fact:
     predicted: bool = False
 
 
+Basis = Literal["measured", "predicted", "nothing"]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A verdict in words. `tone` is how sure it is; `remark` stands under the headline.
@@ -44,7 +47,7 @@ class Verdict:
     `steps` are the reason where that has several.
     """
 
-    basis: Literal["measured", "predicted", "nothing"]
+    basis: Basis
     tone: Literal["clear", "tie", "inconclusive", "none"]
     device: str
     headline: str
@@ -275,20 +278,19 @@ class Bullets(Block):
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of a user's file, and what it did in the run; `share` of the run's time."""
+    """A line of a user's file, and what it did in the run."""
 
     number: int
     text: str
     time: str = ""
     size: str = ""
     count: str = ""
-    share: float = 0.0
     marked: bool = False
 
 
 @dataclass(frozen=True)
 class Source(Block):
-    """A user's file with figures beside its lines, as a line profiler shows it. For short forms, marked ones."""
+    """A user's file with figures beside its lines, as a line profiler shows it."""
 
     file: str
     rows: tuple[SourceLine, ...]
@@ -297,11 +299,12 @@ class Source(Block):
 
 @dataclass(frozen=True)
 class Code(Block):
-    """Code to read or copy, for the short forms."""
+    """Code to read or copy, for Markdown; a page has it in its findings."""
 
     title: str
     text: str
-    language: str = "python"
+    language: str
+    forms: Forms = field(default="md", kw_only=True)
 
 
 @dataclass(frozen=True)

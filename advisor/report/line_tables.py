@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from advisor import units
-from advisor.profiles.crossings import Crossing, LineLoop, LinePrediction, Origin, Place, ScriptRun
+from advisor.profiles.crossings import Crossing, LineLoop, LinePrediction, Place, ScriptRun
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Fact, Row, TableCell
 from advisor.verdicts.ceilings import Scope, line_seconds
@@ -37,49 +38,53 @@ def moved(crossing: Crossing, frames: int) -> str:
     return f"{times} × {'wait' if crossing.kind == 'wait' else 'page-lock'}"
 
 
-def source_of(crossing: Crossing, run: ScriptRun) -> str:
-    """Where the host memory comes from; of a wait what it holds back."""
+def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
+    """Where the host memory comes from, and what else is known of it; of a wait what it holds back."""
     if crossing.kind == "wait":
         held = crossing.holds_back
-        return f"holds back line {label(held, files(run))}" if held else ""
+        return (f"holds back line {label(held, files(run))}" if held else ""), ""
+    origin, told = crossing.origin, []
+    if origin and origin.place and origin.place != crossing.place:
+        told.append(f"made at line {label(origin.place, files(run))}")
+    if origin and origin.each_frame:
+        told.append("new each frame")
+    told += [*([_KINDS[origin.kind]] if origin and origin.kind in _KINDS else []), *_contents(crossing)]
     how = "staged by the library" if crossing.staged else crossing.memory
-    told = [*([] if how == "unknown" else [how]), *_origin(crossing.origin, crossing, run)]
+    first = [*([] if how == "unknown" else [how]), *told[:1]]
+    return ", ".join(first), ", ".join(told[1:])
+
+
+def _contents(crossing: Crossing) -> Iterator[str]:
+    """What is known of the bytes themselves."""
     repeats = crossing.repeats
     if repeats and crossing.kind == "upload" and repeats.checked > 1 and repeats.same >= repeats.checked - 1:
-        told.append("the same bytes again")
+        yield "the same bytes again"
     elif repeats and repeats.returned == repeats.checked:
-        told.append("what a download brought")
-    return ", ".join(told)
+        yield "what a download brought"
+    if crossing.unread:
+        yield f"{units.percent(crossing.unread / crossing.count)} unread"
 
 
-def _origin(origin: Origin | None, crossing: Crossing, run: ScriptRun) -> Iterator[str]:
-    if origin is None:
-        return
-    if origin.kind in _KINDS:
-        yield _KINDS[origin.kind]
-    if origin.place and origin.place != crossing.place:
-        yield f"made at line {label(origin.place, files(run))}"
-    if origin.each_frame:
-        yield "new in each frame"
-
-
-def lines_table(run: ScriptRun, scope: Scope, name: str, crossings: Sequence[tuple[int, Crossing]]) -> blocks.Table:
+def lines_table(
+    run: ScriptRun, scope: Scope, name: str, *, predicted: bool, identifier: str = "lines"
+) -> blocks.Table:
     """The lines of a scope, as measured or for each device as predicted; the longest stay in short forms."""
-    predictions = run.predictions[:_MOST_DEVICES] if scope.seconds is None or run.played else ()
-    columns = Column("per frame" if scope.loop else "in all", figures=False)
-    measured = () if run.played else (Column("time"),)
-    predicted = tuple(Column(words.name(p.device), basis="predicted", brief="time") for p in predictions)
-    rows = (_row(run, scope, i, crossing, predictions) for i, crossing in crossings)
+    predictions = run.predictions[:_MOST_DEVICES] if predicted else ()
+    timed = not predicted and scope.seconds is not None
+    devices = (Column(words.name(p.device), basis="predicted") for p in predictions)
     return blocks.Table(
         "lines",
         "line",
-        (columns, *measured, *predicted, Column("from", figures=False)),
-        tuple(rows),
-        caption=_caption(scope, name, predicted=bool(predictions)),
+        (
+            Column("per frame" if scope.loop else "in all", figures=False),
+            *([Column("time")] if timed else devices),
+            Column("from", figures=False),
+        ),
+        tuple(_row(run, scope, i, predictions, timed=timed) for i, _ in scope.crossings),
+        caption=_caption(scope, name, predicted=predicted),
         title=f"{name[:1].upper()}{name[1:]}:",
-        identifier=f"lines-{'all' if scope.number is None else scope.number}",
-        label=f"Lines of {name}",
-        predicted=bool(predictions),
+        identifier=f"{identifier}-{'all' if scope.number is None else scope.number}",
+        predicted=predicted,
         brief_notes=False,
         left_out="column",
     )
@@ -92,24 +97,18 @@ def _caption(scope: Scope, name: str, *, predicted: bool) -> str:
     return f"What crosses in the {name}. {how} {unit}.{told}"
 
 
-def _row(
-    run: ScriptRun, scope: Scope, i: int, crossing: Crossing, predictions: Sequence[LinePrediction]
-) -> Row:
-    place, seconds = crossing.place, line_seconds(crossing)
+def _row(run: ScriptRun, scope: Scope, i: int, predictions: Sequence[LinePrediction], *, timed: bool) -> Row:
+    crossing = run.crossings[i]
+    place, seconds, times = crossing.place, line_seconds(crossing), crossing.count / scope.frames
     each = None if seconds is None else seconds / scope.frames
-    times = crossing.count / scope.frames
-    time = () if run.played else (_time(crossing, scope, each),)
-    expected = tuple(_predicted(p, i, times) for p in predictions)
-    weight = each or max((p.likely_seconds[i] or 0.0 for p in predictions), default=0.0) * times
+    likely = [(p.likely_seconds[i] or 0.0) * times for p in predictions]
+    cells = [_time(crossing, scope, each)] if timed else [_predicted(p, i, times) for p in predictions]
+    source, more = source_of(crossing, run)
+    moves = TableCell(moved(crossing, scope.frames), crossing.call)
     return Row(
         f"{label(place, files(run))}  {words.line(place.text, 60)}".rstrip(),
-        (
-            TableCell(moved(crossing, scope.frames), crossing.call),
-            *time,
-            *expected,
-            TableCell(words.line(source_of(crossing, run), 80)),
-        ),
-        rank=-weight,
+        (moves, *cells, TableCell(words.line(source, 80), more)),
+        rank=-max(likely, default=each or 0.0),
     )
 
 
@@ -132,9 +131,7 @@ def sources(run: ScriptRun) -> tuple[blocks.Source, ...]:
     return tuple(
         blocks.Source(
             words.name(excerpt.file, 120),
-            tuple(
-                _line(run, excerpt.file, number, text) for number, text in enumerate(excerpt.lines, excerpt.first)
-            ),
+            tuple(_line(run, excerpt.file, i, text) for i, text in enumerate(excerpt.lines, excerpt.first)),
             timed=not run.played,
         )
         for excerpt in run.sources
@@ -145,14 +142,12 @@ def _line(run: ScriptRun, file: str, number: int, text: str) -> blocks.SourceLin
     its = [c for c in run.crossings if (c.place.file, c.place.line) == (file, number)]
     spent = [s for s in map(line_seconds, its) if s is not None]
     copied = sum(c.bytes for c in its if c.kind != "lock")
-    seconds = sum(spent)
     return blocks.SourceLine(
         number,
-        words.line(text.expandtabs(4).rstrip(), 240) if not text.strip() else _kept_indentation(text),
-        time=units.seconds(seconds) if spent else "",
+        _kept_indentation(text),
+        time=units.seconds(sum(spent)) if spent else "",
         size=units.size(copied) if copied else "",
         count=words.count(sum(c.count for c in its), "time") if its else "",
-        share=min(1.0, seconds / run.seconds) if run.seconds else 0.0,
         marked=bool(its),
     )
 
@@ -163,34 +158,32 @@ def _kept_indentation(text: str) -> str:
     return " " * indent + words.line(flat, 240)
 
 
-def totals(run: ScriptRun, scopes: Iterable[Scope]) -> blocks.Facts:
-    """Where the run's time and bytes are; times add up to those of the run."""
-    return blocks.Facts((*_bytes(run), *(() if run.played else _seconds(run, tuple(scopes)))))
+def totals(run: ScriptRun) -> blocks.Facts:
+    """Where the run's bytes and time are; the times are the host's and add up to that of the run."""
+    return blocks.Facts((*_bytes(run), *(() if run.played else _seconds(run))))
 
 
 def _bytes(run: ScriptRun) -> Iterator[Fact]:
-    for kind, way in (("upload", "Host to GPU"), ("download", "GPU to host")):
-        its = sum(c.bytes for c in run.crossings if c.kind == kind or (c.kind == "wait" and kind == "download"))
-        counted = run.counted_bytes.get(kind)  # type: ignore[call-overload]
-        beside = "not counted apart" if counted is None else f"{units.size(counted)} counted in the driver"
-        yield Fact(way, f"{units.size(its)} on lines", beside)
+    ways: dict[Literal["upload", "download"], tuple[str, ...]] = {
+        "upload": ("Host to GPU", "upload"),
+        "download": ("GPU to host", "download", "wait"),
+    }
+    for way, (name, *kinds) in ways.items():
+        on_lines, counted = sum(c.bytes for c in run.crossings if c.kind in kinds), run.counted_bytes.get(way)
+        beside = "not counted apart" if counted is None else f"the driver counted {units.size(counted)}"
+        yield Fact(name, f"{units.size(on_lines)} on lines", beside)
 
 
-def _seconds(run: ScriptRun, scopes: Sequence[Scope]) -> Iterator[Fact]:
-    kinds = {"copies": ("upload", "download"), "page-locking": ("lock",), "calls that wait": ("wait",)}
-    whole, spent = run.seconds - run.overhead_seconds, 0.0
-    parts = [
-        (name, sum(_own(c) for c in run.crossings if c.kind in those)) for name, those in kinds.items()
-    ]
-    parts.append(("kernels waited for", sum(c.kernel_seconds or 0.0 for c in run.crossings)))
-    for name, seconds in parts:
-        spent += seconds
+def _seconds(run: ScriptRun) -> Iterator[Fact]:
+    kinds = {"Copies": ("upload", "download"), "Page-locking": ("lock",), "Calls that wait": ("wait",)}
+    parts = {
+        name: sum(c.host_seconds or 0.0 for c in run.crossings if c.kind in those)
+        for name, those in kinds.items()
+    }
+    parts["Kernels waited for"] = sum(c.kernel_seconds or 0.0 for c in run.crossings)
+    parts["Recording"] = run.overhead_seconds
+    parts["Everything else"] = max(0.0, run.seconds - sum(parts.values()))
+    for name, seconds in parts.items():
         if seconds:
-            yield Fact(name.capitalize(), units.seconds(seconds), units.percent(seconds / run.seconds))
-    yield Fact("Everything else", units.seconds(max(0.0, whole - spent)), "host code, launches, other kernels")
-    yield Fact("Recording", units.seconds(run.overhead_seconds), units.percent(run.overhead_seconds / run.seconds))
+            yield Fact(name, units.seconds(seconds), units.percent(seconds / run.seconds))
     yield Fact("The run", units.seconds(run.seconds))
-
-
-def _own(crossing: Crossing) -> float:
-    return (line_seconds(crossing) or 0.0) - (crossing.kernel_seconds or 0.0)

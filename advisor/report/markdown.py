@@ -137,6 +137,11 @@ class _Writer:
     def findings(self, block: blocks.Findings) -> Iterator[str]:
         yield _numbered(block.items)
 
+    def code(self, block: blocks.Code) -> Iterator[str]:
+        if self.room.code != "none":
+            shown = fence(block.text, language=block.language)
+            yield f"<details><summary>{escape(block.title, 120)}</summary>\n\n{shown}\n\n</details>"
+
     def bullets(self, block: blocks.Bullets) -> Iterator[str]:
         yield _list(map(prose, block.texts))
 

@@ -16,7 +16,7 @@ from advisor.report.page import Page, Section, circumstances, download, filled, 
 from advisor.verdicts.ceilings import Scope, accounted, around, ceiling_of, elsewhere, is_little, scopes
 
 _BOUND = (
-    "An upper bound: copies on the frame's path and the waits that could go. Waiting for kernels is not counted."
+    "An upper bound: copies on the frame's path and the waits that could go, without the kernels waited for."
 )
 _NO_FRAME = "How long a frame takes there is not predicted."
 _NOTHING = "Nothing crosses between host and GPU: memory is not your problem."
@@ -30,12 +30,12 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
     made, tool = words.created(profile.created), words.name(profile.tool.version)
     program = f"{'-m ' * run.module}{words.line(profile.workload.file, 120)}"
     played = run.played is not None
-    where = f"on {words.name(profile.device.name)}, " * (not played)
+    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead {_overhead(run)})"
     return Page(
         kind="report",
         brand="what crosses, by line",
         name=f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip(),
-        where=f"{where}1 run observed (overhead {_overhead(run)})",
+        where=where * (not played),
         basis="measured" if not played else "predicted" if run.predictions else "nothing",
         summary=words.line(profile.workload.summary, 300),
         meta=(made,),
@@ -56,7 +56,9 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
         yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
         yield _advice(run)
         yield _source(run)
-        yield Section("totals", "Totals of the run", (totals(run, scopes(run)),), nav="Totals", forms="html txt")
+        if run.predictions and not run.played:
+            yield _elsewhere(run)
+        yield Section("totals", "Totals of the run", (totals(run),), nav="Totals", forms="html txt")
     if run.unseen:
         unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
         yield Section("unseen", "Not seen", (unseen,), nav="Not seen", folded=True)
@@ -80,19 +82,24 @@ def _ending(run: ScriptRun) -> Iterator[str]:
 
 
 def _accounts(run: ScriptRun) -> Iterator[str]:
+    if run.played:
+        yield f"1 run observed, with {words.line(run.played)} in place of a GPU."
     share = accounted(run)
     if share is not None:
         yield f"{units.percent(share)} of the bytes are accounted for."
-    if run.unseen:
-        yield f"Not seen: {words.count(len(run.unseen), 'item')}, listed below."
     if run.processes > 1:
         yield f"{run.processes} processes of the script were recorded."
+    if run.unseen:
+        yield f"{words.count(len(run.unseen), 'thing')} could not be seen: see Not seen."
 
 
 def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
     told = scopes(run)
     if not told:
-        yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), _NOTHING)
+        copied = sum(run.counted_bytes.values())
+        unseen = f"No line was seen to copy, but the driver copied {units.size(copied)}."
+        headline = unseen if copied else _NOTHING
+        yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), headline)
     for scope in told:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
         measured = ceiling_of(run, scope)
@@ -105,7 +112,7 @@ def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
                 yield _predicted(scope, ceiling, device)
 
 
-def _basis(run: ScriptRun) -> "blocks.Basis":
+def _basis(run: ScriptRun) -> blocks.Basis:
     return "nothing" if run.played else "measured"
 
 
@@ -124,9 +131,9 @@ def _measured(scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
         ("copies", ceiling.copy_seconds),
         ("waits that could go", ceiling.wait_seconds),
         ("kernels waited for", rest.kernel_seconds),
-        ("host code, launches and other kernels", rest.other_seconds),
+        ("host code and all else", rest.other_seconds),
     )
-    shares = (f"{name} {units.seconds(s)} ({units.percent(s / whole)})" for name, s in parts if s)
+    shares = (f"{name} {units.seconds(s)} ({_share(s / whole)})" for name, s in parts if s)
     frames = f"{words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
     return blocks.Verdict(
         basis="measured",
@@ -139,8 +146,8 @@ def _measured(scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
 
 
 def _share(share: float) -> str:
-    """98 %; never 100 % of what has a part elsewhere."""
-    return f"{min(99, round(100 * share))} %" if share < 1 else "100 %"
+    """98 %, 0.3 %; never 100 % of what has a part elsewhere."""
+    return units.percent(share) if share < 0.1 else f"{min(99, round(100 * share))} %"
 
 
 def _predicted(scope: Scope, ceiling: Ceiling, device: str) -> blocks.Verdict:
@@ -156,54 +163,85 @@ def _predicted(scope: Scope, ceiling: Ceiling, device: str) -> blocks.Verdict:
 
 
 def _lines(run: ScriptRun) -> Iterator[blocks.Block | None]:
+    predicted = run.played is not None and bool(run.predictions)
     for scope in scopes(run):
-        name = "whole run"
-        if scope.loop:
-            name = f"{loop_name(scope.loop, run)}, {words.count(scope.frames, 'frame')}"
-            name += f" of {units.seconds(scope.seconds)}" if scope.seconds else ""
-        yield lines_table(run, scope, name, scope.crossings)
+        yield lines_table(run, scope, _frames(scope, run), predicted=predicted)
     outside = around(run)
     if outside:
         scope = Scope(None, None, 1, None if run.played else run.seconds, outside)
-        table = lines_table(run, scope, "set-up, and what is outside of these loops", outside)
+        table = lines_table(run, scope, "outside of the loops", predicted=predicted, identifier="outside")
         yield blocks.Fold("Outside of the loops", (table,))
 
 
+def _frames(scope: Scope, run: ScriptRun) -> str:
+    if scope.loop is None:
+        return "the whole run"
+    told = f"{loop_name(scope.loop, run)}, {words.count(scope.frames, 'frame')}"
+    return f"{told} of {units.seconds(scope.seconds)}" if scope.seconds else told
+
+
+def _elsewhere(run: ScriptRun) -> Section:
+    """A measured script on other devices."""
+    told = [(scope, p, ceiling_of(run, scope, p.device)) for scope in scopes(run) for p in run.predictions]
+    verdicts = tuple(_predicted(s, ceiling, words.name(p.device)) for s, p, ceiling in told if ceiling)
+    tables = (
+        lines_table(run, s, _frames(s, run), predicted=True, identifier="predicted") for s in scopes(run)
+    )
+    parts = blocks.Verdicts(verdicts, named=True), *tables
+    return Section("predicted", "On other devices", parts, nav="Other devices", badge="predicted")
+
+
 def _advice(run: ScriptRun) -> Section:
-    told = sorted(run.advice, key=lambda a: -_gained(a))
-    short = tuple(_short(each, run) for each in told)
-    none = "No line has a change that is worth its effort."
-    found = tuple(finding_of(each.advice, f"line {label(each.place, files(run))}") for each in told)
+    """Each change of a line once, with what it gains on each device."""
+    changes = words.grouped(
+        sorted(run.advice, key=_gained, reverse=True), lambda a: (a.crossing, a.advice.rule)
+    )
+    alike = list(changes.values())
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
-    codes = (blocks.Code(words.line(a.advice.title, 120), a.advice.snippet or "") for a in told[:3])
+    short = tuple(_short(same, run) for same in alike)
+    found = (
+        finding_of([each.advice for each in same], f"line {label(same[0].place, files(run))}")
+        for same in alike
+    )
+    none = "No change of a line is worth its effort."
     return Section(
         "advice",
         "Advice",
         filled(
             blocks.Table("advice", "line", heads, short, title="Advice:", codes=False, forms="txt"),
-            blocks.Findings(found, forms="html md"),
-            *(replace_forms(code) for code in codes if code.text),
-            None if told else blocks.Prose(none, kind=""),
+            blocks.Findings(tuple(found), forms="html md"),
+            *(_code(same[0]) for same in alike[:3] if same[0].advice.snippet),
+            None if alike else blocks.Prose(none, kind=""),
         ),
         nav="Advice",
         brief=True,
     )
 
 
-def replace_forms(code: blocks.Code) -> blocks.Code:
-    return code
+def _short(same: list[LineAdvice], run: ScriptRun) -> blocks.Row:
+    told, gains = same[0], [_gained(each) for each in same]
+    gain = words.seconds_between(min(gains), max(gains))
+    crossing = run.crossings[told.crossing]
+    scope = next((s for s in scopes(run) if s.number == crossing.loop), None)
+    whole = f" of {units.seconds(scope.seconds)}" if scope and scope.seconds and not run.played else ""
+    predicted = told.advice.certainty == "predicted"
+    basis = f"(predicted, {words.count(len(same), 'device')})" if predicted else "(estimated)"
+    title = words.line(told.advice.title.replace("`", ""), 70)
+    return blocks.Row(
+        f"{label(told.place, files(run))}  {title}",
+        (blocks.TableCell(f"{gain}{whole}"), blocks.TableCell(basis)),
+        rank=-max(gains),
+    )
+
+
+def _code(told: LineAdvice) -> blocks.Code:
+    snippet = told.advice.snippet or ""
+    language = "diff" if snippet.startswith("--- ") else "python"
+    return blocks.Code(f"Line {told.place.line}: code", words.block(snippet), language)
 
 
 def _gained(told: LineAdvice) -> float:
     return (told.advice.gain and told.advice.gain.seconds_per_frame) or 0.0
-
-
-def _short(told: LineAdvice, run: ScriptRun) -> blocks.Row:
-    where = f" on {words.name(told.advice.device)}" if run.played else ""
-    basis = "predicted" if told.advice.certainty == "predicted" else "estimated"
-    title = words.line(told.advice.title.replace("`", ""), 70)
-    cells = blocks.TableCell(units.seconds(_gained(told))), blocks.TableCell(f"({basis}{where})")
-    return blocks.Row(f"{label(told.place, files(run))}  {title}", cells, rank=-_gained(told))
 
 
 def _source(run: ScriptRun) -> Section:

@@ -358,6 +358,17 @@ class _Writer:
             found.append(lines)
         yield from [list(chain.from_iterable(found))] if self.brief else found
 
+    def source(self, block: blocks.Source) -> Iterator[list[str]]:
+        """The lines that moved something, with all room."""
+        marked = [row for row in block.rows if row.marked]
+        columns: list[_Column] = [
+            (block.file, False, [f"{row.number:>5}  {row.text.strip()}" for row in marked]),
+            ("time", True, [row.time for row in marked]),
+            ("bytes", True, [row.size for row in marked]),
+            ("", True, [row.count for row in marked]),
+        ]
+        yield grid(columns, [""] * len(marked)) if marked else []
+
     def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
         yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from advisor.devices.entries import CatalogueEntry
-from advisor.model.crossings import occurrence
+from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
@@ -13,7 +13,27 @@ from advisor.rules.advise import advice_of
 from advisor.rules.base import Finding
 from advisor.rules.lines import LineCase
 from advisor.rules.registry import RULES, limits
-from advisor.verdicts.ceilings import ceiling_of, is_little, path_seconds, scopes
+from advisor.verdicts.ceilings import ceiling_of, ceilings, is_little, path_seconds, scopes
+
+
+def conclude_lines(
+    run: ScriptRun,
+    device: str,
+    entry: CatalogueEntry | None,
+    targets: Sequence[CatalogueEntry],
+    wanted: Preferences,
+) -> ScriptRun:
+    """With ceilings, predictions for the targets, and advice."""
+    predicted = [predict_crossings(run, target) for target in targets]
+    told = (ceiling for _, each in predicted for ceiling in each)
+    run = run.model_copy(
+        update={
+            "predictions": tuple(prediction for prediction, _ in predicted),
+            "ceilings": (*ceilings(run), *told),
+        }
+    )
+    advice = advise_lines(run, device, entry, targets, wanted)
+    return run.model_copy(update={"advice": advice})
 
 
 def advise_lines(

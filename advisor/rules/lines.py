@@ -74,7 +74,7 @@ class LineCase:
     def what(self) -> str:
         """`gray`, or "this copy" where the line does not tell a short name."""
         kind, line = self.crossing.kind, self.line
-        name = line.target if kind == "lock" else line.operand
+        name = line.target if kind in ("lock", "download") else line.operand
         return f"`{name}`" if 0 < len(name) <= _SHORT else f"this {_NOUNS.get(kind, 'copy')}"
 
     @property

@@ -1,0 +1,151 @@
+"""The page of a script: the ceiling first, lines whose figures add up, measured and predicted kept apart."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from builders import profile
+from rendering import blocks as blocks_of
+from rendering import markup, shown
+from script_runs import FRAMES, UPLOAD, place, played, repeats, script_run, upload, wait
+
+from advisor import pipeline
+from advisor.devices.catalogue import load
+from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.schema import Profile
+from advisor.report import blocks
+from advisor.report.pages import page_of, render
+from advisor.verdicts.ceilings import accounted, ceilings, elsewhere, scopes
+
+CARD = load("rtx-2060")
+
+
+def of(run: ScriptRun, *targets: str) -> Profile:
+    script = profile(results=()).model_copy(update={"script": run})
+    return pipeline.conclude(script, [load(name) for name in targets])
+
+
+def test_the_ceiling_is_what_copies_and_calls_take_without_the_kernels() -> None:
+    run = script_run()
+    (ceiling,), (scope,) = ceilings(run), scopes(run)
+    assert ceiling.copy_seconds == pytest.approx(0.59e-3)
+    assert ceiling.wait_seconds == pytest.approx(0.02e-3)
+    rest = elsewhere(scope, ceiling)
+    assert rest.kernel_seconds == pytest.approx(1.88e-3)
+    assert ceiling.seconds + rest.seconds == pytest.approx(6.1e-3)
+
+
+def test_an_asynchronous_copy_counts_by_the_longer_of_host_and_stream() -> None:
+    copy = upload(asynchronous=True, host_seconds=FRAMES * 1e-5, stream_seconds=FRAMES * 4e-4)
+    assert ceilings(script_run(copy))[0].seconds == pytest.approx(4e-4)
+    longer = upload(stream_seconds=FRAMES * 1.0)
+    assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
+
+
+def test_a_run_without_loops_is_one_frame() -> None:
+    run = script_run(upload(loop=None)).model_copy(update={"loops": ()})
+    (ceiling,) = ceilings(run)
+    assert ceiling.loop is None
+    assert ceiling.of_seconds == pytest.approx(3.47)
+
+
+def test_bytes_are_held_against_what_the_driver_counted() -> None:
+    assert accounted(script_run()) == pytest.approx(0.99, abs=0.01)
+    assert accounted(played()) is None
+
+
+def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
+    text = shown(of(script_run()), "txt")
+    assert len(text.splitlines()) <= 22
+    assert max(map(len, text.splitlines())) <= 80
+    assert "Memory can change at most 610 µs of 6.10 ms (10 %)" in text
+    assert "99 % of the bytes are accounted for." in text
+    assert re.search(r"13 .*1 × wait +1\.90 ms +holds back line 10", text)
+    assert re.search(r"10  Keep one page-locked array for gray +\d+ µs of 6.10 ms  \(estimated\)", text)
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    for run in (of(script_run()), of(played(), "rtx-2060", "orin-nano")):
+        for form in ("txt", "details"):
+            lines = render(page_of(run), form, width=width).splitlines()
+            assert max(map(len, lines)) <= width
+
+
+def test_little_to_gain_is_the_answer_and_no_advice_follows() -> None:
+    run = of(script_run(upload(host_seconds=FRAMES * 0.1e-3), wait()))
+    text = shown(run, "txt")
+    assert "Memory is not your problem: 98 % of the frame is elsewhere" in text
+    assert "kernels waited for 1.88 ms (31 %)" in " ".join(text.split())
+    assert run.script is not None
+    assert run.script.advice == ()
+
+
+def test_predicted_figures_never_stand_as_measured() -> None:
+    run = of(played(), "rtx-2060")
+    page = page_of(run)
+    assert page.basis == "predicted"
+    assert {v.basis for each in blocks_of(page, blocks.Verdicts) for v in each.items} == {"predicted"}
+    tables = [table for table in blocks_of(page, blocks.Table) if table.kind == "lines"]
+    assert all(table.predicted for table in tables)
+    assert [c.head for c in tables[0].columns if c.basis == "predicted"] == [CARD.name]
+    assert "time" not in [c.head for c in tables[0].columns]
+
+
+def test_a_measured_script_on_other_devices_has_a_section_of_its_own() -> None:
+    page = page_of(of(script_run(), "orin-nano"))
+    tables = [table for table in blocks_of(page, blocks.Table, "predicted") if table.kind == "lines"]
+    assert [table.predicted for table in tables] == [True]
+    assert not any(table.predicted for table in blocks_of(page, blocks.Table, "lines"))
+
+
+def test_the_source_stands_beside_its_figures_and_totals_add_up() -> None:
+    page = page_of(of(script_run()))
+    (source,) = blocks_of(page, blocks.Source)
+    row = source.rows[UPLOAD - 1]
+    assert (row.number, row.text, row.time, row.size) == (
+        UPLOAD,
+        "    d = cupy.asarray(gray)",
+        "155 ms",
+        "477 MiB",
+    )
+    (facts,) = blocks_of(page, blocks.Facts, "totals")
+    seconds = {fact.label: fact.value for fact in facts.facts}
+    assert seconds["The run"] == "3.50 s"
+    assert seconds["Everything else"] == "2.07 s"
+
+
+def test_how_a_script_ended_and_what_was_not_seen_is_told() -> None:
+    text = shown(of(script_run(exit_code=1, error="ValueError: no frame")), "details")
+    assert "exit code 1: ValueError: no frame" in " ".join(text.split())
+    assert "Allocations of other threads" in text
+
+
+def test_nothing_that_crosses_is_one_line() -> None:
+    run = script_run().model_copy(update={"crossings": (), "counted_bytes": {}, "unseen": ()})
+    text = shown(of(run), "txt")
+    assert text.splitlines()[1:] == [
+        "0.86 %)",
+        "",
+        "  Nothing crosses between host and GPU: memory is not your problem.",
+    ]
+    copied = run.model_copy(update={"counted_bytes": {"upload": 1 << 20}})
+    assert "No line was seen to copy, but the driver copied 1.00 MiB." in shown(of(copied), "txt")
+
+
+def test_hostile_text_of_a_script_stays_text() -> None:
+    hostile = place(UPLOAD).model_copy(update={"text": "d = asarray('<script>`|\x1b[31m')"})
+    run = of(script_run(upload(place=hostile, repeats=repeats(same=19))))
+    for form in ("html", "md", "details"):
+        text = shown(run, form)
+        assert "\x1b" not in text
+        assert "asarray('<script>" not in (markup(text) if form == "html" else "")
+    assert "- code" not in shown(run, "md")
+
+
+def test_a_markdown_report_has_the_code_before_and_after() -> None:
+    text = shown(of(script_run()), "md")
+    assert "```python\n# now, line 10 of camera.py\nd = cupy.asarray(gray)" in text
+    assert "```diff\n--- a/camera.py" in text
+    assert len(text) < 6_000
