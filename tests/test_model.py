@@ -26,7 +26,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.traces import StageWork, Traffic
+from advisor.profiles.traces import HostRates, StageWork, Traffic
 from advisor.strategies.registry import STRATEGIES, by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
@@ -234,11 +234,25 @@ def test_a_compute_bound_host_stage_widens_the_range() -> None:
     likely = 0.5 ** (1 - math.sqrt(0.5))
     assert row.terms["host:consume"] == pytest.approx(likely, rel=0.01)
     slower = predicted(slow, "orin-nano")["pinned"].terms["host:consume"]
-    assert slower == pytest.approx(1.36 * likely, rel=0.05)
+    assert slower == pytest.approx(2.12 * likely, rel=0.05)
     # Another CPU takes half of it at least, as far as its memory can explain.
     assert 0.3 < row.low_seconds < 0.6
     assert row.high_seconds > 1.25
     assert predicted(slow, "orin-nano")["pinned"].high_seconds > 1.6
+
+
+def test_a_host_stage_is_told_apart_by_what_the_cpu_at_hand_can_do() -> None:
+    """Its bytes at the target's rates, the rest of its time here by the target's CPU."""
+    here = HostRates(read_bytes_per_second=4 * N / 0.1, write_bytes_per_second=1e9)
+    rows = []
+    for seconds in (0.1, 0.3):
+        work = (StageWork(stage="consume", seconds=seconds),)
+        rows.append(predicted(with_trace(vector_add(), work=work, host_rates=here), "nano")["managed"])
+    memory = 4 * N / 2.1e9
+    assert rows[0].terms["host:consume"] == pytest.approx(memory, rel=0.01)
+    assert rows[1].terms["host:consume"] == pytest.approx(memory + 0.2 * 2.99, rel=0.01)
+    assert rows[1].host_interval is not None
+    assert rows[1].host_interval[1] > 1.2 * (memory + 0.2 * 2.99)
 
 
 def test_arithmetic_bounds_a_kernel() -> None:

@@ -112,6 +112,7 @@ class Figures(Record):
     host_managed_read_bytes_per_second: Figure | None = optional("One CPU thread, pages at the host")
     host_managed_write_bytes_per_second: Figure | None = None
     host_managed_copy_bytes_per_second: Figure | None = optional("From plain memory into it, bytes copied")
+    host_slowdown: Figure | None = optional("One CPU thread's time for the same work, over a desktop's")
     host_cache_bytes: Figure | None = optional("The CPU's largest cache")
     launch_seconds: Figure | None = None
     synchronize_seconds: Figure | None = None

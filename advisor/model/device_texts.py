@@ -78,6 +78,7 @@ _WRITE = (
     ("bytes", units.size),
     ("seconds", units.seconds),
     ("share", units.percent),
+    ("slowdown", units.ratio),
 )
 
 

@@ -219,12 +219,16 @@ class Machine:
     def model(self, name: str) -> Values:
         """A constant of the model's own, which no list of assumptions names, or what calibration measured."""
         if name not in self._values:
-            measured: Figure | None = getattr(self.entry.figures, name, None)
-            self._values[name] = self._draws(name, measured or self.constant(name))
+            self._values[name] = self._draws(name, self.figure(name))
         return self.get(name)
 
-    def constant(self, name: str) -> Default:
+    def figure(self, name: str) -> Figure:
         """The same with its range and its source."""
+        known: Figure | None = getattr(self.entry.figures, name, None)
+        return known or self.constant(name)
+
+    def constant(self, name: str) -> Default:
+        """The default alone."""
         found = self._default(name)
         assert found is not None, name
         return found

@@ -20,7 +20,7 @@ from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
 from advisor.model.measured import compare, cpu_busy, host_spread, learned, slowed
 from advisor.model.simulate import Simulated, simulate, with_declared
-from advisor.model.terms import DRAWS, Values, span
+from advisor.model.terms import DRAWS, Values, constant, span
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.schema import (
     WRONG_RESULTS,
@@ -256,8 +256,17 @@ def _row(name: str, found: Simulated | str, host_spread: float | None) -> Predic
         physical_bytes=found.physical_bytes,
         latency_seconds=None if found.latency is None else span(found.latency)[1],
         host_spread=host_spread,
+        host_interval=_interval(found, host=True),
+        device_path_interval=_interval(found, host=False),
         draws=" ".join(str(max(1, round(1000 * over))) for over in found.seconds[1:] / likely),
     )
+
+
+def _interval(found: Simulated, *, host: bool) -> tuple[float, float] | None:
+    """The range of the host's stages together, or of all else; None where the two overlap."""
+    parts = [seconds for part, seconds in found.parts.items() if part.startswith("host:") == host]
+    low, _, high = span(sum(parts, constant(0.0)))
+    return (low, high) if low > 0 and found.latency is None else None
 
 
 def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
@@ -307,12 +316,14 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
         f"{'the mean of the traced frames' if ran.counts else 'its maximum, since it was not traced'}."
         for ran in trace.iterations
     ]
-    slower, most = machine.constant("host_slowdown"), machine.constant("assumed_passes").high
-    span = f"between {units.ratio(slower.low)} and {units.ratio(slower.high)}"
+    most, slower = machine.constant("assumed_passes").high, machine.figure("host_slowdown")
     sentences += [
-        "A host stage takes between its bytes divided by the device's CPU rates and its time on the CPU "
+        "A host stage's bytes are counted at the rates of the device's CPU. The rest of its time on this CPU "
+        "is what its memory, timed in the same run, does not explain."
+        if trace.host_rates
+        else "A host stage takes between its bytes divided by the device's CPU rates and its time on the CPU "
         "that traced it.",
-        f"The device's CPU is assumed to take {units.ratio(slower.value)} the latter, {span} "
+        f"The device's CPU takes {value('host_slowdown', slower)} this CPU's time for the rest "
         f"({slower.source}).",
     ]
     sentences.extend(_assumed(t, most) for t in trace.traffic if t.source == "assumed")

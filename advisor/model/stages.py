@@ -16,7 +16,7 @@ from advisor.model.context import Context, Path, scaled
 from advisor.model.machines import Machine
 from advisor.model.terms import Values, constant, log_triangular
 from advisor.profiles.schema import Side
-from advisor.profiles.traces import Traffic
+from advisor.profiles.traces import HostRates, Traffic
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.schedule import Step
 
@@ -312,7 +312,11 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
         # It was measured on pageable memory; a kind of which more is known may be slower.
         other = any(_kind(at, at.placements[t.buffer]) != "host" for t in at.traffic(stage))
         return np.maximum(memory, measured) if other else constant(measured)
-    here = measured * at.machine.model("host_slowdown") * _noise(at)
+    slower = at.machine.model("host_slowdown") * _noise(at)
+    here = measured * slower
+    if at.trace.host_rates is not None:
+        beside = np.maximum(measured - _memory_here(at, stage, at.trace.host_rates), 0.0)
+        return _less_what_is_cached(at, stage, memory, here) + beside * slower
     memory = _less_what_is_cached(at, stage, memory, here)
     # At least, a stage takes half its measured time, or its bytes' time if that is more.
     likely = memory[0]
@@ -322,6 +326,16 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
     likely_share = least_share + (1 - least_share) * math.sqrt(0.5)
     share = at.machine.drawn(least_share, likely_share, 1.0, f"compute-bound {stage}")
     return terms.host_pass(memory, here, share)  # type: ignore[return-value]
+
+
+def _memory_here(at: Context, stage: str, rates: HostRates) -> Values:
+    """What the stage's bytes took of its time on the CPU that timed it: from half, where arithmetic goes on
+    meanwhile, to somewhat more, where it uses memory less well than one pass does."""
+    read = sum((bytes_of(at, t)[0] for t in at.traffic(stage)), constant(0.0))
+    written = sum((bytes_of(at, t)[1] for t in at.traffic(stage)), constant(0.0))
+    half = at.work(stage).temporary_bytes / 2
+    seconds = (read + half) / rates.read_bytes_per_second + (written + half) / rates.write_bytes_per_second
+    return seconds * at.machine.drawn(0.5, 1.0, 1.2, f"memory-bound {stage}")
 
 
 def _noise(at: Context) -> Values:

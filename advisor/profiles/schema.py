@@ -41,7 +41,7 @@ from advisor.profiles.row_figures import (
 )
 from advisor.profiles.system_state import Environment
 from advisor.profiles.text_files import as_path, write_atomically
-from advisor.profiles.traces import NsysTrace, StageWork, Timeline, Traffic, Wait
+from advisor.profiles.traces import HostRates, NsysTrace, StageWork, Timeline, Traffic, Wait
 
 FORMAT = 2
 
@@ -293,6 +293,8 @@ class Predicted(Row):
     host_spread: Annotated[float, Field(ge=0)] | None = optional(
         "How far apart the processes of this run timed its host stages: half of the range over the median"
     )
+    host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
+    device_path_interval: Interval | None = optional("The same of all else in a frame")
     instead: dict[Word, Instead] = table("Of the best mix: each buffer's next best placement")
     draws: Draws | None = optional(
         "This time in each simulated device over the likely one, in thousandths. The same place is the same "
@@ -321,6 +323,7 @@ class Trace(Record):
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
     valid_bytes: dict[Word, float] = table("Of buffers with a length: the mean of what was valid in a frame")
     iterations: tuple[Iterations, ...] = optional("Of each loop of the frame; other figures are of one", ())
+    host_rates: HostRates | None = optional("How fast the CPU at hand reads and writes memory")
 
     def times(self, loop: Loop | None) -> float:
         """How often a stage runs in a frame on average, by the loop it is in; `at_most` where nothing ran."""

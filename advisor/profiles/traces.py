@@ -281,6 +281,13 @@ class StageWork(Record):
     seconds: Seconds | None = None
 
 
+class HostRates(Record):
+    """One thread of the CPU that ran the trace over memory that no cache holds, in the same run."""
+
+    read_bytes_per_second: float = Field(gt=0)
+    write_bytes_per_second: float = Field(gt=0)
+
+
 class Wait(Record):
     """A call in a device stage that waits for the GPU."""
 

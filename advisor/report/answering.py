@@ -117,9 +117,13 @@ def _apart(row: Predicted) -> Fact:
     """The device path by itself, which no other day changes, and the host's stages with their noise."""
     host = row.host_seconds
     noise = units.percent(host_noise(row) / host) if host else ""
-    told = f"host stages {units.seconds(host)}, timed on this CPU (±{noise} between runs)"
-    path = sum(row.terms.values()) - host
-    return Fact("Device path", units.seconds(path), told if host else "no host stages")
+    told = f"host stages {_within(host, row.host_interval)}, from this CPU's times (±{noise} between runs)"
+    path = _within(sum(row.terms.values()) - host, row.device_path_interval)
+    return Fact("Device path", path, told if host else "no host stages")
+
+
+def _within(seconds: float, interval: tuple[float, float] | None) -> str:
+    return units.seconds(seconds) + (f" ({' to '.join(map(units.seconds, interval))})" if interval else "")
 
 
 def _with_change(made: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.captured import host_arrays, sums
+from advisor.measure.cpu_memory import host_rates
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.cupy_mock.checks import Refusal, Refused, Unknowable, Waiting, Watch, refused_by_library
 from advisor.measure.cupy_mock.coverage import coverage
@@ -101,7 +102,8 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
         loop = _loop_on(_traced_buffers(recorder, run), run, job.seed)
         seen = _trace_of(recorder, bound, _traced_frames(run, loop, recorder, index))
     work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in seen.work)
-    changes = {"work": work, "iterations": iterations, "waits": checked.waits}
+    rates = host_rates() if any(s.side == "host" for s in bound.frame) else None
+    changes = {"work": work, "iterations": iterations, "waits": checked.waits, "host_rates": rates}
     return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
 
 
