@@ -88,8 +88,10 @@ def compare(
     """HEAD compared with BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
     with naming_arguments():
         sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
-        found = comparisons.compare(*map(pipeline.concluded, sides), strategies=strategies, anyway=anyway)
-    return Comparison(**{part.name: getattr(found, part.name) for part in fields(found)})
+        comparison = comparisons.compare(
+            *map(pipeline.concluded, sides), strategies=strategies, anyway=anyway
+        )
+    return Comparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
 
 
 def compare_versions(

@@ -100,8 +100,8 @@ def profile(
             run = _measured(settings, launch, progress, folder, context, keep_in)
             complete = _assembled(settings, run, _ended(context, run, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
-            kept = keep_in / FOLDER if settings.keep_reports else None
-            tools = captures or NsysCaptures(settings.nsys, kept, left=_left(settings))
+            reports = keep_in / FOLDER if settings.keep_reports else None
+            tools = captures or NsysCaptures(settings.nsys, reports, left=_left(settings))
             complete = traced(complete, settings, progress, folder, tools)
     hidden = anonymous(complete, include_host=settings.include_host)
     return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)

@@ -146,8 +146,8 @@ def levels(logs: Floats) -> Floats:
         together = together @ together
     related = ones @ together > 0
     with np.errstate(invalid="ignore"):
-        found: Floats = effects + (related * shifts[:, None]).sum(axis=0) / related.sum(axis=0)
-    return np.where(present.any(axis=0), found, np.nan)
+        result: Floats = effects + (related * shifts[:, None]).sum(axis=0) / related.sum(axis=0)
+    return np.where(present.any(axis=0), result, np.nan)
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
 def printable(text: str) -> str:
     """The text with control characters and marks of direction as escapes, `\\x1b`; line ends as newlines."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def in_a_line(text: str) -> str:
@@ -37,7 +37,7 @@ def is_name(text: str) -> bool:
 
 def for_log(text: str) -> str:
     """The text with no line that the log of a CI system takes for a command."""
-    return _COMMAND.sub(lambda found: f"{found[0]} ", text)
+    return _COMMAND.sub(lambda match: f"{match[0]} ", text)
 
 
 def bounded(text: str, most: int) -> str:
@@ -58,14 +58,14 @@ _LONGEST_WORD = 100
 
 def without_first_word(text: str, longest: int = _LONGEST_WORD) -> str:
     """For a text whose beginning was cut, maybe within that word; a long word stays."""
-    found = _BLANK.search(text[:longest])
-    return text[found.end() :] if found else text
+    blank = _BLANK.search(text[:longest])
+    return text[blank.end() :] if blank else text
 
 
 def without_last_word(text: str, longest: int = _LONGEST_WORD) -> str:
     """For a text whose end was cut."""
     begin = max(len(text) - longest, 0)
-    blanks = [found.start() for found in _BLANK.finditer(text, begin)]
+    blanks = [blank.start() for blank in _BLANK.finditer(text, begin)]
     return text[: blanks[-1]] if blanks else text
 
 

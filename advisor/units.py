@@ -72,9 +72,9 @@ def parse_size(text: str) -> int:
 
     Raises `ValueError`.
     """
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
-    scale = _SIZES.get(found[2].lower()) if found else None
-    size = float(found[1]) * scale if found and scale else 0.0
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    scale = _SIZES.get(match[2].lower()) if match else None
+    size = float(match[1]) * scale if match and scale else 0.0
     if not 0.5 < size < 1 << 63:
         raise ValueError(f"{text!r} is not a size")
     return round(size)
@@ -84,6 +84,6 @@ _SIZES = {unit.lower(): scale for scale, unit in _BYTES}
 _SIZES |= {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
-def times(found: Ratio) -> str:
+def times(value: Ratio) -> str:
     """A ratio with its interval: 2.00× (1.98× to 2.02×)."""
-    return f"{ratio(found.value)} ({ratio(found.low)} to {ratio(found.high)})"
+    return f"{ratio(value.value)} ({ratio(value.low)} to {ratio(value.high)})"

@@ -56,9 +56,9 @@ def settle() -> None:
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
     if sys.stderr is sys.__stderr__:
-        kept = getattr(sys.stderr, "encoding", None)
+        encoding = getattr(sys.stderr, "encoding", None)
         raw = io.BufferedWriter(_Messages(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(raw, encoding=kept, errors="replace", line_buffering=True)
+        sys.stderr = io.TextIOWrapper(raw, encoding=encoding, errors="replace", line_buffering=True)
 
 
 def only_format(out: Path | None, formats: Sequence[str]) -> str | None:

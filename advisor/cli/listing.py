@@ -165,10 +165,12 @@ def devices_import(
             f"the output names {device}", next_step="Name it with --base; `advisor devices` lists the cards."
         )
     figures = output.figures(entry)
-    made = host_rates.with_rates(entry, figures).model_copy(
+    imported = host_rates.with_rates(entry, figures).model_copy(
         update={"name": name or f"{entry.name} (your host)"}
     )
-    text = assembling.write(made, [f"Made by `advisor devices import` from the output of {output.program}."])
+    text = assembling.write(
+        imported, [f"Made by `advisor devices import` from the output of {output.program}."]
+    )
     if out is None:
         print(text.rstrip("\n"))
         return

@@ -28,8 +28,8 @@ def takes(*names: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         own = signature(command, eval_str=True).parameters.values()
-        kept = [parameter for parameter in own if parameter.kind is not Parameter.VAR_KEYWORD]
-        command.__signature__ = Signature([*kept, *(_parameter(OPTIONS[name]) for name in names)])  # type: ignore[attr-defined]
+        parameters = [parameter for parameter in own if parameter.kind is not Parameter.VAR_KEYWORD]
+        command.__signature__ = Signature([*parameters, *(_parameter(OPTIONS[name]) for name in names)])  # type: ignore[attr-defined]
         return command
 
     return add

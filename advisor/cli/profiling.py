@@ -170,11 +170,11 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
     from advisor.nsys import capturing
     from advisor.report import pages
 
-    kept = settings.strategies if settings.keep_reports else ()
+    traced = settings.strategies if settings.keep_reports else ()
     return [
         *pages.names(kind, wanted),
         pipeline.PARTIAL,
-        *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in kept),
+        *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced),
     ]
 
 
@@ -188,12 +188,12 @@ def _profile_sweep(settings: Settings, swept: Sweep, merged: Options, wanted: tu
     names = pages.names("sweep", [form for form in wanted if form in pages.PAGES])
     inside = _names(settings, "report", wanted)
     names += [f"{step.directory}/{name}" for step in swept.steps(settings) for name in inside]
-    kept = list[Path]()
+    folders = list[Path]()
 
     def keep(one: Profile, folder: Path) -> list[Path]:
         make_room(folder, quiet=True)
         paths = pages.write(pages.page_of(one), folder, wanted)
-        kept.extend(paths)
+        folders.extend(paths)
         _read_back(paths)
         return paths
 
@@ -207,7 +207,7 @@ def _profile_sweep(settings: Settings, swept: Sweep, merged: Options, wanted: tu
             make_room(directory, merged.quiet)
             paths = pages.write(page, directory, wanted)
     except KeyboardInterrupt:
-        done = f"finished values are in {merged.out}" if kept else "no value was finished"
+        done = f"finished values are in {merged.out}" if folders else "no value was finished"
         say(f"interrupted: {done}", written=True)
         raise typer.Exit(INTERRUPTED) from None
     print(text(page, quiet=merged.quiet, details=merged.details))

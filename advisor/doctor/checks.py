@@ -105,11 +105,11 @@ def _cupy(facts: Facts) -> Finding:
         extra = "cuda12" if facts.driver is not None and facts.driver < 13000 else "cuda13"
         step = f"pip install 'gpu-memory-advisor[{extra}]'" if facts.gpus else ""
         return (missing if facts.gpus else info)("CuPy", "not installed", means, step)
-    found = ", ".join(f"{name} {version}" for name, version in wheels.items())
+    versions = ", ".join(f"{name} {version}" for name, version in wheels.items())
     if len(wheels) > 1:
         return limited(
             "CuPy",
-            found,
+            versions,
             "several CuPy packages overwrite each other's files",
             f"pip uninstall {' '.join(wheels)}, then install the one for your CUDA.",
         )
@@ -119,12 +119,12 @@ def _cupy(facts: Facts) -> Finding:
         major = facts.driver // 1000
         return missing(
             "CuPy",
-            f"{found}, but the driver supports CUDA up to {_version(facts.driver)}",
+            f"{versions}, but the driver supports CUDA up to {_version(facts.driver)}",
             "CuPy cannot run a kernel",
             f"pip uninstall {name}, then pip install cupy-cuda{major}x; or update the driver.",
         )
     means = "compatible with the driver" if facts.gpus else "unused: there is no GPU"
-    return ok("CuPy", found, means)
+    return ok("CuPy", versions, means)
 
 
 def _first_kernel(probe: Probe) -> Finding:
@@ -163,8 +163,8 @@ def _system(device: Device) -> Finding:
     if device.attributes.get("pageable_memory_access"):
         tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
         way = "through the host's page tables" if tables else "by HMM"
-        found = f"kernels can access malloc memory {way}"
-        return ok("plain memory (HMM, ATS)", found, "the strategy `system` is measured")
+        access = f"kernels can access malloc memory {way}"
+        return ok("plain memory (HMM, ATS)", access, "the strategy `system` is measured")
     return limited(
         "plain memory (HMM, ATS)",
         "kernels cannot access malloc memory",
@@ -213,15 +213,15 @@ def _nsys(facts: Facts) -> Finding:
         )
     nvtx = facts.packages.get("nvtx", "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", nvtx)[:3])
-    found = f"{facts.nsys.name} at {facts.nsys.path}, nvtx {nvtx}"
+    tool = f"{facts.nsys.name} at {facts.nsys.path}, nvtx {nvtx}"
     if not understands(facts.nsys.version, numbers):
         return limited(
             "nsys",
-            found,
+            tool,
             "this nsys does not record ranges of nvtx 0.2.12 and later, so --trace nsys sees no frames",
             "pip install 'nvtx<0.2.12', or use a newer nsys.",
         )
-    return ok("nsys", found, "--trace nsys can be used")
+    return ok("nsys", tool, "--trace nsys can be used")
 
 
 def _nvml(facts: Facts) -> Finding:
@@ -262,15 +262,15 @@ def _memory(facts: Facts) -> Finding:
         return info("memory", "unknown", "large workloads may run out of memory")
     capped = isinstance(limit, int) and limit < free
     least = limit if isinstance(limit, int) and capped else free
-    found = f"{units.size(free)} free" + (f", {_size(limit)} for this container" if capped else "")
+    amount = f"{units.size(free)} free" + (f", {_size(limit)} for this container" if capped else "")
     if least < _LITTLE_MEMORY:
         return limited(
             "memory",
-            found,
+            amount,
             "strategies that hold data twice may run out of memory",
             "Reduce the workload with --set, or raise the container's memory limit.",
         )
-    return ok("memory", found, "enough for the example workloads")
+    return ok("memory", amount, "enough for the example workloads")
 
 
 def _locked(facts: Facts) -> Finding:

@@ -119,22 +119,22 @@ class Final:
         name = request.order[place]
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
-        with self._ready(name, request.round) as kept, quiet():
-            loop, most = kept.workload.loop, self._most() * WARM_SHARE
+        with self._ready(name, request.round) as ready, quiet():
+            loop, most = ready.workload.loop, self._most() * WARM_SHARE
             warming = timed_block(
-                loop.frame, self.clock, kept.index, request.warm_frames, most=most, period=loop.period
+                loop.frame, self.clock, ready.index, request.warm_frames, most=most, period=loop.period
             )
-            first = kept.index + len(warming)
+            first = ready.index + len(warming)
             loop.reset()
             figures = self._window(loop, first) if self.power else self._timed(loop, first)
             latencies, frames = loop.latencies, figures["frames"]
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
-            kept.index = first + frames
+            ready.index = first + frames
             if loop.overlaps:  # the next one is under way
-                loop.frame_alone(kept.index)
-                kept.index += 1
-            steps = self._steps(loop, kept) if self.job.jobs else {}
+                loop.frame_alone(ready.index)
+                ready.index += 1
+            steps = self._steps(loop, ready) if self.job.jobs else {}
         block = Block(
             process=self.job.process,
             round=request.round,
@@ -151,10 +151,10 @@ class Final:
     def _most(self) -> float:
         return self.job.block_seconds if self.job.capped else math.inf
 
-    def _steps(self, loop: FrameLoop, kept: Kept) -> dict[str, float]:
+    def _steps(self, loop: FrameLoop, ready: Kept) -> dict[str, float]:
         """What each step of a frame takes, which compares versions; its period as a whole."""
         slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
-        frames, kept.index = breakdown(loop.timed_frame, self.clock, kept.index, 0.0, slow, loop.period)
+        frames, ready.index = breakdown(loop.timed_frame, self.clock, ready.index, 0.0, slow, loop.period)
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
@@ -212,14 +212,14 @@ class Final:
             yield self.kept[name]
             return
         with ExitStack() as stack:
-            kept = self._placed(name, number, stack)
-            yield kept
+            ready = self._placed(name, number, stack)
+            yield ready
             count = len(self.job.contestants)
             if len(self.setup_seconds) < count or min(self.setup_seconds) <= self.job.block_seconds:
                 return  # function and set-up take less than a block, once all is compiled
             free = self.backend.free_memory()
             if free is None or self.needed * count < free / 2:
-                self.kept[name] = kept
+                self.kept[name] = ready
                 self.open.push(stack.pop_all())
 
     def _shared(self, job: Job, loaded: Loaded, number: int) -> ReusedAllocations | None:
@@ -244,7 +244,7 @@ class Final:
             self.made[_code(job)] = self.load(job)
         begin = self.clock()
         loaded = self.made[_code(job)]()
-        made = self.clock() - begin
+        seconds = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
         reused = self._shared(job, loaded, number)
         workload = stack.enter_context(
@@ -256,7 +256,7 @@ class Final:
             self.compared.add(name)
         else:
             begun = first_frames(workload.loop, most=LEAST_FRAMES)
-        self.setup_seconds.append(made + begun.setup_seconds)
+        self.setup_seconds.append(seconds + begun.setup_seconds)
         return Kept(workload, begun.count)
 
 

@@ -204,10 +204,10 @@ def _nodes(
     try:
         for begin, nbytes in spans:
             step = max(mmap.PAGESIZE, nbytes // MOST_PAGES)
-            told = nodes_of(range(begin, begin + nbytes, step))
-            for node in told:
+            nodes = nodes_of(range(begin, begin + nbytes, step))
+            for node in nodes:
                 if node >= 0:
-                    weights[str(node)] += nbytes / len(told)
+                    weights[str(node)] += nbytes / len(nodes)
     except OSError as problem:
         return {}, f"move_pages: {problem.strerror}"
     total = sum(weights.values())
@@ -221,18 +221,18 @@ def _huge_bytes(spans: Sequence[Span], smaps: Path) -> int | None:
         text = smaps.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = []
+    sizes = []
     for first, last, body in _MAPPING.findall(text):
         begin, end = int(first, 16), int(last, 16)
         shared = [min(end, start + nbytes) - max(begin, start) for start, nbytes in spans]
         if max(shared) > 0:
             huge = _huge_of(body, end - begin)
-            found += [huge * each // (end - begin) for each in shared if each > 0]
-    return sum(found) if found else None
+            sizes += [huge * each // (end - begin) for each in shared if each > 0]
+    return sum(sizes) if sizes else None
 
 
 def _huge_of(body: str, nbytes: int) -> int:
     """Bytes on huge pages of a mapping: all of one made of them explicitly."""
-    told = re.findall(r"^(AnonHugePages|KernelPageSize): +(\d+) kB", body, re.MULTILINE)
-    fields = {name: int(kilobytes) * 1024 for name, kilobytes in told}
+    sizes_of = re.findall(r"^(AnonHugePages|KernelPageSize): +(\d+) kB", body, re.MULTILINE)
+    fields = {name: int(kilobytes) * 1024 for name, kilobytes in sizes_of}
     return nbytes if fields.get("KernelPageSize", 0) > mmap.PAGESIZE else fields.get("AnonHugePages", 0)

@@ -93,8 +93,8 @@ class FrameLoop:
         """Seconds that launching took, by the identity of the action."""
         self.setup = self._actions(plan.setup)
         self.first = self._actions(plan.first)
-        made = {steps: self._actions(steps) for steps in plan.period}
-        self._phases = tuple(made[steps] for steps in plan.period)
+        actions_of = {steps: self._actions(steps) for steps in plan.period}
+        self._phases = tuple(actions_of[steps] for steps in plan.period)
         self._steady = self._in_phases(self._in_a_row)
         self.latencies: list[float] = []
         """The latency of each frame in seconds, where that differs from the time per frame."""
@@ -194,8 +194,8 @@ class FrameLoop:
 
     def _in_phases(self, make: Callable[[Sequence[Action]], Callable[[int], None]]) -> Callable[[int], None]:
         """Runs a frame by its index, what it does made by `make`."""
-        made = {id(actions): self._in_frame(make(actions)) for actions in self._phases}
-        frames = [made[id(actions)] for actions in self._phases]
+        frame_of = {id(actions): self._in_frame(make(actions)) for actions in self._phases}
+        frames = [frame_of[id(actions)] for actions in self._phases]
         return frames[0] if len(frames) == 1 else lambda index: frames[index % len(frames)](index)
 
     def _in_a_row(self, actions: Sequence[Action]) -> Callable[[int], None]:

@@ -58,9 +58,9 @@ class Unanswered(Exception):
 class Refused(Unanswered):
     """git ended with an error of its own: its last line is the reason, `said` is all of it."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__((said.strip().splitlines() or ["no reason given"])[-1][:_SHOWN])
-        self.said = said
+    def __init__(self, output: str) -> None:
+        super().__init__((output.strip().splitlines() or ["no reason given"])[-1][:_SHOWN])
+        self.said = output
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,12 @@ class Git:
         return [part for setting in (*_OFF, *off) for part in ("-c", setting)]
 
     def _environment(self) -> dict[str, str]:
-        kept = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith("GIT_") or name.startswith(_INHERITED)
         }
-        return {**kept, **_OWN, **self.variables}
+        return {**inherited, **_OWN, **self.variables}
 
 
 def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:

@@ -75,17 +75,17 @@ def in_turn(steps: Sequence[InARow], counts: Mapping[int, LoopCount]) -> Iterato
 
 def as_loops(steps: Sequence[InARow], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
     """The steps as Python: `lines` are those of each step."""
-    found: list[Lines] = []
-    made = iter(lines)
+    loops: list[Lines] = []
+    rest = iter(lines)
     for loop, again, row in parts(steps):
-        body = [next(made) for _ in row]
+        body = [next(rest) for _ in row]
         if loop is not None and again:
-            found.append(Lines(("while again$():",), {"again$": counts[loop.number].again}))
+            loops.append(Lines(("while again$():",), {"again$": counts[loop.number].again}))
             body = [replace(b, text=tuple(f"    {text}" for text in b.text)) for b in body]
         elif loop is not None:
-            found.append(Lines(("begin$()",), {"begin$": counts[loop.number].begin}))
-        found += body
-    return found
+            loops.append(Lines(("begin$()",), {"begin$": counts[loop.number].begin}))
+        loops += body
+    return loops
 
 
 def named(loop: Loop | Iterations) -> str:
@@ -115,13 +115,13 @@ def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
 
 def difference(frame: int, counts: Counts, reference: Counts) -> str:
     """Loops that ran differently from the reference run in that frame; empty if none."""
-    told = [
+    differences = [
         f"in frame {frame}, {name} ran {ran[frame]} iterations; the reference run "
         f"ran {reference[name][frame]}"
         for name, ran in counts.items()
         if name in reference and ran[frame] != reference[name][frame]
     ]
-    return "; ".join(told)
+    return "; ".join(differences)
 
 
 def uneven(rows: Sequence[Result]) -> tuple[str, ...]:

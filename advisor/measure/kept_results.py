@@ -49,8 +49,8 @@ class KeptResults:
     def keep(self, frame: int, results: Mapping[str, Array]) -> None:
         self._bytes += sum(array.nbytes for array in results.values())
         whole = frame < LEAST_FRAMES or self._bytes <= _WHOLE_BYTES
-        kept = {name: array if whole else some(array) for name, array in results.items()}
-        save_results(kept, self._directory / str(frame))
+        stored = {name: array if whole else some(array) for name, array in results.items()}
+        save_results(stored, self._directory / str(frame))
 
     def close(self, repeated: Repeated) -> None:
         """Ends the reference run: from now on strategies are compared with it."""

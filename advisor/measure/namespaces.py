@@ -139,27 +139,27 @@ class _Moved(MetaPathFinder):
         if name.partition(".")[0] == _OURS:
             return None
         others = (each for each in sys.meta_path if each is not self and hasattr(each, "find_spec"))
-        found = next(filter(None, (each.find_spec(name, path, target) for each in others)), None)
-        if found is None or not (found.has_location or found.submodule_search_locations):
-            return found
-        return self._moved(name, found)
+        spec = next(filter(None, (each.find_spec(name, path, target) for each in others)), None)
+        if spec is None or not (spec.has_location or spec.submodule_search_locations):
+            return spec
+        return self._moved(name, spec)
 
-    def _moved(self, name: str, found: Spec) -> Spec:
-        folders = [self._there(Path(folder)) for folder in found.submodule_search_locations or ()]
-        if not found.has_location:
-            found.submodule_search_locations = [str(folder) for folder in folders if folder.exists()]
-            return found
-        here = Path(str(found.origin)).resolve()
+    def _moved(self, name: str, moved: Spec) -> Spec:
+        folders = [self._there(Path(folder)) for folder in moved.submodule_search_locations or ()]
+        if not moved.has_location:
+            moved.submodule_search_locations = [str(folder) for folder in folders if folder.exists()]
+            return moved
+        here = Path(str(moved.origin)).resolve()
         there = self._there(here)
         if there == here:
-            return found
+            return moved
         if not there.is_file():
             raise ModuleNotFoundError(
                 f"No module named {name!r} in this version: the checkout does not contain "
                 f"{here.relative_to(self.user)}",
                 name=name,
             )
-        packages = [str(folder) for folder in folders] if found.submodule_search_locations else None
+        packages = [str(folder) for folder in folders] if moved.submodule_search_locations else None
         spec = spec_from_file_location(name, there, submodule_search_locations=packages)
         assert spec is not None
         return spec

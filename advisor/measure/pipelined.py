@@ -271,8 +271,8 @@ class Parts:
 def parts_of(loop: FrameLoop) -> list[Parts]:
     """Each frame of a period, cut; those with the same steps are the same."""
     frames = [loop.actions(index) for index in range(loop.period, 2 * loop.period)]
-    made = {id(actions): cut(actions) for actions in frames}
-    return [made[id(actions)] for actions in frames]
+    parts = {id(actions): cut(actions) for actions in frames}
+    return [parts[id(actions)] for actions in frames]
 
 
 def cut(steady: Sequence[Action]) -> Parts:

@@ -200,8 +200,8 @@ def first_lines(*files: Path) -> str:
     lines = list(dict.fromkeys(line.rstrip() for line in shown.splitlines() if line.strip()))
     more = len(lines) - _FIRST_LINES
     left = ["…"] if rest else [f"… and {more} more"] if more > 0 else []
-    kept = [f"{line[:_LAST_WORDS]}…" if len(line) > _LAST_WORDS else line for line in lines[:_FIRST_LINES]]
-    return for_log("\n".join(f"  | {line}" for line in (*kept, *left)))
+    first = [f"{line[:_LAST_WORDS]}…" if len(line) > _LAST_WORDS else line for line in lines[:_FIRST_LINES]]
+    return for_log("\n".join(f"  | {line}" for line in (*first, *left)))
 
 
 def keep_short(log: Path) -> None:

@@ -47,37 +47,37 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
 
     Raises `WorkloadError` where those do not hold, and where the user's check refuses the results.
     """
-    kept = KeptResults(Path(job.reference))
+    results = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
     try:
-        frames, counts, limited, unwritten, nan = _checked(begin, kept, backend, clock, seconds)
+        frames, counts, limited, unwritten, nan = _checked(begin, results, backend, clock, seconds)
     except RegionViolation as stray:
         with begin() as run:
-            found = located(stray.access, run, job.seed, LEAST_FRAMES)
-        raise RegionViolation(found, stray.part) from None
+            place = located(stray.access, run, job.seed, LEAST_FRAMES)
+        raise RegionViolation(place, stray.part) from None
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten
     path = Path(job.file)
     folder = path.resolve().parent
     before = state_of(folder)
-    repeated, wrong = _as_it_is(partial(begin, again=True), kept, path, frames, counts, seconds)
+    repeated, wrong = _as_it_is(partial(begin, again=True), results, path, frames, counts, seconds)
     if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if repeated.unlike else []:
         by_chance = set[str]()
         for _ in range(_LOADS):
             forget_neighbours(folder)
-            by_chance |= {*_as_it_is(begin, kept, path, frames, counts, seconds)[0].unlike}
+            by_chance |= {*_as_it_is(begin, results, path, frames, counts, seconds)[0].unlike}
         _require_no_state(repeated.unlike, by_chance, changed)
     if repeated.unlike:
         _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
     if wrong:
         raise wrong
-    kept.close(repeated.model_copy(update={"nan": nan}))
+    results.close(repeated.model_copy(update={"nan": nan}))
     return ReferenceRun(unlike=repeated.unlike, capped=limited, nan=nan)
 
 
 def _checked(
-    begin: Begin, kept: KeptResults, backend: Backend, clock: Clock, seconds: float
+    begin: Begin, reference: KeptResults, backend: Backend, clock: Clock, seconds: float
 ) -> tuple[int, Counts, dict[str, int], WorkloadError | None, dict[str, int]]:
     """The frames whose results were kept, the iterations of their loops, the loops that only their limit
     ended, an output that looks unwritten, and the first frame in which a result has NaN."""
@@ -90,7 +90,7 @@ def _checked(
             nonlocal frames
             require_state(backend)  # what ran elsewhere may look like an output that was forgotten
             results = inspector.results(index)
-            kept.keep(index, results)
+            reference.keep(index, results)
             for name in (name for name, array in results.items() if nans(array)[0]):
                 nan.setdefault(name, index)
             frames = index + 1
@@ -102,7 +102,7 @@ def _checked(
 
 
 def _as_it_is(
-    begin: Begin, kept: KeptResults, path: Path, frames: int, counts: Counts, seconds: float
+    begin: Begin, results: KeptResults, path: Path, frames: int, counts: Counts, seconds: float
 ) -> tuple[Repeated, WorkloadError | None]:
     """Results of the same frames unchecked, and the verdict of the user's check on the last."""
     others: dict[str, int] = {}
@@ -110,7 +110,7 @@ def _as_it_is(
         inspector, lengths = run.inspector, run.inspector.lengths()
 
         def look(index: int, alone: bool) -> None:
-            for name in kept.differences(index, inspector.results(index, alone=alone), lengths):
+            for name in results.differences(index, inspector.results(index, alone=alone), lengths):
                 others.setdefault(name, index)
 
         ran = first_frames(run.serial, look, most=frames, seconds=seconds).count
@@ -144,16 +144,16 @@ def _require_unread(begin: Begin, frames: int) -> None:
     if not alike:
         return  # all of it goes by chance
     zeros, zeros_again = (_outputs(begin, alike[-1][0] + 1, _zeros) for _ in range(2))
-    found = next((key for key in alike if once[key].differs(zeros[key])), None)
-    if found is None or zeros[found].differs(zeros_again[found]):
+    unequal = next((key for key in alike if once[key].differs(zeros[key])), None)
+    if unequal is None or zeros[unequal].differs(zeros_again[unequal]):
         return
-    index, name, _ = found
+    index, name, _ = unequal
     with begin() as run:
         stage = next(stage for stage in run.bound.frame if stage.name == name)
     outs = [buffer for buffer, mode in stage.access.items() if mode == "out"]
     for buffer in outs:
         alone = _outputs(begin, index + 1, _zeros_in(name, buffer))
-        if any(once[key].differs(alone[key]) for key in once if key[:2] == found[:2]):
+        if any(once[key].differs(alone[key]) for key in once if key[:2] == unequal[:2]):
             raise WorkloadError(
                 f"stage {name!r} reads buffer {buffer!r}, which it annotates Out, before it writes it"
                 f"{line_reading(stage.stage.function, buffer)}",

@@ -98,14 +98,14 @@ MostRows = Mapping[str, Most]
 
 def most_rows(bound: BoundWorkload) -> MostRows:
     """The upper limit of each length of a workload."""
-    found: dict[str, Most] = {}
+    most_of: dict[str, Most] = {}
     for name, buffer in bound.workload.buffers.items():
         rows, length = buffer.dimensions[0], buffer.valid
-        if length is not None and (length not in found or rows < found[length].rows):
+        if length is not None and (length not in most_of or rows < most_of[length].rows):
             written = (stage for stage in bound.stages if length in stage.use.writes())
             writers = (located(stage.name, stage.stage.function) for stage in written)
-            found[length] = Most(name, rows, " or ".join(writers))
-    return found
+            most_of[length] = Most(name, rows, " or ".join(writers))
+    return most_of
 
 
 def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:

@@ -135,10 +135,10 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
     """
     values: dict[str, Any] = {name: _quantile(blocks, share) for name, share in QUANTILES.items()}
     values["energy"] = _energy(windows)
-    kept = sum(len(block.delays) for block in blocks)
+    delays = sum(len(block.delays) for block in blocks)
     few = "{} frames were kept; an upper bound needs the equivalent of {} independent frames"
     reasons = {
-        name: few.format(kept, stats.fewest_frames(share)) if kept else "no single frame times were kept"
+        name: few.format(delays, stats.fewest_frames(share)) if delays else "no single frame times were kept"
         for name, share in QUANTILES.items()
     }
     reasons["energy"] = "not distinguishable from the idle power" if windows else no_windows
@@ -147,8 +147,8 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
 
 
 def _quantile(blocks: Sequence[Block], share: float) -> Quantile | None:
-    kept = [block.delays for block in blocks if block.delays]
-    bounds = stats.quantile_by_blocks(kept, share) if kept else None
+    delays = [block.delays for block in blocks if block.delays]
+    bounds = stats.quantile_by_blocks(delays, share) if delays else None
     return bounds and Quantile(seconds=bounds[0], low_seconds=bounds[1], high_seconds=bounds[2])
 
 

@@ -111,15 +111,15 @@ def _different(git: Git, untracked: str) -> Iterator[tuple[str, bool]]:
     if (git.folder / ".gitmodules").is_file():
         for path, _ in submodules(git.ask("ls-files", "--stage", "-z")):
             if _is_checkout(inner := git.folder / path):
-                found = _different(replace(git, folder=inner), untracked)
-                yield from ((f"{path}/{name}", certain) for name, certain in found)
+                inner_files = _different(replace(git, folder=inner), untracked)
+                yield from ((f"{path}/{name}", certain) for name, certain in inner_files)
 
 
 def submodules(listed: str) -> Iterator[tuple[str, str]]:
     """Path and commit of each, from what `ls-tree -z` or `ls-files --stage -z` lists."""
     for line in listed.split("\0"):
-        if found := _SUBMODULE.fullmatch(line):
-            yield found[2], found[1]
+        if entry := _SUBMODULE.fullmatch(line):
+            yield entry[2], entry[1]
 
 
 def _is_checkout(folder: Path) -> bool:

@@ -213,8 +213,8 @@ class Searching:
     def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
         """What is not clearly slower than the best so far; nothing where that is settled."""
         references = (now, self.best_uniform)
-        kept = [name for name in names if name in references or self._gain(name, now)[1] > 0]
-        return kept if set(kept) - set(references) else []
+        worth = [name for name in names if name in references or self._gain(name, now)[1] > 0]
+        return worth if set(worth) - set(references) else []
 
     def _gain(self, name: str, over: str) -> tuple[float, float, float]:
         """How much faster it is in the last process, as a logarithm: mean, upper and lower end."""

@@ -135,12 +135,12 @@ class Alternating:
 
     def round(self, request: FinalRound) -> Iterator[Message]:
         """See `Session`: each block is a request of its own to the process that has the contestant."""
-        kept = False
+        complete = False
         for place, name in enumerate(request.order):
             single = request.model_copy(update={"order": (name,)})
             for message in self.sessions[name].round(single):
                 if isinstance(message, RoundDone):
-                    kept |= message.kept_setup
+                    complete |= message.kept_setup
                     continue
                 if isinstance(message, BlockDone):
                     block = message.block.model_copy(update={"place": place})
@@ -148,7 +148,7 @@ class Alternating:
                 yield message
                 if isinstance(message, Left) and message.broken:
                     return
-        yield RoundDone(round=request.round, kept_setup=kept)
+        yield RoundDone(round=request.round, kept_setup=complete)
 
     def close(self) -> None:
         for session in self._each:

@@ -88,10 +88,10 @@ def first_frames(
             return FirstFrames(index + 1, ready - begin, began - ready, spent)
 
 
-def comparing(inspector: Inspector, kept: KeptResults, loop: FrameLoop) -> Look:
+def comparing(inspector: Inspector, reference: KeptResults, loop: FrameLoop) -> Look:
     """Compares each frame's results, and how often its loops ran, with the reference run's. It raises
     `ResultsDiffer`."""
-    repeated, lengths = kept.repeated(), inspector.lengths()
+    repeated, lengths = reference.repeated(), inspector.lengths()
 
     def look(index: int, alone: bool) -> None:
         if repeated is None or index >= repeated.frames:
@@ -100,7 +100,7 @@ def comparing(inspector: Inspector, kept: KeptResults, loop: FrameLoop) -> Look:
             raise ResultsDiffer(other)
         results = inspector.results(index, alone=alone)
         alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
-        if sentences := kept.differences(index, alike, lengths):
+        if sentences := reference.differences(index, alike, lengths):
             raise ResultsDiffer("; ".join(sentences.values()))
 
     return look
@@ -274,12 +274,14 @@ def compared(
 
     Raises `ResultsDiffer`, and `WorkloadError` where the user's check refuses the last one's results.
     """
-    kept = KeptResults(Path(job.reference))
-    repeated = kept.repeated()
+    reference = KeptResults(Path(job.reference))
+    repeated = reference.repeated()
     frames = min(most, repeated.frames) if repeated else LEAST_FRAMES
     limit = comparing_seconds(job) if seconds is None else seconds
     try:
-        begun = first_frames(run.loop, comparing(run.inspector, kept, run.loop), most=frames, seconds=limit)
+        begun = first_frames(
+            run.loop, comparing(run.inspector, reference, run.loop), most=frames, seconds=limit
+        )
     except ResultsDiffer as error:
         raise ResultsDiffer(f"{error}{_SAME_STRATEGY if job.strategy == BASELINE else ''}") from None
     wrong = wrong_results(run.inspector, Path(job.file), begun.count - 1) if repeated else None

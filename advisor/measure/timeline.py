@@ -56,9 +56,9 @@ class Recorder:
             return None
         spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
         spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-        kept = tuple(spans[:MOST_SPANS])
+        shown = tuple(spans[:MOST_SPANS])
         return Timeline(
-            source="events", frame_seconds=end - begin, spans=kept, left_out=len(spans) - len(kept)
+            source="events", frame_seconds=end - begin, spans=shown, left_out=len(spans) - len(shown)
         )
 
     def watch(self, action: Action) -> Action:

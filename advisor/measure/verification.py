@@ -214,13 +214,13 @@ class Inspector:
         size. The rounding error of a sum of n terms in any order grows as sqrt(n) (Higham, Accuracy and
         Stability of Numerical Algorithms, 4.2, statistical estimate)."""
         sizes = {name: math.prod(layout.shape) for name, layout in self._layouts.items()}
-        found = dict.fromkeys(sizes, 1.0)
+        shares = dict.fromkeys(sizes, 1.0)
         for stage in self._bound.frame:
             read = sum(sizes[name] for name, mode in stage.access.items() if mode != "out")
             for name, mode in stage.access.items():
                 if mode != "in" and sizes[name]:
-                    found[name] = max(found[name], read / sizes[name])
-        return found
+                    shares[name] = max(shares[name], read / sizes[name])
+        return shares
 
     def newest(self, name: str, index: int = 0) -> Array:
         """A copy of what the side that wrote the buffer last holds after that frame."""
@@ -247,18 +247,18 @@ class Inspector:
         """Fills outputs; a copy of what must stay, all or some of it."""
         for name, pattern in poisons.items():
             self._fill(name, stage, pattern)
-        kept = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
-        return {name: self._read(name, stage.use.place).copy() for name in kept}
+        names = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
+        return {name: self._read(name, stage.use.place).copy() for name in names}
 
     def _compare(self, stage: BoundStage, before: Mapping[str, Array]) -> None:
         for name, contents in before.items():
-            found, part = self._read(name, stage.use.place), stage.parts.get(name)
-            if found.tobytes() == contents.tobytes():
+            array, part = self._read(name, stage.use.place), stage.parts.get(name)
+            if array.tobytes() == contents.tobytes():
                 continue
             if isinstance(part, Region):
                 expected = contents.copy()
-                expected[part.index] = found[part.index]
-                if found.tobytes() != expected.tobytes():
+                expected[part.index] = array[part.index]
+                if array.tobytes() != expected.tobytes():
                     raise RegionViolation(StrayAccess(stage.name, name, "writes"), part)
             if stage.access[name] == "in":
                 raise WorkloadError(

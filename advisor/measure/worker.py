@@ -166,8 +166,8 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     message, raised = f"{type(error).__name__}: {_said(error)}".rstrip(": "), origin(error)
     of_cupy = type(error).__module__.startswith("cupy") and on_gpu
     if of_cupy or isinstance(error, ManagedCallFailed):
-        told = raised.explain(f"CUDA: {_said(error)}")
-        return Problem(cause="device", message=told, detail=detail)
+        explanation = raised.explain(f"CUDA: {_said(error)}")
+        return Problem(cause="device", message=explanation, detail=detail)
     if not detail.startswith("Traceback"):
         return _untraced(error, raised, message, detail)
     if isinstance(error, SystemExit):

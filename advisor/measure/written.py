@@ -76,8 +76,8 @@ class Origin:
 def call_of(stage: BoundStage, function: StageFunction, buffers: Mapping[str, Buffer]) -> StageCall:
     """The stage as messages name it, where that function stands for it."""
     taken = ((name, buffers[name]) for name in stage.access)
-    told = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in taken)
-    return StageCall(stage.side, stage.name, place_of(function), told, stage.phase == "setup")
+    taken_as = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in taken)
+    return StageCall(stage.side, stage.name, place_of(function), taken_as, stage.phase == "setup")
 
 
 def written(steps: Iterable[Lines]) -> Callable[[int], None]:
@@ -93,9 +93,9 @@ def written(steps: Iterable[Lines]) -> Callable[[int], None]:
             if names.setdefault(own, value) is not value:
                 raise AssertionError(f"{own} stands for two things in one function")
     head = f"def frame(index, {', '.join(f'{name}={name}' for name in names)}):"
-    made: dict[str, Any] = {**names, _CALLS: calls}
-    exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), made)
-    frame: Callable[[int], None] = made["frame"]
+    namespace: dict[str, Any] = {**names, _CALLS: calls}
+    exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), namespace)
+    frame: Callable[[int], None] = namespace["frame"]
     return frame
 
 

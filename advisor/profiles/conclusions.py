@@ -154,8 +154,8 @@ class Finding(Record):
     next_step: str = ""
 
 
-def _finding(state: State, subject: str, found: str, means: str, next_step: str = "") -> Finding:
-    return Finding(subject=subject, state=state, found=found, means=means, next_step=next_step)
+def _finding(state: State, subject: str, text: str, means: str, next_step: str = "") -> Finding:
+    return Finding(subject=subject, state=state, found=text, means=means, next_step=next_step)
 
 
 ok = partial(_finding, "ok")
@@ -192,7 +192,7 @@ class Alternative(Record):
     @classmethod
     def of(
         cls,
-        made: Recommendation,
+        recommendation: Recommendation,
         *,
         device: str = "",
         objective: Objective | None = None,
@@ -200,17 +200,17 @@ class Alternative(Record):
         speedup: float | None = None,
     ) -> Alternative:
         """The recommendation as an answer to the objective that was asked for, by default its own."""
-        objective = objective or made.objective
+        objective = objective or recommendation.objective
         return cls(
             device=device,
             objective=objective,
             budget_bytes=budget_bytes,
-            strategy=made.strategy,
-            verdict=made.verdict,
-            bound=made.bound,
+            strategy=recommendation.strategy,
+            verdict=recommendation.verdict,
+            bound=recommendation.bound,
             speedup=speedup,
-            excluded=bool(made.excluded),
-            least_memory=objective == "footprint" and made.groups == ((made.strategy,),),
+            excluded=bool(recommendation.excluded),
+            least_memory=objective == "footprint" and recommendation.groups == ((recommendation.strategy,),),
         )
 
 

@@ -184,8 +184,8 @@ def _of_advice(profile: Profile) -> Iterator[Problem]:
     for where, change in _places(profile, "sensitivity.*"):
         if (change.factor is None) != (change.strategy is None):
             yield where, "factor and strategy are given together or not at all"
-    asked = ((each.device, each.question) for each in profile.sensitivity)
-    yield from _twice("sensitivity", asked, "device and question")
+    questions = ((each.device, each.question) for each in profile.sensitivity)
+    yield from _twice("sensitivity", questions, "device and question")
     budgets = ((each.device, each.objective, each.budget_bytes) for each in profile.alternatives)
     yield from _twice("alternatives", budgets, "device, objective and budget")
 

@@ -132,10 +132,10 @@ class Parts:
         done = at = 0
         # A part that is long enough holds one of the grams that begin at multiples of their length.
         while at <= len(text) - _GRAM:
-            found = [
+            spans = [
                 self._around(text, at, done, place) for place in self._places.get(text[at : at + _GRAM], ())
             ]
-            begin, end = max(filter(None, found), key=lambda part: part[1] - part[0], default=(0, 0))
+            begin, end = max(filter(None, spans), key=lambda part: part[1] - part[0], default=(0, 0))
             if end > at:
                 yield f"{text[done:begin]}{MASK}"
                 done = at = end
@@ -250,19 +250,19 @@ def is_hidden(name: str, value: object) -> bool:
 
 def masked(arguments: Sequence[str]) -> list[str]:
     """Arguments of a command, `***` for the values of options that look like secrets."""
-    kept: list[str] = []
+    visible: list[str] = []
     hidden = False
     for argument in arguments:
-        kept.append(MASK if hidden and not argument.startswith("--") else _masked(argument))
+        visible.append(MASK if hidden and not argument.startswith("--") else _masked(argument))
         hidden = argument.startswith("-") and "=" not in argument and is_secret(argument)
-    return kept
+    return visible
 
 
 def _masked(argument: str) -> str:
-    found = _OPTION.fullmatch(argument)
-    if found is None:
+    option = _OPTION.fullmatch(argument)
+    if option is None:
         return argument
-    return f"{found[1]}={MASK if is_secret(found[1]) else _masked(found[2])}"
+    return f"{option[1]}={MASK if is_secret(option[1]) else _masked(option[2])}"
 
 
 def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[str]:
@@ -272,11 +272,11 @@ def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[st
         for argument, shown in zip(arguments, masked(arguments), strict=True)
         if argument != shown
     ]
-    values += [found for argument in arguments for found in _passwords(argument)]
+    values += [password for argument in arguments for password in _passwords(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
     listed = [part.strip() for value in values for part in value.split(",")]
-    found = dict.fromkeys((*values, *listed))
-    short = [value for value in found if len(value) >= _SHORTEST and value != MASK]
+    passwords = dict.fromkeys((*values, *listed))
+    short = [value for value in passwords if len(value) >= _SHORTEST and value != MASK]
     return list(dict.fromkeys((*short, *_long(values))))
 
 

@@ -217,19 +217,19 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
 
 
 def advice_of(rule: Rule, device: str, finding: Finding) -> Advice:
-    said = {name: value for name, value in vars(finding).items() if name != "inferred"}
-    said |= {"title": finding.title or rule.text.title, "certainty": finding.certainty}
-    return _advice(rule, device, **said)
+    fields = {name: value for name, value in vars(finding).items() if name != "inferred"}
+    fields |= {"title": finding.title or rule.text.title, "certainty": finding.certainty}
+    return _advice(rule, device, **fields)
 
 
-def _advice(rule: Rule, device: str, **said: Any) -> Advice:
+def _advice(rule: Rule, device: str, **fields: Any) -> Advice:
     stands = {
         "rule": rule.id,
         "device": device,
         "title": rule.text.title,
         "sources": rule.text.sources,
     }
-    return Advice(**{**stands, **said})
+    return Advice(**{**stands, **fields})
 
 
 def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
@@ -240,7 +240,7 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     if rule.text.one_dram not in (None, case.one_dram):
         return not_applicable(rule.text.elsewhere)
     there = {one: bool(case.of(one)) if isinstance(one, Kind) else one in case.rows for one in rule.requires}
-    missing = next((one for one, found in there.items() if not found), None)
+    missing = next((one for one, finding in there.items() if not finding), None)
     if missing is None:
         return rule.judge(case, limits) if rule.judge else not_applicable("It speaks of lines of scripts.")
     if isinstance(missing, Kind) and missing.example in case.rows:

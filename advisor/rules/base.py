@@ -43,7 +43,7 @@ class Traced:
 
     def beside(self, advice: Advice, profile: Profile) -> Advice:
         """The advice, where it is on the measured device, with what nsys recorded."""
-        traced = next((found for name in self.strategies if (found := profile.trace.of(name))), None)
+        traced = next(filter(None, map(profile.trace.of, self.strategies)), None)
         spoken = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
         if traced is None or not spoken:
             return advice
@@ -141,9 +141,9 @@ def unbeaten(subject: Row, nearest: Row | None) -> Finding:
     """Nothing to advise, since no strategy that copies less beats this one."""
     if nearest is None:
         return passed(f"No other strategy has figures to compare with {subject.strategy}.", subject.copies())
-    said = "No strategy that spends less on copies is clearly faster"
+    reason = "No strategy that spends less on copies is clearly faster"
     frames = (subject.frame(), nearest.frame())
-    return passed(f"{said}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
+    return passed(f"{reason}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
 
 
 def not_applicable(reason: str) -> Finding:
@@ -339,22 +339,22 @@ PEER = "peer"
 def crossing_bytes(case: Case) -> dict[tuple[int, int], float]:
     """Bytes of a frame that one GPU made and another needs, by the two of them."""
     sizes = {buffer.name: buffer for buffer in case.workload.buffers}
-    found: dict[tuple[int, int], float] = {}
+    crossing: dict[tuple[int, int], float] = {}
     for step in moves(PEER, case.workload, case.device):
         if step.action == "to-peer":
             pair = step.source, step.gpu
-            found[pair] = found.get(pair, 0.0) + step.moved(sizes[step.name], case.traffic.valid_bytes)
-    return found
+            crossing[pair] = crossing.get(pair, 0.0) + step.moved(sizes[step.name], case.traffic.valid_bytes)
+    return crossing
 
 
 def host_bytes(name: str, workload: WorkloadRecord, device: Device) -> dict[int, float]:
     """Bytes of a frame that each GPU exchanges with the host under that strategy."""
     sizes = {buffer.name: buffer for buffer in workload.buffers}
-    found = dict.fromkeys(range(workload.gpus), 0.0)
+    bytes_of = dict.fromkeys(range(workload.gpus), 0.0)
     for step in moves(name, workload, device):
         if step.action != "to-peer":
-            found[step.gpu] += step.moved(sizes[step.name], {})
-    return found
+            bytes_of[step.gpu] += step.moved(sizes[step.name], {})
+    return bytes_of
 
 
 def busy_seconds(row: Row, case: Case) -> dict[int, float]:

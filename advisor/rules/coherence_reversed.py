@@ -12,13 +12,13 @@ def judge(case: Case, _: Limits) -> Finding:
     subject = case.rows.get(UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
         still = f"the recommended {chosen.strategy} is still better here"
-        said = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
-        return passed(said, chosen.frame(), cached[0].frame())
+        reason = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
+        return passed(reason, chosen.frame(), cached[0].frame())
     better = case.proposal(cached, subject)
     if better is None:
         free = f"The GPU does not cache {subject.strategy} memory, at no measurable cost"
-        said = f"{free}: {subject.takes} a frame, {cached[0].takes}."
-        return passed(said, subject.kernels(), cached[0].kernels())
+        reason = f"{free}: {subject.takes} a frame, {cached[0].takes}."
+        return passed(reason, subject.kernels(), cached[0].kernels())
     kind = "registered" if better.places(lambda placed: placed.own.registered) else "ordinary"
     cause = (
         f"On Xavier and Orin the GPU caches managed memory and not page-locked memory. On {case.device.name} "

@@ -14,10 +14,10 @@ def judge(case: Case, limits: Limits) -> Finding:
     every = moves(BASELINE, case.workload, case.device)
     steps = {b.name: [step for step in every if step.name == b.name] for b in shared(case.workload)}
     between = {b.name: _between(b, case, steps[b.name]) for b in shared(case.workload)}
-    found = [buffer for buffer in shared(case.workload) if between[buffer.name]]
-    if not found:
+    resident = [buffer for buffer in shared(case.workload) if between[buffer.name]]
+    if not resident:
         return passed("No buffer goes to the host and comes back in a frame.")
-    names, chosen = ", ".join(buffer.name for buffer in found), case.chosen
+    names, chosen = ", ".join(buffer.name for buffer in resident), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
         nothing = f"the recommended {chosen.strategy} copies nothing"
         return passed(f"{names} would be copied both ways in each frame, but {nothing}.", chosen.copies())
@@ -28,11 +28,11 @@ def judge(case: Case, limits: Limits) -> Finding:
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has both bytes and times.")
     loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
-    often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in found}
-    most = {b.name: max(step.moved(b, case.traffic.valid_bytes) for step in steps[b.name]) for b in found}
+    often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in resident}
+    most = {b.name: max(step.moved(b, case.traffic.valid_bytes) for step in steps[b.name]) for b in resident}
     moved = round(2 * sum(most[name] * often[name] for name in most))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
-    stages = list(dict.fromkeys(stage for buffer in found for stage in between[buffer.name]))
+    stages = list(dict.fromkeys(stage for buffer in resident for stage in between[buffer.name]))
     shown = (
         row.figure("bytes copied down and up again in a frame", moved, "bytes"),
         row.copies(),
@@ -43,8 +43,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         share = units.percent(row.part(saved))
         return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *shown)
     return advice(
-        f"{names} {'leave' if len(found) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
-        f"{'come' if len(found) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
+        f"{names} {'leave' if len(resident) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
+        f"{'come' if len(resident) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
         f"Written with CuPy, {'these stages' if len(stages) > 1 else 'this stage'} would work on the data "
         f"in place. At the copy rate of {row.strategy} this saves {units.seconds(saved)} per frame, not "
         "counting the time of the stage on the GPU.",

@@ -13,19 +13,19 @@ def judge(case: Case, limits: Limits) -> Finding:
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
     once = [row for row in case.rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
     if not once:
-        said = f"No strategy needs at least {units.size(least)} less than {BASELINE}, which needs {twice}."
-        return passed(said, _held(baseline))
+        reason = f"No strategy needs at least {units.size(least)} less than {BASELINE}, which needs {twice}."
+        return passed(reason, _held(baseline))
     shown = [_held(row) for row in (baseline, *once)]
     names = listing([row.strategy for row in once])
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
-        said = (
+        reason = (
             f"{names} would hold the buffers once ({units.size(fastest.physical_bytes)} instead of "
             f"{twice}), but may be slower: {fastest.takes} a frame, {units.times(fastest.over(baseline))} "
             f"that of {BASELINE}."
         )
-        return passed(said, *shown, baseline.frame(), fastest.frame())
+        return passed(reason, *shown, baseline.frame(), fastest.frame())
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "

@@ -30,8 +30,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         cause = f"{cause} {better.strategy} uses that memory directly."
         return case.swap(subject, better, cause, [_copying(subject)])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
-        said = f"The recommended {case.recommended} uses {external} where the data arrives."
-        return passed(said, case.chosen.frame(), _copying(subject))
+        reason = f"The recommended {case.recommended} uses {external} where the data arrives."
+        return passed(reason, case.chosen.frame(), _copying(subject))
     # Without the copies a frame takes what is left: an estimate, since nobody ran it.
     return advice(
         f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "

@@ -16,8 +16,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return passed(_enough(subject, share, case.chosen), *_evidence(subject))
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
         most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
-        said = f"{most}, but {best.strategy} makes them faster too."
-        return passed(said, *_evidence(subject), *_evidence(best))
+        reason = f"{most}, but {best.strategy} makes them faster too."
+        return passed(reason, *_evidence(subject), *_evidence(best))
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
     return advice(
         f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
@@ -30,14 +30,14 @@ def judge(case: Case, limits: Limits) -> Finding:
 
 def _enough(subject: Row, share: float, chosen: Row | None) -> str:
     """Also how much of a frame is left to the CPU once the recommended strategy is in use."""
-    told = (
+    reason = (
         f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
         f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
     )
     if chosen is None or chosen is subject or not chosen.parts_seconds:
-        return told
+        return reason
     left = chosen.part(chosen.host_seconds)
-    return f"{told} With {chosen.strategy} they are {units.percent(left)}."
+    return f"{reason} With {chosen.strategy} they are {units.percent(left)}."
 
 
 def _longest(row: Row) -> list[tuple[str, float]]:

@@ -34,8 +34,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     link = _link(case.machine.gpu_readings)
     if link is None:
         why = case.machine.absent.get("gpu_readings")
-        told = "NVML did not report the link's width and generation under load"
-        return not_applicable(f"{told}: {why.rstrip('.')}." if why else f"{told}.")
+        unknown = "NVML did not report the link's width and generation under load"
+        return not_applicable(f"{unknown}: {why.rstrip('.')}." if why else f"{unknown}.")
     figures = {
         "PCIe generation under load": link.generation,
         "PCIe generation at best": link.best_generation,

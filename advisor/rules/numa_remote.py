@@ -17,8 +17,8 @@ def judge(case: Case, limits: Limits) -> Finding:
         return not_applicable("The host has one NUMA node: all memory is local.")
     if host.gpu_numa_node is None:
         why = host.absent.get("gpu_numa_node")
-        told = "The NUMA node the GPU is attached to is not known"
-        return not_applicable(f"{told}: {why}." if why else f"{told}.")
+        unknown = "The NUMA node the GPU is attached to is not known"
+        return not_applicable(f"{unknown}: {why}." if why else f"{unknown}.")
     share = row.part(row.path_seconds)
     nodes = sum(bool(node.cpus) for node in host.numa_nodes)
     shown = (

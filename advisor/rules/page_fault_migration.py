@@ -26,8 +26,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     if managed.part(waiting) < limits["share"]:
         lost = f"Kernels lose only {units.seconds(waiting)} of a {units.seconds(managed.seconds)} frame"
         fast = "Kernels on managed memory are as fast as on device memory"
-        told = f"{lost} to missing pages" if waiting > 0 else fast
-        return passed(f"{told}{' (predicted)' if managed.predicted else ''}.", *shown)
+        waited = f"{lost} to missing pages" if waiting > 0 else fast
+        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.", *shown)
     better = case.proposal(case.rows.values(), managed)
     cause = _cause(managed, resident, waiting)
     touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))

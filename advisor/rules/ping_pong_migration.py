@@ -25,8 +25,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
     if not often:
         most = max(changes.values(), default=0)
-        said = f"A buffer changes sides at most {most} times per frame: one round trip."
-        return passed(said, managed.figure("side changes of a buffer per frame", most, "count"))
+        reason = f"A buffer changes sides at most {most} times per frame: one round trip."
+        return passed(reason, managed.figure("side changes of a buffer per frame", most, "count"))
     moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
     shown = [
         *(managed.figure(f"side changes of {b.name} per frame", changes[b.name], "count") for b in often),

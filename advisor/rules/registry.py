@@ -134,9 +134,9 @@ def changed(preferences: Preferences, rules: Collection[Rule]) -> dict[str, tupl
     }
 
 
-def thresholds(said: Mapping[str, object], where: str) -> dict[str, float]:
+def thresholds(values: Mapping[str, object], where: str) -> dict[str, float]:
     """`{"zero-copy-reread.passes": "2"}` as numbers. `where` begins the messages. Raises `UsageError`."""
-    return {key: _value(key, value, where) for key, value in said.items()}
+    return {key: _value(key, value, where) for key, value in values.items()}
 
 
 def require(rule_id: str, where: str) -> Rule:

@@ -244,11 +244,11 @@ def strategy_named(name: str, mixes: Mapping[str, Strategy] = NO_MIXES) -> Strat
 
 def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
     """Shared buffers that host stages of a frame read, with these stages."""
-    found = {
+    readers = {
         buffer.name: [s for s, mode in workload.touching(buffer, "host").items() if mode != "out"]
         for buffer in shared(workload)
     }
-    return {name: stages for name, stages in found.items() if stages}
+    return {name: stages for name, stages in readers.items() if stages}
 
 
 def placements(
@@ -273,10 +273,10 @@ def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ..
 
 def in_order(workload: WorkloadRecord) -> list[StageRecord]:
     """The stages of a frame in order, those of a loop twice: an iteration follows an iteration."""
-    found: list[StageRecord] = []
+    ordered: list[StageRecord] = []
     for loop, stages in groupby(workload.frame_stages(), key=lambda stage: stage.loop):
-        found += list(stages) * (1 if loop is None else 2)
-    return found
+        ordered += list(stages) * (1 if loop is None else 2)
+    return ordered
 
 
 def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:

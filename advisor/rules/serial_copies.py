@@ -17,28 +17,28 @@ def judge(case: Case, limits: Limits) -> Finding:
     path = serial.part(serial.transfer_seconds + serial.device_seconds)
     if not serial.transfer_seconds or path < limits["share"]:
         little = f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}"
-        said = f"{little}: there is little to overlap."
-        return passed(said, serial.copies(), serial.kernels())
+        reason = f"{little}: there is little to overlap."
+        return passed(reason, serial.copies(), serial.kernels())
     if overlapped is None:
         return case.without(_OVERLAPPED)
     chosen = case.chosen
     if chosen is not None and chosen is not overlapped and chosen.no_slower(overlapped):
-        said = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
-        return passed(said, chosen.frame(), overlapped.frame())
+        reason = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
+        return passed(reason, chosen.frame(), overlapped.frame())
     if not overlapped.beats(serial):
         copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
         longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
-        said = (
+        reason = (
             f"Overlapping frames are not clearly faster than {serial.strategy}: the {which} alone take "
             f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
         )
-        return passed(said, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
+        return passed(reason, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
     late = overlapped.latency_seconds
     shown = [serial.copies(), serial.kernels(), serial.stages()]
     shown += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
-    found = case.swap(serial, overlapped, _cause(serial), shown, worth=_worth(serial, overlapped))
+    swap = case.swap(serial, overlapped, _cause(serial), shown, worth=_worth(serial, overlapped))
     # Frames are done more often, and each takes longer: that is time saved for throughput alone.
-    return found if chosen is overlapped else replace(found, gain=None)
+    return swap if chosen is overlapped else replace(swap, gain=None)
 
 
 def _cause(serial: Row) -> str:

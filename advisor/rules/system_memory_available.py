@@ -29,5 +29,5 @@ def judge(case: Case, _: Limits) -> Finding:
 
 
 def _kept(why: str, system: Row, other: Row) -> Finding:
-    said = f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}."
-    return passed(said, system.kernels(), system.frame(), other.frame())
+    reason = f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}."
+    return passed(reason, system.kernels(), system.frame(), other.frame())

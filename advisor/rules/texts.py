@@ -83,19 +83,19 @@ def path(rule_id: str) -> Path:
 
 def read(rule_id: str) -> RuleText:
     """Raises ValueError where its file is not of the form above."""
-    found = _SECTIONS.fullmatch(path(rule_id).read_text(encoding="utf-8"))
-    if found is None:
+    sections = _SECTIONS.fullmatch(path(rule_id).read_text(encoding="utf-8"))
+    if sections is None:
         raise ValueError(f"{path(rule_id).name} does not have the sections of a rule's text")
-    data: dict[str, Any] = parse_toml(found["data"])
+    data: dict[str, Any] = parse_toml(sections["data"])
     given = data.pop("thresholds", {})
     data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return RuleText(
         **data,
         thresholds=tuple(_threshold(name, each) for name, each in given.items()),
-        explanation=found["explanation"].strip(),
-        bad=found["bad"],
-        good=found["good"],
-        example=" ".join(found["example"].split()),
+        explanation=sections["explanation"].strip(),
+        bad=sections["bad"],
+        good=sections["good"],
+        example=" ".join(sections["example"].split()),
     )
 
 

@@ -19,11 +19,11 @@ def judge(case: Case, limits: Limits) -> Finding:
     what = f"{who} {buffers} through a texture."
     if zero_copy.predicted:
         # The model has no figure of it: a prediction of memory in place is no ground to choose it.
-        said = f"{what} The prediction counts plain reads: no published figures cover textures there."
+        reason = f"{what} The prediction counts plain reads: no published figures cover textures there."
         if case.recommended is None or not (case.chosen and case.chosen.in_place):
-            return passed(said, zero_copy.kernels())
+            return passed(reason, zero_copy.kernels())
         title = "Measure textures over zero-copy memory before choosing it"
-        measure = f"{said} Measure {case.recommended} on the device before choosing it."
+        measure = f"{reason} Measure {case.recommended} on the device before choosing it."
         return advice(measure, zero_copy.kernels(), title=title)
     shown = (zero_copy.kernels(), copied.kernels(), copied.copies())
     kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"

@@ -23,16 +23,16 @@ def judge(case: Case, limits: Limits) -> Finding:
     subject = case.chosen if case.chosen in slow else case.fastest(slow)
     shown = subject or max(uncached, key=lambda row: row.spent(stages))
     evidence = (shown.stages(stages), reference.stages(stages))
-    told = (
+    reason = (
         f"The stages that read shared buffers take {_span(shown, stages)} with {shown.strategy} and "
         f"{_span(reference, stages)} with {reference.strategy}"
     )
     if subject is None:
-        return passed(f"{told}: reading page-locked memory costs the CPU nothing here.", *evidence)
+        return passed(f"{reason}: reading page-locked memory costs the CPU nothing here.", *evidence)
     better = case.proposal(cached, subject)
     if better is None:
         none = "no strategy other than the baseline is clearly faster overall"
-        return passed(f"{told}, but {none}.", *evidence)
+        return passed(f"{reason}, but {none}.", *evidence)
     cause = (
         f"On {case.device.name} the CPU does not cache page-locked memory: every read goes to DRAM. "
         f"{', '.join(stages)} read{'s' if len(stages) == 1 else ''} {', '.join(readers)}: "

@@ -88,9 +88,9 @@ def _contenders(case: Case) -> list[Row]:
     """The strategies between which the verdict is: those it could not tell apart, else the fastest."""
     verdict = case.verdict
     named = [] if verdict is None else [verdict.strategy, *verdict.tied_with]
-    found = [row for row in case.rows.values() if row.strategy in named and row.rounds]
+    contenders = [row for row in case.rows.values() if row.strategy in named and row.rounds]
     best = case.fastest(row for row in case.rows.values() if row.rounds)
-    return found or ([best] if best else [])
+    return contenders or ([best] if best else [])
 
 
 def _half_width(row: Row) -> float:

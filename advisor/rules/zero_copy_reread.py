@@ -19,8 +19,8 @@ def judge(case: Case, limits: Limits) -> Finding:
     if not again and all(read.known for read in case.reads):
         most = max(case.reads, key=lambda read: read.passes)
         once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
-        said = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
-        return passed(said, _passes(most, zero_copy))
+        reason = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
+        return passed(reason, _passes(most, zero_copy))
     quicker = [r for r in case.rows.values() if case.slowdown(zero_copy, r) >= limits["slowdown"]]
     # Page-locked memory in place that no cache of the GPU serves is zero-copy by another name.
     alike = [r for r in quicker if r.in_place and not r.gpu_caches and r.places_all(lambda p: p.locks)]
@@ -91,10 +91,10 @@ def _what(again: Sequence[Reads], limits: Limits) -> str:
 def _count(read: Reads, limits: Limits) -> str:
     """Passes only where there is more than about one: fewer are re-read in the next frame, if at all."""
     passes = f"{units.digits(read.passes)} times{'' if read.known else ', at least'}"
-    told = [passes] if read.passes >= limits["passes"] else []
-    told += [f"by {', '.join(read.calls)}"] if told and read.calls else []
-    told += [] if read.new_each_frame else ["the same data in each frame"]
-    return f"{read.buffer}: {', '.join(told)}"
+    counts = [passes] if read.passes >= limits["passes"] else []
+    counts += [f"by {', '.join(read.calls)}"] if counts and read.calls else []
+    counts += [] if read.new_each_frame else ["the same data in each frame"]
+    return f"{read.buffer}: {', '.join(counts)}"
 
 
 def _passes(read: Reads, row: Row) -> Evidence:

@@ -80,7 +80,7 @@ class Backend(Protocol):
     def environment(self) -> dict[str, str | int | float]:
         """Versions of driver and runtime; empty where there are none."""
 
-    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+    def kind_of(self, kind: MemoryKind) -> MemoryKind:
         """What memory asked for as one kind really is here: on the CPU everything is pageable."""
 
     def malloc(self, nbytes: int) -> int: ...

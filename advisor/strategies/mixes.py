@@ -56,8 +56,8 @@ class Mix(Strategy):
 
     def unavailable(self, device: Device) -> str | None:
         used = dict.fromkeys((*dict(self.chosen).values(), self.rest))
-        found = (PLACEMENTS[name].unavailable(device) for name in used)
-        if refused := next(filter(None, found), None):
+        reasons = (PLACEMENTS[name].unavailable(device) for name in used)
+        if refused := next(filter(None, reasons), None):
             return refused
         placed = [PLACEMENTS[name] for name in used] if self.pipelined else []
         if any(placement.traits(device).exclusive for placement in placed):
@@ -85,13 +85,13 @@ def mix(name: str, chosen: Mapping[str, str], rest: str = BASELINE, *, pipelined
     place buffers are more to keep apart than one."""
     parts = [by_name(each).code_change for each in {*chosen.values(), rest}]
     parts += [_OVERLAPPING.code_change] if pipelined else []
-    told = label(chosen, pipelined=pipelined)
+    title = label(chosen, pipelined=pipelined)
     return Mix(
         name,
-        told,
+        title,
         PLACEMENTS[rest],
         code_change=max(parts) + 1,
-        description=told,
+        description=title,
         searched=(),
         pipelined=pipelined,
         chosen=tuple(chosen.items()),
@@ -101,8 +101,8 @@ def mix(name: str, chosen: Mapping[str, str], rest: str = BASELINE, *, pipelined
 
 def label(placements: Mapping[str, str], *, pipelined: bool = False) -> str:
     """`table: zero-copy, weights: pinned`."""
-    told = [f"{buffer}: {placement}" for buffer, placement in placements.items()]
-    return ", ".join([*told, *["overlapping frames"] * pipelined])
+    placed = [f"{buffer}: {placement}" for buffer, placement in placements.items()]
+    return ", ".join([*placed, *["overlapping frames"] * pipelined])
 
 
 def identity(row: Row) -> str:
@@ -127,8 +127,8 @@ def requested(chosen: Mapping[str, str], bases: Sequence[Strategy]) -> tuple[Mix
 
 def known(name: str, mixes: Mapping[str, MixRecord]) -> Strategy:
     """The strategy, or mix, of that name. Raises `UsageError`."""
-    found = mixes.get(name)
-    return mix(name, found.chosen, found.rest, pipelined=found.pipelined) if found else by_name(name)
+    record = mixes.get(name)
+    return mix(name, record.chosen, record.rest, pipelined=record.pipelined) if record else by_name(name)
 
 
 def of_row(row: Row) -> Strategy | None:
@@ -144,11 +144,11 @@ def mixes_of(profile: Profile) -> dict[str, Row]:
     """The rows of mixes by their short name, measured ones before predicted ones."""
     predicted = (row for prediction in profile.predictions for row in prediction.results)
     rows: Iterable[Row] = (*profile.results, *predicted)
-    found: dict[str, Row] = {}
+    named: dict[str, Row] = {}
     for row in rows:
         if row.placements:
-            found.setdefault(row.strategy, row)
-    return found
+            named.setdefault(row.strategy, row)
+    return named
 
 
 def named_by_placements(profile: Profile) -> Profile:
@@ -160,25 +160,25 @@ def named_by_placements(profile: Profile) -> Profile:
 def numbered_alike(profiles: Sequence[Profile]) -> list[Profile]:
     """The profiles with one number for each mix in all of them: alone, each numbers its own."""
     numbers: dict[str, str] = {}
-    made = []
+    numbered_profiles = []
     for profile in profiles:
         names = {
             name: numbers.setdefault(identity(row), f"{PREFIX}{len(numbers) + 1}")
             for name, row in mixes_of(profile).items()
         }
         same = all(name == new for name, new in names.items())
-        made.append(profile if same else cleaned(profile, partial(_renamed, names)))
-    return made
+        numbered_profiles.append(profile if same else cleaned(profile, partial(_renamed, names)))
+    return numbered_profiles
 
 
 def _renamed(names: Mapping[str, str], text: str, _: object) -> str:
-    return _SHORT_NAME.sub(lambda found: names.get(found[0], found[0]), text)
+    return _SHORT_NAME.sub(lambda match: names.get(match[0], match[0]), text)
 
 
 def strategies_of(profile: Profile) -> dict[str, Strategy]:
     """All strategies by name, and the mixes of that profile."""
     mixes = ((name, of_row(row)) for name, row in mixes_of(profile).items())
-    return {s.name: s for s in STRATEGIES} | {name: made for name, made in mixes if made}
+    return {s.name: s for s in STRATEGIES} | {name: one for name, one in mixes if one}
 
 
 def noted(row: AnyRow, strategy: object, workload: WorkloadRecord) -> AnyRow:
@@ -201,36 +201,36 @@ def require_placements(chosen: Mapping[str, str], called: str) -> None:
 
 def require_fits(strategies: Iterable[object], workload: WorkloadRecord, device: Device) -> None:
     """Raises `UsageError` for a mix that this workload has no use for, or a GPU cannot do."""
-    for made in strategies:
-        if isinstance(made, Mix):
-            _require_fits(made, workload, device)
+    for one in strategies:
+        if isinstance(one, Mix):
+            _require_fits(one, workload, device)
 
 
-def _require_fits(made: Mix, workload: WorkloadRecord, device: Device) -> None:
+def _require_fits(one: Mix, workload: WorkloadRecord, device: Device) -> None:
     placed = [buffer.name for buffer in to_place(workload)]
     listed = f"Buffers that CPU and GPU, or several GPUs, share: {', '.join(placed) or 'none'}."
     used = sides(workload)
-    for buffer, placement in made.chosen:
-        told = f"--placement {buffer}={placement}"
+    for buffer, placement in one.chosen:
+        option = f"--placement {buffer}={placement}"
         if buffer not in used:
             raise UsageError(
-                f"{told}: there is no buffer {buffer!r}{nearest(buffer, placed)}", next_step=listed
+                f"{option}: there is no buffer {buffer!r}{nearest(buffer, placed)}", next_step=listed
             )
         if buffer not in placed:
             only = {"host": "the CPU", "device": "the GPU"}[next(iter(used[buffer]), "host")]
             raise UsageError(
-                f"{told}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
+                f"{option}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
             )
         if PLACEMENTS[placement].between_gpus and buffer not in crossing(workload):
             raise UsageError(
-                f"{told}: no GPU reads what another one writes of the buffer {buffer!r}",
+                f"{option}: no GPU reads what another one writes of the buffer {buffer!r}",
                 next_step=f"Use {buffer}=pinned, which is the same there.",
             )
         if device.kind == "cuda" and (refused := PLACEMENTS[placement].unavailable(device)):
             raise UsageError(
-                f"{told}: {refused}", next_step="Choose another placement; see `advisor strategies`."
+                f"{option}: {refused}", next_step="Choose another placement; see `advisor strategies`."
             )
-    if same := uniform(made.assigned(workload), pipelined=made.pipelined):
+    if same := uniform(one.assigned(workload), pipelined=one.pipelined):
         raise UsageError(
             f"--placement: every buffer that CPU and GPU share is placed as {same} does, so this is no mix",
             next_step=f"Run that strategy: --strategy {same}.",
@@ -250,8 +250,8 @@ def is_same(one: Mix, other: Mix, workload: WorkloadRecord) -> bool:
     return (one.pipelined, one.assigned(workload)) == (other.pipelined, other.assigned(workload))
 
 
-def numbered(made: Mix, number: int) -> Mix:
-    return replace(made, name=f"{PREFIX}{number}")
+def numbered(one: Mix, number: int) -> Mix:
+    return replace(one, name=f"{PREFIX}{number}")
 
 
 MOST_BUFFERS = 8
@@ -265,8 +265,8 @@ Placed = Mapping[str, str]
 
 def tried_for(device: Device, among: SearchedFor) -> tuple[str, ...]:
     """The placements that are tried for these buffers on that device, in the order of the strategies."""
-    found = (strategy for strategy in STRATEGIES if among in strategy.searched)
-    return tuple(strategy.name for strategy in found if strategy.unavailable(device) is None)
+    searched = (strategy for strategy in STRATEGIES if among in strategy.searched)
+    return tuple(strategy.name for strategy in searched if strategy.unavailable(device) is None)
 
 
 def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:

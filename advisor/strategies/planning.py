@@ -82,14 +82,14 @@ def _planned(
 
 def _settling(steps: Iterable[Step], lengths: Container[Part]) -> list[Step]:
     """The uploads among these steps, and what the host must read before to know how much they move."""
-    found: dict[Step, None] = {}
+    settling: dict[Step, None] = {}
     for step in steps:
         reads = step.action == "length" or (step.action == "to-host" and step.name in lengths)
         if step.action == "length":
-            found[Step("synchronize", step.name)] = None
+            settling[Step("synchronize", step.name)] = None
         if reads or step.action in ("to-device", "to-peer"):
-            found[replace(step, loop=None, again=False)] = None
-    return [Step("synchronize") if step.action == "synchronize" else step for step in found]
+            settling[replace(step, loop=None, again=False)] = None
+    return [Step("synchronize") if step.action == "synchronize" else step for step in settling]
 
 
 def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:

@@ -81,18 +81,18 @@ def sides(workload: WorkloadRecord) -> dict[str, set[Side]]:
     """By buffer the sides that use it, in set-up or in a frame: the host looks at one that ends a loop, and
     at the length of one that both sides use."""
     side = {stage.name: stage.side for stage in workload.stages}
-    found = {b.name: {side[name] for name in b.access if name in side} for b in workload.buffers}
-    lengths = {b.valid for b in workload.buffers if len(found[b.name]) == 2}
-    for name in found.keys() & (lengths | {loop.until for loop in workload.loops}):
-        found[name].add("host")
-    return found
+    sides_of = {b.name: {side[name] for name in b.access if name in side} for b in workload.buffers}
+    lengths = {b.valid for b in workload.buffers if len(sides_of[b.name]) == 2}
+    for name in sides_of.keys() & (lengths | {loop.until for loop in workload.loops}):
+        sides_of[name].add("host")
+    return sides_of
 
 
 def crossing(workload: WorkloadRecord) -> frozenset[str]:
     """The buffers of which some GPU reads what another one makes."""
     traits = dict.fromkeys((buffer.name for buffer in workload.buffers), Traits(moves="copies", peer=True))
-    made = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    steps = (*made.setup, *made.first, *made.steady)
+    planned = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    steps = (*planned.setup, *planned.first, *planned.steady)
     return frozenset(step.name for step in steps if step.action == "to-peer")
 
 

@@ -288,11 +288,11 @@ def merged(one: State, other: State) -> State:
 
 
 def _either(*pending: Pending) -> Pending:
-    found: Pending = {}
+    joined: Pending = {}
     for each in pending:
         for name, gpus in each.items():
-            found[name] = found.get(name, set()) | gpus
-    return found
+            joined[name] = joined.get(name, set()) | gpus
+    return joined
 
 
 def add(pending: Pending, name: str, gpu: int) -> None:
@@ -379,13 +379,13 @@ class Streams:
 
     def _awaited(self, gpu: int, reads: Collection[Memory], writes: Collection[Memory]) -> dict[int, int]:
         """For each other GPU, the last of its steps that must be over first."""
-        found: dict[int, int] = {}
+        latest: dict[int, int] = {}
         for memory in (*reads, *writes):
             for use in self.uses.get(memory, ()):
                 matters = use.gpu != gpu and (use.wrote or memory in writes)
                 if matters and use.at > self.after.get((gpu, use.gpu), -1):
-                    found[use.gpu] = max(use.at, found.get(use.gpu, -1))
-        return found
+                    latest[use.gpu] = max(use.at, latest.get(use.gpu, -1))
+        return latest
 
     def settle(self, gpu: int) -> set[int]:
         """The host has waited for that GPU: which are done with it, those among them whose last step it came
@@ -399,16 +399,16 @@ class Streams:
 
     def marked(self, steps: list[Step]) -> list[Step]:
         """The steps with their marks, after which none of them is waited for any more."""
-        found = []
+        marks = []
         for at, step in enumerate(steps):
-            found.append(step)
+            marks.append(step)
             if at in self.marks:
-                found.append(Step("mark", str(self.marks[at]), gpu=step.gpu))
+                marks.append(Step("mark", str(self.marks[at]), gpu=step.gpu))
         self.uses.clear()
         self.after.clear()
         self.last.clear()
         self.marks.clear()
-        return found
+        return marks
 
 
 def _end_of_row(steps: list[Step], at: int) -> int:

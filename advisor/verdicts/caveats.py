@@ -47,9 +47,9 @@ def asked_for_one(profile: Profile, prediction: Prediction | None = None) -> boo
 def undoubted(profile: Profile) -> Profile:
     """The profile without the recommendations that are in doubt, so that no table or chart marks them."""
     silent = {"recommendation": None}
-    made = (p.model_copy(update=silent) if doubt(profile, p) else p for p in profile.predictions)
-    kept = None if doubt(profile) else profile.recommendation
-    return profile.model_copy(update={"recommendation": kept, "predictions": tuple(made)})
+    predictions = (p.model_copy(update=silent) if doubt(profile, p) else p for p in profile.predictions)
+    recommendation = None if doubt(profile) else profile.recommendation
+    return profile.model_copy(update={"recommendation": recommendation, "predictions": tuple(predictions)})
 
 
 @dataclass(frozen=True)

@@ -202,16 +202,16 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
     return [Standing(rows[n], stats.Ratio(*ends)) for n, ends in zip(pairs.names, ratios, strict=True)]
 
 
-def choose(found: Sequence[Standing], aim: Aim) -> Choice:
+def choose(standings: Sequence[Standing], aim: Aim) -> Choice:
     """Among all with U within the indifference the tie-breakers decide; without any, the least U.
 
     U is over all contestants. A mix may be chosen only once every uniform strategy is clearly outside the
     indifference, however near it is itself. No rival's noise vetoes a choice that is near enough itself, and
     none makes one that is clearly outside the indifference the least.
     """
-    open_to = [one for one in found if not surely_outside(one, aim)]
+    open_to = [one for one in standings if not surely_outside(one, aim)]
     simple = [one for one in open_to if not one.contestant.mixed]
-    allowed = simple or open_to or list(found)
+    allowed = simple or open_to or list(standings)
     near = [one for one in allowed if one.bound <= aim.indifference]
     least = min(allowed, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
     chosen = _preferred(near, aim.baseline) if near else least

@@ -66,10 +66,10 @@ def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> 
         ours, theirs = first.workload.parameters, profile.workload.parameters
         differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if differing:
-            told = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
+            differences = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
             names = f"{first_path} and {path}"
             raise UsageError(
-                f"{names} are from different devices and also differ in {told}", next_step=_TOGETHER
+                f"{names} are from different devices and also differ in {differences}", next_step=_TOGETHER
             )
     _require_different_devices(loaded)
     members = (Member(profile, sweeps.page_beside(path, directory)) for path, profile in loaded)

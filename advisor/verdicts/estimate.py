@@ -131,10 +131,10 @@ def paired(
     supposed_noise: of a block, where a pair has few rounds; without one, a pair of one round has no error.
     Raises `ValueError` on a time that is not positive and finite, and on a contestant twice in a round.
     """
-    kept = tuple(blocks)
-    found = times(kept)
-    at = np.log([found.get(name, math.nan) for name in names])
-    logs = _logs(kept, names)
+    listed = tuple(blocks)
+    means = times(listed)
+    at = np.log([means.get(name, math.nan) for name in names])
+    logs = _logs(listed, names)
     gaps = logs[..., :, None] - logs[..., None, :]  # (processes, rounds, contestants, contestants)
     counts = np.isfinite(gaps).sum(axis=1)
     total, used = counts.sum(axis=0), (counts > 0).sum(axis=0)
@@ -164,14 +164,14 @@ def times(blocks: Iterable[Block]) -> dict[str, float]:
     overlap stand in their round with the time between finished frames; their own figure is stretched by the
     geometric mean of what their latencies take over it.
     """
-    kept = tuple(blocks)
-    names = list(dict.fromkeys(block.contestant for block in kept))
+    listed = tuple(blocks)
+    names = list(dict.fromkeys(block.contestant for block in listed))
     if not names:
         return {}
-    periods = _logs(kept, names, lambda block: block.seconds / block.stretch)
-    stretches = _logs(kept, names, lambda block: block.stretch)
-    found = stats.levels(periods.reshape(-1, len(names))) + np.nanmean(stretches, axis=(0, 1))
-    return dict(zip(names, np.exp(found).tolist(), strict=True))
+    periods = _logs(listed, names, lambda block: block.seconds / block.stretch)
+    stretches = _logs(listed, names, lambda block: block.stretch)
+    logs = stats.levels(periods.reshape(-1, len(names))) + np.nanmean(stretches, axis=(0, 1))
+    return dict(zip(names, np.exp(logs).tolist(), strict=True))
 
 
 def _pooled(deviations: Floats, total: Floats, few: Floats, supposed: float) -> tuple[Floats, Floats, float]:
@@ -304,8 +304,8 @@ def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
     """
     weight: Floats = (share**2).sum(axis=0)
     lost = np.where((share > 0).sum(axis=0) > 1, weight - 2 * (share**3).sum(axis=0) + weight**2, np.nan)
-    found: Floats = np.nansum(share**2 * deviation**2, axis=0) * weight / lost
-    return found, weight
+    variances: Floats = np.nansum(share**2 * deviation**2, axis=0) * weight / lost
+    return variances, weight
 
 
 def _lucks(squares: Floats, variances: Floats, used: Floats, apart: Flags, lenders: int) -> Floats:
@@ -328,6 +328,6 @@ def _luck(squares: Floats, variances: Floats, used: Floats, lenders: int, suppos
     if not known.any():
         return supposed
     freedom = (int(used[known].max()) - 1) * lenders
-    found = float(np.average(squares[known], weights=np.maximum(variances[known], LEAST_VARIANCE) ** -2))
-    total = SUPPOSED_WEIGHT * supposed**2 + freedom * found
+    luck = float(np.average(squares[known], weights=np.maximum(variances[known], LEAST_VARIANCE) ** -2))
+    total = SUPPOSED_WEIGHT * supposed**2 + freedom * luck
     return math.sqrt(max(0.0, total / (SUPPOSED_WEIGHT + freedom)))

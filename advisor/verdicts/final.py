@@ -175,13 +175,13 @@ def decide(
     It is settled when each contestant that the tie-breakers would prefer to the chosen one is clearly outside
     the indifference, or inside. A pure function: blocks may come in any order and from a saved profile.
     """
-    kept = tuple(blocks)
-    seen = {block.contestant for block in kept}
+    listed = tuple(blocks)
+    seen = {block.contestant for block in listed}
     names = [one.name for one in contestants if one.name in seen]
-    pairs = paired(kept, names, [one.name for one in contestants if one.alone])
+    pairs = paired(listed, names, [one.name for one in contestants if one.alone])
     noise = None
     if alias and {alias.name, alias.of} <= seen:
-        noise = ratio(paired(kept, [alias.name, alias.of]), aim.certainty)
+        noise = ratio(paired(listed, [alias.name, alias.of]), aim.certainty)
     return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
 
 
@@ -199,17 +199,17 @@ def judge(
     if not rows:
         return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())
     final = _Final(pairs, rows, aim)
-    told = replace(final.verdict(), noise=noise, excluded=excluded)
+    decision = replace(final.verdict(), noise=noise, excluded=excluded)
     slower = {one.contestant.name for one in final.found if surely_outside(one, aim)}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
     if noise and not trusted(noise):
-        told = replace(told, kind="untrusted")
+        decision = replace(decision, kind="untrusted")
     settled = final.settled
     if settled or not pace:
-        return Decision(told, settled, dropped)
-    if told.kind == "open":
-        told = replace(told, seconds_more=_seconds_more(final, pace))
-    return Decision(told, settled, dropped, next_step(pairs, pace))
+        return Decision(decision, settled, dropped)
+    if decision.kind == "open":
+        decision = replace(decision, seconds_more=_seconds_more(final, pace))
+    return Decision(decision, settled, dropped, next_step(pairs, pace))
 
 
 class _Final:
@@ -288,13 +288,13 @@ class _Final:
         return tuple(map(tuple, groups))
 
 
-def known(found: stats.Ratio | None) -> tuple[float, float] | None:
+def known(ratio: stats.Ratio | None) -> tuple[float, float] | None:
     """The interval of a ratio; None where it is too wide to be useful, as after one process."""
-    return (found.low, found.high) if found and found.high <= NOTHING * found.low else None
+    return (ratio.low, ratio.high) if ratio and ratio.high <= NOTHING * ratio.low else None
 
 
-def _fastest_first(found: Sequence[Standing]) -> list[Standing]:
-    return sorted(found, key=lambda one: (one.over_best.value, one.contestant.name))
+def _fastest_first(standings: Sequence[Standing]) -> list[Standing]:
+    return sorted(standings, key=lambda one: (one.over_best.value, one.contestant.name))
 
 
 def ratio(both: Pairs, confidence: float) -> stats.Ratio:

@@ -92,8 +92,8 @@ def _proposed(scaled: stats.Floats, penalty: float) -> list[int]:
     """Where ruptures cuts times in units of their noise."""
     import ruptures  # the extra, and scipy with it: only where it is needed
 
-    found = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(scaled.reshape(-1, 1))
-    return [int(place) for place in found.predict(pen=penalty)[:-1]]
+    stops = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(scaled.reshape(-1, 1))
+    return [int(place) for place in stops.predict(pen=penalty)[:-1]]
 
 
 def _kept(logs: stats.Floats, places: list[int], tail: float) -> list[int]:
@@ -188,10 +188,10 @@ class Series:
 
 def all_series(history: History) -> tuple[Series, ...]:
     """All of them, those of one workload together, measured before predicted."""
-    found: dict[tuple[object, ...], list[Entry]] = {}
+    series: dict[tuple[object, ...], list[Entry]] = {}
     for entry in history.entries:
-        found.setdefault(_key(entry.profile), []).append(entry)
-    followed = [(entries, track) for entries in found.values() for track in _tracks(entries)]
+        series.setdefault(_key(entry.profile), []).append(entry)
+    followed = [(entries, track) for entries in series.values() for track in _tracks(entries)]
     count = sum(len(track.with_figures) for _, track in followed if track.basis != "predicted") or 1
     return tuple(_series(tuple(entries), track, count) for entries, track in followed)
 
@@ -205,8 +205,8 @@ def _key(profile: Profile) -> tuple[object, ...]:
 
 def _tracks(entries: Sequence[Entry]) -> tuple[Track, ...]:
     points = [Point(entry.label, entry.profile) for entry in entries]
-    found = tracks(sweep_results("", "commit", points))
-    return tuple(shown for track in found if (shown := _SHOWN.get(track.basis, _whole)(track)).with_figures)
+    tracked = tracks(sweep_results("", "commit", points))
+    return tuple(shown for track in tracked if (shown := _SHOWN.get(track.basis, _whole)(track)).with_figures)
 
 
 def _whole(track: Track) -> Track:
@@ -226,12 +226,12 @@ def _paths(track: Track) -> Track:
     """The track with kernels and copies alone. Neighbours that are alike in these have the recommendation
     that most of them have."""
     stops = [replace(stop, results=_path_results(stop.results)) for stop in track.stops]
-    kept = []
+    followed = []
     for _, group in groupby(stops, key=_times):
         alike = list(group)
         usual = Counter(stop.optima for stop in alike).most_common(1)[0][0]
-        kept += [replace(stop, optima=usual) for stop in alike]
-    return replace(track, stops=tuple(kept))
+        followed += [replace(stop, optima=usual) for stop in alike]
+    return replace(track, stops=tuple(followed))
 
 
 _SHOWN = {"predicted": _paths, "cpu": _baseline}
@@ -258,24 +258,24 @@ def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
     around = ((), *(tuple(_around(a.profile, b.profile)) for a, b in pairwise(entries)))
     predicted = track.basis == "predicted"
     looked = len(entries) > 1 if predicted else can_look() and len(entries) >= FEWEST
-    told = _differences(track) if predicted else _steps(track, count)
-    found = tuple(_changes(told, entries, around)) if looked else ()
+    steps = _differences(track) if predicted else _steps(track, count)
+    changes = tuple(_changes(steps, entries, around)) if looked else ()
     machine = entries[-1].profile.environment
     names = machine.host_name, machine.cpu_model, f"{machine.cpu_count} cores" if machine.cpu_count else None
-    return Series(entries, track, ", ".join(filter(None, names)), found, around, looked)
+    return Series(entries, track, ", ".join(filter(None, names)), changes, around, looked)
 
 
 def _around(before: Profile, now: Profile) -> Iterator[Condition]:
-    found = differing(conditions(before, now), "condition")
-    return (condition for condition in found if condition.what not in _OF_THE_RUN)
+    conditions_of = differing(conditions(before, now), "condition")
+    return (condition for condition in conditions_of if condition.what not in _OF_THE_RUN)
 
 
 def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
     """Every step of every strategy, its places among all entries."""
     for strategy in track.with_figures:
-        told = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
-        places = [i for i, _ in told]
-        for step in steps([seconds for _, seconds in told], series=count):
+        times_at = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
+        places = [i for i, _ in times_at]
+        for step in steps([seconds for _, seconds in times_at], series=count):
             # Anywhere after the last entry with figures before it.
             first = places[step.first - 1] + 1
             yield strategy, Step(places[step.at], first, places[step.last], step.ratio)
@@ -284,8 +284,8 @@ def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
 def _differences(track: Track) -> Iterator[tuple[str, Step]]:
     """Every difference between neighbours of a series that only what is profiled can change."""
     for strategy in track.with_figures:
-        told = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
-        for (before, old), (at, new) in pairwise(told):
+        times_at = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
+        for (before, old), (at, new) in pairwise(times_at):
             if abs(math.log(new / old)) > math.log1p(_LEAST_PATH):
                 yield strategy, Step(at, before + 1, at, stats.Ratio(new / old, new / old, new / old))
 
@@ -296,12 +296,12 @@ def _edited(files: Sequence[str], first: int, last: int) -> list[int]:
 
 
 def _changes(
-    found: Iterator[tuple[str, Step]], entries: Sequence[Entry], around: Sequence[tuple[Condition, ...]]
+    steps: Iterator[tuple[str, Step]], entries: Sequence[Entry], around: Sequence[tuple[Condition, ...]]
 ) -> Iterator[Change]:
     """Steps whose possible places have one in common are told as one change: where the workload's file
     changed, if it did at one of them."""
     files = [entry.profile.workload.sha256 for entry in entries]
-    waiting = sorted(found, key=lambda each: each[1].at)
+    waiting = sorted(steps, key=lambda each: each[1].at)
     while waiting:
         (_, step), first, last = waiting[0], waiting[0][1].first, waiting[0][1].last
         together: dict[str, Step] = {}
@@ -314,7 +314,7 @@ def _changes(
         edited = _edited(files, first, last) or _edited(files, first - 1, last + 1)  # one may be an outlier
         at = min(edited, key=lambda i: abs(i - at), default=at)
         first, last = min(first, at), max(last, at)
-        told = dict.fromkeys(condition for i in range(first, last + 1) for condition in around[i])
+        conditions = dict.fromkeys(condition for i in range(first, last + 1) for condition in around[i])
         commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
         same = len(commits) == 1 and all(commit and commit.changed is False for commit in commits)
-        yield Change(at, first, last, together, tuple(told), same, not edited)
+        yield Change(at, first, last, together, tuple(conditions), same, not edited)

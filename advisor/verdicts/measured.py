@@ -48,21 +48,21 @@ def recommend(profile: Profile) -> Recommendation | None:
             decision = _separate(lean, profile.preferences)
     else:
         decision = _separate(rows, profile.preferences)
-    made = recommendation(decision.verdict, rows, profile.preferences)
-    ahead = _ahead(profile, made)
+    result = recommendation(decision.verdict, rows, profile.preferences)
+    ahead = _ahead(profile, result)
     if ahead is not None:
-        return with_mixes(by_screening(made, ahead), mix_bound({}, profile.search), profile.search)
+        return with_mixes(by_screening(result, ahead), mix_bound({}, profile.search), profile.search)
     mixes = {row.strategy for row in rows if row.placements}
-    if profile.final is None or not profile.blocks or made.strategy is None or made.strategy in mixes:
-        return made
-    return with_mixes(made, mix_bound(_gained(profile, mixes), profile.search), profile.search)
+    if profile.final is None or not profile.blocks or result.strategy is None or result.strategy in mixes:
+        return result
+    return with_mixes(result, mix_bound(_gained(profile, mixes), profile.search), profile.search)
 
 
-def _unmeasured_lean(profile: Profile, found: Decision) -> list[Measured]:
+def _unmeasured_lean(profile: Profile, decision: Decision) -> list[Measured]:
     """The rows with the least memory, where the footprint decides and none of them has a block: they were
     screened out, for their time. Time decides among them as far as screening knows it."""
     aim, rows = aim_of(profile), profile.measured()
-    if aim.objective != "footprint" or found.verdict.chosen is not None:
+    if aim.objective != "footprint" or decision.verdict.chosen is not None:
         return []
     here = [one for one in contestants_of(profile) if not one.left]
     return [rows[one.name] for one in leanest(within(here, aim.memory_budget_bytes))]
@@ -73,22 +73,22 @@ def _gained(profile: Profile, mixes: Collection[str]) -> dict[str, float]:
     assert final is not None
     here = [name for name in profile.measured() if name in final.contestants and name not in final.left]
     uniform = [name for name in here if name not in mixes]
-    told = [name for name in here if name in mixes]
-    return most_gained(scores(profile.blocks, aim.objective), uniform, told, aim, final.alone)
+    mixes_here = [name for name in here if name in mixes]
+    return most_gained(scores(profile.blocks, aim.objective), uniform, mixes_here, aim, final.alone)
 
 
-def _ahead(profile: Profile, made: Recommendation) -> float | None:
+def _ahead(profile: Profile, result: Recommendation) -> float | None:
     """By how much the quickest other strategy is slower than the chosen one, where screening left that one
     alone: all others are so far behind that no final was held."""
     rows, objective = profile.measured(), profile.preferences.objective
-    if profile.blocks or made.verdict != "open" or made.excluded or objective in ("energy", "footprint"):
+    if profile.blocks or result.verdict != "open" or result.excluded or objective in ("energy", "footprint"):
         return None
     inside = [name for name, row in rows.items() if not row.outside.startswith(SCREENED)]
-    if inside != [made.strategy] or len(rows) < 2:
+    if inside != [result.strategy] or len(rows) < 2:
         return None
     times = figures_of(list(rows.values()), objective)
-    others = [seconds for name, seconds in times.items() if name != made.strategy]
-    return min(others) / times[made.strategy] if made.strategy in times and others else None
+    others = [seconds for name, seconds in times.items() if name != result.strategy]
+    return min(others) / times[result.strategy] if result.strategy in times and others else None
 
 
 def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
@@ -124,19 +124,19 @@ def decided(
     final: FinalRecord,
 ) -> Decision:
     """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted."""
-    kept = tuple(blocks)
-    scored, objective = scores(kept, preferences.objective), preferences.objective
-    each = rounds_of_a_score(kept, objective)
+    listed = tuple(blocks)
+    scored, objective = scores(listed, preferences.objective), preferences.objective
+    each = rounds_of_a_score(listed, objective)
     contestants = _contestants(rows, final)
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
     aim = _aim(preferences, final)
-    found = decide(scored, contestants, aim, alias=alias, pace=pace)
-    if found.step is None and pace and not scored:
-        return replace(found, step=Step(FEWEST_PROCESSES, each))
-    if found.step is None or each == 1:
-        return found
-    return replace(found, step=Step(found.step.processes, found.step.rounds * each))
+    decision = decide(scored, contestants, aim, alias=alias, pace=pace)
+    if decision.step is None and pace and not scored:
+        return replace(decision, step=Step(FEWEST_PROCESSES, each))
+    if decision.step is None or each == 1:
+        return decision
+    return replace(decision, step=Step(decision.step.processes, decision.step.rounds * each))
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
@@ -155,8 +155,8 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
         return ()
     if objective == "latency-p99":
         overlaps = row.latency_seconds is not None or row.samples == "blocks"
-        found = () if overlaps else tuple(percentile(frames) for frames in row.rounds)
-        return tuple((seconds,) for seconds in found if seconds is not None)
+        figures = () if overlaps else tuple(percentile(frames) for frames in row.rounds)
+        return tuple((seconds,) for seconds in figures if seconds is not None)
     return (counted_row(row) if counts_latency(objective) else row).rounds
 
 
@@ -189,7 +189,7 @@ def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
     over = {name for name, why in verdict.excluded.items() if why == "budget"}
-    made = recorded(verdict, BASELINE).model_copy(
+    result = recorded(verdict, BASELINE).model_copy(
         update={
             "saved_bytes": verdict.saved.physical_bytes if verdict.saved else None,
             "fastest": verdict.saved.over if verdict.saved else verdict.chosen,
@@ -202,7 +202,7 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
     )
     unchecked = [row.strategy for row in rows if not row.verified]
     figures = figures_of(rows, preferences.objective)
-    return with_reason(made, figures, preferences, memory=least_memory(made, rows), unchecked=unchecked)
+    return with_reason(result, figures, preferences, memory=least_memory(result, rows), unchecked=unchecked)
 
 
 def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
@@ -233,8 +233,8 @@ def speeds(profile: Profile) -> dict[str, stats.Ratio]:
     base, pairs = baseline(profile), compared(profile)
     if base is None:
         return {}
-    told = {name: _speed(profile, pairs, base, row) for name, row in profile.measured().items()}
-    return {name: found for name, found in told.items() if found is not None}
+    ratios = {name: _speed(profile, pairs, base, row) for name, row in profile.measured().items()}
+    return {name: ratio for name, ratio in ratios.items() if ratio is not None}
 
 
 def _speed(profile: Profile, pairs: Pairs, base: Measured, row: Measured) -> stats.Ratio | None:

@@ -70,8 +70,8 @@ def _costs(rows: Mapping[str, AnyResult], confidence: float) -> dict[str, stats.
 def _measured(row: Measured, best: Measured, confidence: float) -> stats.Ratio:
     if best is row:
         return stats.Ratio(1.0, 1.0, 1.0)
-    found = stats.ratio_interval(row.rounds, best.rounds, confidence=confidence)
-    return found.around(row.median_seconds / best.median_seconds)
+    ratio = stats.ratio_interval(row.rounds, best.rounds, confidence=confidence)
+    return ratio.around(row.median_seconds / best.median_seconds)
 
 
 def _predicted(row: Predicted, best: Predicted) -> stats.Ratio:

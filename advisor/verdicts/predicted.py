@@ -111,8 +111,8 @@ def _chosen(
         return bool(often and losses[row.strategy] <= losses[best.strategy] * most)
 
     equals = [row for row in rows if is_equal(row)]
-    made = _Candidate(every, rows, all_draws, best, margin)
-    return _tie(made, equals) if len(equals) > 1 else _single(made)
+    candidate = _Candidate(every, rows, all_draws, best, margin)
+    return _tie(candidate, equals) if len(equals) > 1 else _single(candidate)
 
 
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
@@ -124,23 +124,23 @@ def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(np.min(list(draws.values()), axis=0))
 
 
-def _single(made: _Candidate) -> Recommendation:
-    takes = f"{made.chosen.strategy} is predicted to take {_span(made.chosen)} a frame"
-    if len(made.rows) == 1:
-        left = "no other strategy is predicted" if len(made.every) == 1 else "it is the only candidate"
-        return _recommendation(made, "near", [f"{takes}; {left}."], ())
-    share = _share(made)
-    if made.confidence >= CLEAR:
-        return _recommendation(made, "near", [f"{takes}; {share}."], ())
-    rivals = _rivals(made)
+def _single(candidate: _Candidate) -> Recommendation:
+    takes = f"{candidate.chosen.strategy} is predicted to take {_span(candidate.chosen)} a frame"
+    if len(candidate.rows) == 1:
+        left = "no other strategy is predicted" if len(candidate.every) == 1 else "it is the only candidate"
+        return _recommendation(candidate, "near", [f"{takes}; {left}."], ())
+    share = _share(candidate)
+    if candidate.confidence >= CLEAR:
+        return _recommendation(candidate, "near", [f"{takes}; {share}."], ())
+    rivals = _rivals(candidate)
     others = listing([row.strategy for row in rivals])
     reason = f"{takes} and is likely the best: {share}; in the others the fastest is {others}."
-    return _recommendation(made, "open", [reason], rivals)
+    return _recommendation(candidate, "open", [reason], rivals)
 
 
-def _share(made: _Candidate) -> str:
-    margin = f"within {made.margin * 100:g} % of the fastest"
-    return f"it is {margin} in {simulations(made.confidence)}"
+def _share(candidate: _Candidate) -> str:
+    margin = f"within {candidate.margin * 100:g} % of the fastest"
+    return f"it is {margin} in {simulations(candidate.confidence)}"
 
 
 def simulations(share: float) -> str:
@@ -148,50 +148,50 @@ def simulations(share: float) -> str:
     return "all simulations" if share == 1 else f"{units.percent(min(share, 0.99))} of simulations"
 
 
-def _rivals(made: _Candidate) -> list[Predicted]:
+def _rivals(candidate: _Candidate) -> list[Predicted]:
     """The strategies that are the best where the chosen one is not near it, the most frequent first."""
-    names = list(made.draws)
-    seconds = np.stack([made.draws[name] for name in names])
-    lost = made.draws[made.chosen.strategy] > seconds.min(axis=0) * (1 + made.margin)
+    names = list(candidate.draws)
+    seconds = np.stack([candidate.draws[name] for name in names])
+    lost = candidate.draws[candidate.chosen.strategy] > seconds.min(axis=0) * (1 + candidate.margin)
     wins = np.bincount(seconds.argmin(axis=0)[lost], minlength=len(names))
-    by_name = {row.strategy: row for row in made.rows}
+    by_name = {row.strategy: row for row in candidate.rows}
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
 def _tie(among: _Candidate, equals: Sequence[Predicted]) -> Recommendation:
     candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
     winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
-    made = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))
+    candidate = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))
     likely = [row.likely_seconds for row in equals]
     percent = max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
     steps = [
         f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
-        f"({winner.name}: {_span(made.chosen)} a frame; {made.margin * 100:g} % counts as equal).",
+        f"({winner.name}: {_span(candidate.chosen)} a frame; {candidate.margin * 100:g} % counts as equal).",
         reasons.tie_broken(candidates, winner),
-        f"Of {winner.name}: {_share(made)}.",
+        f"Of {winner.name}: {_share(candidate)}.",
     ]
-    verdict: Verdict = "near" if made.confidence >= CLEAR else "open"
-    return _recommendation(made, verdict, steps, [row for row in equals if row is not made.chosen])
+    verdict: Verdict = "near" if candidate.confidence >= CLEAR else "open"
+    return _recommendation(candidate, verdict, steps, [row for row in equals if row is not candidate.chosen])
 
 
 def _recommendation(
-    made: _Candidate, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
+    candidate: _Candidate, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
 ) -> Recommendation:
-    speedup = _speedup(made)
-    over = made.draws[made.chosen.strategy] / _fastest(made.draws)
+    speedup = _speedup(candidate)
+    over = candidate.draws[candidate.chosen.strategy] / _fastest(candidate.draws)
     bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
-    if made.chosen.strategy == BASELINE:
-        likely = min(row.likely_seconds for row in made.rows) * (1 + made.margin)
+    if candidate.chosen.strategy == BASELINE:
+        likely = min(row.likely_seconds for row in candidate.rows) * (1 + candidate.margin)
         by = (
             "By the likely times"
-            if made.chosen.likely_seconds <= likely
+            if candidate.chosen.likely_seconds <= likely
             else "On average over the simulations"
         )
-        steps = (*steps, f"{by} no other candidate gains more than {made.margin * 100:g} %.")
+        steps = (*steps, f"{by} no other candidate gains more than {candidate.margin * 100:g} %.")
     return Recommendation(
-        strategy=made.chosen.strategy,
-        verdict="keep" if verdict == "near" and made.chosen.strategy == BASELINE else verdict,
-        bound=min(bound, made.margin) if verdict == "near" else None,
+        strategy=candidate.chosen.strategy,
+        verdict="keep" if verdict == "near" and candidate.chosen.strategy == BASELINE else verdict,
+        bound=min(bound, candidate.margin) if verdict == "near" else None,
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
@@ -202,15 +202,15 @@ def _recommendation(
     )
 
 
-def _speedup(made: _Candidate) -> stats.Ratio | None:
+def _speedup(candidate: _Candidate) -> stats.Ratio | None:
     """The baseline's likely time over the chosen one's, and the 5th and 95th percentile of the ratio."""
-    baseline = next((row for row in made.every if row.strategy == BASELINE), None)
+    baseline = next((row for row in candidate.every if row.strategy == BASELINE), None)
     if baseline is None:
         return None
-    if baseline is made.chosen:
+    if baseline is candidate.chosen:
         return stats.Ratio(1.0, 1.0, 1.0)
-    likely = baseline.likely_seconds / made.chosen.likely_seconds
-    ratios = made.all_draws[BASELINE] / made.all_draws[made.chosen.strategy]
+    likely = baseline.likely_seconds / candidate.chosen.likely_seconds
+    ratios = candidate.all_draws[BASELINE] / candidate.all_draws[candidate.chosen.strategy]
     low, median, high = (float(x) for x in np.percentile(ratios, (PERCENTILES[0], 50, PERCENTILES[1])))
     return stats.Ratio(likely if low <= likely <= high else median, low, high)
 

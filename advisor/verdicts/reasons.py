@@ -73,7 +73,7 @@ def recorded(verdict: Verdict, baseline: str) -> Recommendation:
 
 
 def with_reason(
-    made: Recommendation,
+    result: Recommendation,
     figures: Mapping[str, float],
     preferences: Preferences,
     *,
@@ -84,16 +84,16 @@ def with_reason(
 
     memory: what the objective footprint goes by. unchecked: strategies whose results were not compared.
     """
-    doubt = f"The results of {made.strategy} could not be compared." if made.strategy in unchecked else ""
-    parts = (memory, _takes(made, figures), _groups(made), _saves(made), _noise(made), doubt)
-    steps = tuple(filter(None, (*parts, _over_budget(list(made.excluded), preferences))))
-    return made.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(made)})
+    doubt = f"The results of {result.strategy} could not be compared." if result.strategy in unchecked else ""
+    parts = (memory, _takes(result, figures), _groups(result), _saves(result), _noise(result), doubt)
+    steps = tuple(filter(None, (*parts, _over_budget(list(result.excluded), preferences))))
+    return result.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(result)})
 
 
-def with_mixes(made: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
+def with_mixes(result: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
     """With the line on mixes, where they were searched and none is recommended."""
     if bound is None or search is None:
-        return made
+        return result
     tried, left = len(search.tried), search.mixes - len(search.tried)
     which = f"{tried} of {search.mixes} mixes" if left > 0 else f"{tried} mixes, which are all,"
     if bound < TELLING:
@@ -102,17 +102,17 @@ def with_mixes(made: Recommendation, bound: float | None, search: Search | None)
         line = f"Too few measurements to tell what the {which} that were measured gain"
     early = f" ({search.reason})" if search.reason else ""
     line += f"; {left} were not tried{early}." if left > 0 else "."
-    steps = (*made.steps, line)
-    told = bound if bound < TELLING else None
-    return made.model_copy(update={"mix_bound": told, "steps": steps, "reason": " ".join(steps)})
+    steps = (*result.steps, line)
+    telling = bound if bound < TELLING else None
+    return result.model_copy(update={"mix_bound": telling, "steps": steps, "reason": " ".join(steps)})
 
 
-def by_screening(made: Recommendation, times: float) -> Recommendation:
+def by_screening(result: Recommendation, times: float) -> Recommendation:
     """Named by screening: every other strategy took at least that many times as long."""
     line = f"In screening every other took at least {units.ratio(times)} as long, so no final was held."
-    steps = (*made.steps, line)
+    steps = (*result.steps, line)
     decided = {"verdict": "fastest", "bound": 0.0, "tied_with": (), "next_step": ""}
-    named = made.model_copy(update={**decided, "steps": steps, "reason": " ".join(steps)})
+    named = result.model_copy(update={**decided, "steps": steps, "reason": " ".join(steps)})
     return named.model_copy(update={"next_step": _next(named)})
 
 
@@ -120,41 +120,41 @@ def shown_bound(bound: float | None) -> str:
     return f"{max(bound or 0.0, 0.001) * 100:.1f} %"
 
 
-def _takes(made: Recommendation, figures: Mapping[str, float]) -> str:
-    if made.strategy is None or made.strategy not in figures:
+def _takes(result: Recommendation, figures: Mapping[str, float]) -> str:
+    if result.strategy is None or result.strategy not in figures:
         return ""
-    how = counted(made.objective)
-    figure = how.written(figures[made.strategy])
-    takes = f"{made.strategy} {how.takes.format(figure=figure)}"
+    how = counted(result.objective)
+    figure = how.written(figures[result.strategy])
+    takes = f"{result.strategy} {how.takes.format(figure=figure)}"
     if len(figures) == 1:
         return f"{takes}; it is the only strategy with figures."
-    if made.interval is None or made.speedup is None or made.strategy == made.baseline:
+    if result.interval is None or result.speedup is None or result.strategy == result.baseline:
         return f"{takes}."
-    low, high = made.interval
+    low, high = result.interval
     return (
-        f"{takes}; {made.baseline} takes {units.ratio(made.speedup)} "
+        f"{takes}; {result.baseline} takes {units.ratio(result.speedup)} "
         f"({units.ratio(low)} to {units.ratio(high)}) the {how.noun}."
     )
 
 
-def _groups(made: Recommendation) -> str:
-    group = next((group for group in made.groups if made.strategy in group), ())
+def _groups(result: Recommendation) -> str:
+    group = next((group for group in result.groups if result.strategy in group), ())
     if len(group) < 2:
         return ""
-    return f"{listing(list(group))} are {counted(made.objective).equal}."
+    return f"{listing(list(group))} are {counted(result.objective).equal}."
 
 
-def _saves(made: Recommendation) -> str:
-    if not made.saved_bytes or made.saved_bytes <= 0 or made.fastest is None:
+def _saves(result: Recommendation) -> str:
+    if not result.saved_bytes or result.saved_bytes <= 0 or result.fastest is None:
         return ""
-    return f"It needs {units.size(made.saved_bytes)} less than {made.fastest}."
+    return f"It needs {units.size(result.saved_bytes)} less than {result.fastest}."
 
 
-def _noise(made: Recommendation) -> str:
-    if made.verdict != "untrusted" or made.noise is None:
+def _noise(result: Recommendation) -> str:
+    if result.verdict != "untrusted" or result.noise is None:
         return ""
-    low, high = made.noise
-    noun = counted(made.objective).noun
+    low, high = result.noise
+    noun = counted(result.objective).noun
     return (
         f"The control, one strategy measured under two names, differs from itself: {units.ratio(low)} to "
         f"{units.ratio(high)} its own {noun}."
@@ -166,33 +166,33 @@ def _over_budget(names: Sequence[str], preferences: Preferences) -> str:
     return f"Over the memory budget of {units.size(budget)}: {listing(names)}." if names and budget else ""
 
 
-def _next(made: Recommendation) -> str:
-    if made.strategy is None and not made.excluded:
-        return counted(made.objective).remedy
-    if made.strategy is None:
+def _next(result: Recommendation) -> str:
+    if result.strategy is None and not result.excluded:
+        return counted(result.objective).remedy
+    if result.strategy is None:
         return _NOTHING_FITS
-    if made.verdict == "untrusted":
+    if result.verdict == "untrusted":
         return "Close other programs and run again. The advice lists what varied."
-    if made.verdict == "open":
+    if result.verdict == "open":
         return "Run again with more --max-seconds."
-    if made.verdict == "keep":
+    if result.verdict == "keep":
         return "Keep the code unchanged."
-    return f"Change the code to {made.strategy}."
+    return f"Change the code to {result.strategy}."
 
 
 def needs(row: Sized) -> str:
     return f"needs {units.size(row.physical_bytes)}"
 
 
-def least_memory(made: Recommendation, rows: Sequence[Measured]) -> str:
+def least_memory(result: Recommendation, rows: Sequence[Measured]) -> str:
     """By the footprint: what the chosen one needs, and what needs less and cannot be chosen."""
     needed = {row.strategy: row.footprint.physical_bytes for row in rows}
-    if made.objective != "footprint" or made.strategy is None:
+    if result.objective != "footprint" or result.strategy is None:
         return ""
-    least = needed[made.strategy] / (1 + SAME_MEMORY)
+    least = needed[result.strategy] / (1 + SAME_MEMORY)
     less = (row for row in rows if needed[row.strategy] < least and row.outside)
     but = "".join(f"; {row.strategy} {needs(row.footprint)}, but it {row.outside}" for row in less)
-    return f"{made.strategy} needs {units.size(needed[made.strategy])}{but}."
+    return f"{result.strategy} needs {units.size(needed[result.strategy])}{but}."
 
 
 def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences: Preferences) -> list[str]:

@@ -30,14 +30,14 @@ TAIL = 0.99
 
 def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
     """One for each block that has one; of percentiles one for each batch. `seconds` are joules for energy."""
-    kept = tuple(blocks)
+    listed = tuple(blocks)
     if objective == "latency-p99":
-        return _percentiles(kept)
+        return _percentiles(listed)
     if objective == "energy":
-        return [_score(block, block.joules) for block in kept if block.joules is not None]
+        return [_score(block, block.joules) for block in listed if block.joules is not None]
     return [
         _score(block, block.period_seconds * _stretch(block, objective), _stretch(block, objective))
-        for block in kept
+        for block in listed
     ]
 
 
@@ -72,10 +72,10 @@ def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
     for block in blocks:
         key = (block.process, block.round // together, block.contestant)
         batches.setdefault(key, []).extend(block.delays)
-    found = ((key, percentile(frames), len(frames)) for key, frames in batches.items())
+    percentiles = ((key, percentile(frames), len(frames)) for key, frames in batches.items())
     return [
         Block(process, batch, name, 0, value, count)
-        for (process, batch, name), value, count in found
+        for (process, batch, name), value, count in percentiles
         if value is not None
     ]
 
@@ -96,8 +96,8 @@ def bytes_of(row: object) -> int | None:
 
 def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
     """The rows' figures that the objective counts, where they have them: seconds, or joules for energy."""
-    found = {row.strategy: figure_of(row, objective) for row in rows}
-    return {strategy: figure[0] for strategy, figure in found.items() if figure}
+    figures = {row.strategy: figure_of(row, objective) for row in rows}
+    return {strategy: figure[0] for strategy, figure in figures.items() if figure}
 
 
 def figure_of(row: Measured, objective: Objective) -> tuple[float, float, float] | None:
@@ -121,8 +121,8 @@ def counted(profile: Profile, objective: Objective | None = None) -> Profile:
         update={
             "results": tuple(map(counted_row, profile.results)),
             "predictions": tuple(
-                made.model_copy(update={"results": tuple(map(counted_row, made.results))})
-                for made in profile.predictions
+                prediction.model_copy(update={"results": tuple(map(counted_row, prediction.results))})
+                for prediction in profile.predictions
             ),
         }
     )
@@ -173,18 +173,18 @@ def timings(blocks: Sequence[saved.Block], objective: Objective, confidence: flo
     }
 
 
-def timed(row: Measured, found: Timing, objective: Objective, hosts: Collection[str], gpus: int) -> Measured:
+def timed(row: Measured, timing: Timing, objective: Objective, hosts: Collection[str], gpus: int) -> Measured:
     """The row with these figures; `hosts` are its host stages."""
-    ends = (found.seconds * math.exp(-found.margin), found.seconds * math.exp(found.margin))
-    update: dict[str, Any] = {"median_seconds": found.seconds, "interval_seconds": ends}
-    if found.latency is not None:
-        update["latency_seconds"] = found.latency
-    if objective == "latency-p99" and row.p99 and found.counted:
-        low, high = min(row.p99.low_seconds, found.counted), max(row.p99.high_seconds, found.counted)
-        p99 = {"seconds": found.counted, "low_seconds": low, "high_seconds": high}
+    ends = (timing.seconds * math.exp(-timing.margin), timing.seconds * math.exp(timing.margin))
+    update: dict[str, Any] = {"median_seconds": timing.seconds, "interval_seconds": ends}
+    if timing.latency is not None:
+        update["latency_seconds"] = timing.latency
+    if objective == "latency-p99" and row.p99 and timing.counted:
+        low, high = min(row.p99.low_seconds, timing.counted), max(row.p99.high_seconds, timing.counted)
+        p99 = {"seconds": timing.counted, "low_seconds": low, "high_seconds": high}
         update["p99"] = row.p99.model_copy(update=p99)
-    if objective == "energy" and row.energy and found.counted:
-        update["energy"] = row.energy.model_copy(update={"joules": found.counted})
+    if objective == "energy" and row.energy and timing.counted:
+        update["energy"] = row.energy.model_copy(update={"joules": timing.counted})
     return accounted(row.model_copy(update=update), hosts, gpus)
 
 
@@ -193,29 +193,29 @@ def timed_again(profile: Profile) -> Profile:
 
     Verdicts of earlier versions compared means and showed medians.
     """
-    made = _of_blocks(profile) if profile.final is not None and profile.blocks else profile.results
+    rows = _of_blocks(profile) if profile.final is not None and profile.blocks else profile.results
     chosen, objective = profile.recommendation, profile.preferences.objective
     same = all(
         math.isclose(old.median_seconds, new.median_seconds, rel_tol=TOLERANCE)
-        for old, new in zip(profile.results, made, strict=True)
+        for old, new in zip(profile.results, rows, strict=True)
         if isinstance(old, Measured) and isinstance(new, Measured)
     )
-    shown = figures_of([row for row in made if isinstance(row, Measured)], objective)
+    shown = figures_of([row for row in rows if isinstance(row, Measured)], objective)
     if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= shown.keys():
         ratio = shown[chosen.baseline or ""] / shown[chosen.strategy or ""]
         same = math.isclose(chosen.speedup, ratio, rel_tol=TOLERANCE)
-    return profile if same else profile.model_copy(update={"results": made, "recommendation": None})
+    return profile if same else profile.model_copy(update={"results": rows, "recommendation": None})
 
 
 def _of_blocks(profile: Profile) -> tuple[Result, ...]:
     objective, workload = profile.preferences.objective, profile.workload
     hosts = [stage.name for stage in workload.frame_stages("host")]
-    found = timings(profile.blocks, objective, profile.method.confidence)
+    timing_of = timings(profile.blocks, objective, profile.method.confidence)
 
     def again(row: Result) -> Result:
-        if not isinstance(row, Measured) or row.samples != "blocks" or row.strategy not in found:
+        if not isinstance(row, Measured) or row.samples != "blocks" or row.strategy not in timing_of:
             return row
-        return timed(row, found[row.strategy], objective, hosts, workload.gpus)
+        return timed(row, timing_of[row.strategy], objective, hosts, workload.gpus)
 
     return tuple(map(again, profile.results))
 

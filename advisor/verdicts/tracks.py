@@ -105,10 +105,10 @@ def optima_of(
 
 def runs(optima: Sequence[Optima]) -> tuple[Run, ...]:
     """All values that recommend a strategy, in their order, as runs of the same one."""
-    told = [(index, now.chosen) for index, now in enumerate(optima) if now.chosen]
+    choices = [(index, now.chosen) for index, now in enumerate(optima) if now.chosen]
     return tuple(
         _run(strategy or "", [index for index, _ in members], optima)
-        for strategy, members in groupby(told, key=lambda pair: pair[1])
+        for strategy, members in groupby(choices, key=lambda pair: pair[1])
     )
 
 
@@ -117,19 +117,19 @@ def _run(strategy: str, values: Sequence[int], optima: Sequence[Optima]) -> Run:
     return Run(strategy, tuple(values), any(optima[i].likely for i in values), tied)
 
 
-def changes(optima: Sequence[Optima], found: Sequence[Run]) -> tuple[Change, ...]:
+def changes(optima: Sequence[Optima], runs: Sequence[Run]) -> tuple[Change, ...]:
     """Where neighbouring runs have values that speak against one another: the nearest such two."""
-    made = []
-    for before, after in pairwise(found):
+    crossovers = []
+    for before, after in pairwise(runs):
         low = [i for i in before.values if after.strategy not in optima[i].best]
         high = [i for i in after.values if before.strategy not in optima[i].best]
         if low and high:
-            made.append(Change(before, after, low[-1], high[0]))
-    return tuple(made)
+            crossovers.append(Change(before, after, low[-1], high[0]))
+    return tuple(crossovers)
 
 
 def stretches(
-    optima: Sequence[Optima], found: Sequence[Run], changed: Sequence[Change]
+    optima: Sequence[Optima], runs: Sequence[Run], changed: Sequence[Change]
 ) -> tuple[Stretch, ...]:
     """The runs, cut to agree with the changes: between the two values of one, either strategy may be best.
 
@@ -137,15 +137,15 @@ def stretches(
     """
     low = {change.before.values: change.low for change in changed}
     high = {change.after.values: change.high for change in changed}
-    made: list[Stretch] = []
-    for run in found:
+    pieces: list[Stretch] = []
+    for run in runs:
         first, last = high.get(run.values, run.values[0]), low.get(run.values, run.values[-1])
-        kept = [i for i in run.values if first <= i <= last]
-        if kept:
-            cut = _run(run.strategy, kept, optima)
-            made.append(Stretch((cut.strategy,), cut.values, cut.likely, cut.tied_with))
-        made += [_either(change, optima) for change in changed if change.before == run]
-    return tuple(stretch for stretch in made if stretch.values)
+        values = [i for i in run.values if first <= i <= last]
+        if values:
+            cut = _run(run.strategy, values, optima)
+            pieces.append(Stretch((cut.strategy,), cut.values, cut.likely, cut.tied_with))
+        pieces += [_either(change, optima) for change in changed if change.before == run]
+    return tuple(stretch for stretch in pieces if stretch.values)
 
 
 def _either(change: Change, optima: Sequence[Optima]) -> Stretch:
@@ -157,11 +157,11 @@ def _either(change: Change, optima: Sequence[Optima]) -> Stretch:
 
 def group(optima: Sequence[Optima]) -> dict[str, list[int]]:
     """The values at which each strategy is recommended, for values without an order."""
-    found: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for index, now in enumerate(optima):
         if now.chosen:
-            found.setdefault(now.chosen, []).append(index)
-    return found
+            groups.setdefault(now.chosen, []).append(index)
+    return groups
 
 
 # Several devices
@@ -191,11 +191,11 @@ def agreement(optima: Sequence[Optima]) -> Agreement | None:
     if not known:
         return None
     groups: dict[str | None, list[int]] = {}
-    for index, told in known.items():
-        groups.setdefault(told.chosen, []).append(index)
+    for index, answers in known.items():
+        groups.setdefault(answers.chosen, []).append(index)
     return Agreement(
-        frozenset.intersection(*(told.best | set(told.rivals) for told in known.values())),
-        all(told.best and not told.likely for told in known.values()),
+        frozenset.intersection(*(answers.best | set(answers.rivals) for answers in known.values())),
+        all(answers.best and not answers.likely for answers in known.values()),
         {strategy: tuple(where) for strategy, where in groups.items()},
     )
 
@@ -263,25 +263,26 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
 
 
 def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
-    for made in counted(profile).predictions if profile else ():
-        if profile and made.device.name == name:
-            against, meeting = _doubt(profile, made), _overlapping(made)
-            held = optima_of(made.recommendation, predicted=True, complete=not against, overlapping=meeting)
-            return Stop(value, {row.strategy: row for row in made.results}, held, against)
+    for prediction in counted(profile).predictions if profile else ():
+        if profile and prediction.device.name == name:
+            against, meeting = _doubt(profile, prediction), _overlapping(prediction)
+            advised = prediction.recommendation
+            held = optima_of(advised, predicted=True, complete=not against, overlapping=meeting)
+            return Stop(value, {row.strategy: row for row in prediction.results}, held, against)
     return Stop(value, {})
 
 
-def _doubt(profile: Profile, made: Prediction | None = None) -> Doubt:
+def _doubt(profile: Profile, prediction: Prediction | None = None) -> Doubt:
     """The caveat of the value's own report; one strategy that is left of several is the best by default."""
-    found = doubt(profile, made)
-    return "" if found == "alone" and not asked_for_one(profile, made) else found
+    doubts = doubt(profile, prediction)
+    return "" if doubts == "alone" and not asked_for_one(profile, prediction) else doubts
 
 
-def _overlapping(made: Prediction) -> list[str]:
+def _overlapping(prediction: Prediction) -> list[str]:
     """The strategies that may be as fast as the likely fastest, but for the recommended one."""
-    rows = [row for row in made.results if isinstance(row, Predicted)]
+    rows = [row for row in prediction.results if isinstance(row, Predicted)]
     best = min(rows, key=lambda row: row.likely_seconds, default=None)
-    chosen = made.recommendation.strategy if made.recommendation else None
+    chosen = prediction.recommendation.strategy if prediction.recommendation else None
     return [r.strategy for r in rows if best and r.strategy != chosen and _may_be_as_fast(r, best)]
 
 

@@ -24,7 +24,7 @@ class TrialTimes:
 
     def proven_faster(self) -> tuple[str, ...]:
         """Changes whose interval lies above 1, fastest first."""
-        sure = [name for name, found in self.speedups.items() if found.low > 1]
+        sure = [name for name, ratio in self.speedups.items() if ratio.low > 1]
         return tuple(sorted(sure, key=lambda name: self.seconds[name]))
 
 
@@ -33,15 +33,15 @@ def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTi
 
     A contestant without a block in a round of the script as it is has no speed-up.
     """
-    kept = [Block(b.process, b.round, b.contestant, b.place, b.seconds / b.frames, b.frames) for b in blocks]
-    names = list(dict.fromkeys([AS_IS, *(block.contestant for block in kept)]))
-    seconds = times(kept)
+    timed = [Block(b.process, b.round, b.contestant, b.place, b.seconds / b.frames, b.frames) for b in blocks]
+    names = list(dict.fromkeys([AS_IS, *(block.contestant for block in timed)]))
+    seconds = times(timed)
     if AS_IS not in seconds or len(names) < 2:
         return TrialTimes(seconds, {})
-    pairs = paired(kept, names, alone=names[1:] if alone else (), supposed_noise=SUPPOSED_NOISE)
+    pairs = paired(timed, names, alone=names[1:] if alone else (), supposed_noise=SUPPOSED_NOISE)
     certainty = 1 - (1 - CONFIDENCE) / (len(names) - 1)
-    found = {name: ratio(pairs.among([AS_IS, name]), certainty) for name in names[1:]}
-    return TrialTimes(seconds, {name: one for name, one in found.items() if known(one)})
+    speedups = {name: ratio(pairs.among([AS_IS, name]), certainty) for name in names[1:]}
+    return TrialTimes(seconds, {name: one for name, one in speedups.items() if known(one)})
 
 
 def judged(trials: Sequence[Trial], measured: TrialTimes, differing: Mapping[str, str]) -> tuple[Trial, ...]:
@@ -52,16 +52,16 @@ def judged(trials: Sequence[Trial], measured: TrialTimes, differing: Mapping[str
 def _judged(trial: Trial, measured: TrialTimes, difference: str) -> Trial:
     if trial.outcome == "refused":
         return trial
-    found = measured.speedups.get(trial.name)
+    speedup = measured.speedups.get(trial.name)
     figures: dict[str, object] = {"frame_seconds": measured.seconds.get(trial.name)}
-    if found is not None:
-        figures |= {"speedup": found.value, "interval": (found.low, found.high)}
+    if speedup is not None:
+        figures |= {"speedup": speedup.value, "interval": (speedup.low, speedup.high)}
     if difference:
         return trial.model_copy(update={**figures, "outcome": "differs", "reason": difference})
-    if found is None:
+    if speedup is None:
         return trial.model_copy(update={**figures, "outcome": "open", "reason": "too few frames were timed"})
-    sure = found.low > 1
-    settled = sure or found.high < 1 + _LEAST_GAIN
+    sure = speedup.low > 1
+    settled = sure or speedup.high < 1 + _LEAST_GAIN
     outcome = "faster" if sure else "not-faster" if settled else "open"
     return trial.model_copy(update={**figures, "outcome": outcome})
 

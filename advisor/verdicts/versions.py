@@ -54,14 +54,14 @@ class Question:
     limits: tuple[float, ...] = ()
     indifference: float = INDIFFERENCE
 
-    def answered(self, found: stats.Ratio) -> bool:
+    def answered(self, ratio: stats.Ratio) -> bool:
         """Whether the interval leaves nothing open."""
         if self.limits:
-            return all(found.low > 1 + limit or found.high <= 1 + limit for limit in self.limits)
-        return found.low > 1 or found.high < 1 or self.same(found)
+            return all(ratio.low > 1 + limit or ratio.high <= 1 + limit for limit in self.limits)
+        return ratio.low > 1 or ratio.high < 1 or self.same(ratio)
 
-    def same(self, found: stats.Ratio) -> bool:
-        return found.low >= 1 / (1 + self.indifference) and found.high <= 1 + self.indifference
+    def same(self, ratio: stats.Ratio) -> bool:
+        return ratio.low >= 1 / (1 + self.indifference) and ratio.high <= 1 + self.indifference
 
 
 @dataclass(frozen=True)
@@ -148,34 +148,34 @@ def judged(
     pace: Pace | None = None,
 ) -> Judged:
     """The judgement of the blocks so far. left: contestants that are out of it."""
-    kept = tuple(blocks)
-    seen = {block.contestant for block in kept} - set(left)
+    listed = tuple(blocks)
+    seen = {block.contestant for block in listed} - set(left)
     names = [name for name in entry.names if name in seen]
-    merged = _merged(kept, entry)
+    merged = _merged(listed, entry)
     pairs = _paired(merged, [n for n in names if n != entry.control], entry)
-    both = _paired(kept, names, entry)
+    both = _paired(listed, names, entry)
     here = [s for s in entry.strategies if {named(BASE, s), named(HEAD, s)} <= seen]
     certainty = 1 - (1 - CONFIDENCE) * share / max(1, len(here))
     here = [s for s in here if math.isfinite(pairs.among([named(HEAD, s), named(BASE, s)]).error[0, 1])]
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
     second, first = entry.control, named(HEAD, entry.strategies[0])
     noise = ratio(both.among([second, first]), certainty) if {second, first} <= seen else None
-    told = Judged(
+    result = Judged(
         ratios,
         noise,
-        tuple(s for s, found in ratios.items() if not question.answered(found)),
+        tuple(s for s, interval in ratios.items() if not question.answered(interval)),
         pairs.processes,
         pairs.rounds,
         _wider(both, entry),
         spread=both.noise,
         seconds={strategy: _seconds(merged, strategy) for strategy in here},
     )
-    if pace is None or told.complete or not here:
-        return told
-    growth = {strategy: _growth(pairs, strategy, question, certainty) for strategy in told.open}
+    if pace is None or result.complete or not here:
+        return result
+    growth = {strategy: _growth(pairs, strategy, question, certainty) for strategy in result.open}
     most = max(growth.values(), default=1.0)
     more = seconds_for(most, pairs, pace) if math.isfinite(most) else None
-    return replace(told, step=next_step(pairs, pace), seconds_more=more, growth=growth)
+    return replace(result, step=next_step(pairs, pace), seconds_more=more, growth=growth)
 
 
 def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
@@ -223,7 +223,7 @@ def _wider(pairs: Pairs, entry: Entry) -> float:
 def _growth(pairs: Pairs, strategy: str, question: Question, certainty: float) -> float:
     """How many times the rounds answer it if the ratio stays as it is."""
     later = ((factor, _ratio(pairs.grown(factor), strategy, certainty)) for factor in FACTORS)
-    return next((factor for factor, found in later if question.answered(found)), math.inf)
+    return next((factor for factor, ratio in later if question.answered(ratio)), math.inf)
 
 
 @dataclass(frozen=True)
@@ -269,11 +269,11 @@ class Steps:
         Steps are timed in frames of their own. Where those took longer than the block's, a step has its share
         of the block's frame.
         """
-        told = {label: spent for label, spent in self.seconds.items() if label not in WAITING}
+        parts = {label: spent for label, spent in self.seconds.items() if label not in WAITING}
         if self.overlap:
-            return told
-        whole = max(math.fsum(told.values()), self.frame_seconds)
-        shares = {label: spent * self.frame_seconds / whole for label, spent in told.items()}
+            return parts
+        whole = max(math.fsum(parts.values()), self.frame_seconds)
+        shares = {label: spent * self.frame_seconds / whole for label, spent in parts.items()}
         return shares | {REST: max(0.0, self.frame_seconds - math.fsum(shares.values()))}
 
 
@@ -300,27 +300,27 @@ def changes(
     overlap = any(each.overlap for each in mine)
     scale: list[float] = [1, 1]
     if seconds and not overlap:
-        scale = [told / mean for told, mean in zip(seconds, means, strict=True)]
-    told = [(each, each.parts()) for each in mine]
-    parts = tuple(dict.fromkeys(chain.from_iterable(each for _, each in told)))
-    found = []
+        scale = [parted / mean for parted, mean in zip(seconds, means, strict=True)]
+    parted = [(each, each.parts()) for each in mine]
+    parts = tuple(dict.fromkeys(chain.from_iterable(each for _, each in parted)))
+    result = []
     for part in parts:
-        shares = [_share(each, of.get(part, 0.0) / means[0]) for each, of in told]
+        shares = [_share(each, of.get(part, 0.0) / means[0]) for each, of in parted]
         pairs = _paired(shares, names, entry, 0.0)
         half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * means[0]
-        base, head = (_mean(told, name, part, by) for name, by in zip(names, scale, strict=True))
+        base, head = (_mean(parted, name, part, by) for name, by in zip(names, scale, strict=True))
         change = Change(part, base, head, None, None)
         if math.isfinite(half) and pairs.rounds >= FEWEST_ROUNDS:
             change = replace(change, low=change.seconds - half, high=change.seconds + half)
-        found.append(change)
-    return tuple(sorted(found, key=lambda change: -abs(change.seconds)))
+        result.append(change)
+    return tuple(sorted(result, key=lambda change: -abs(change.seconds)))
 
 
 def _mean(
-    told: Sequence[tuple[Steps, Mapping[str, float]]], name: str, part: str, scale: float
+    pairs: Sequence[tuple[Steps, Mapping[str, float]]], name: str, part: str, scale: float
 ) -> float | None:
     """Seconds of the part in that contestant's frames; None where it has none."""
-    mine = [parts for each, parts in told if each.contestant == name]
+    mine = [parts for each, parts in pairs if each.contestant == name]
     if not any(part in parts for parts in mine):
         return None
     return scale * math.fsum(parts.get(part, 0.0) for parts in mine) / len(mine)
@@ -369,10 +369,10 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
     figures = (len(base.measured()), len(head.measured()))
     whole = not (was_interrupted(base) or was_interrupted(head))
-    told = recommended(
+    verdict = recommended(
         base.recommendation, head.recommendation, figures=figures, basis="measured", whole=whole
     )
-    measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), told)
+    measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
     other, on_gpu = around(base, head), head.device.kind == "cuda"
     return VersionComparison(
         base,
@@ -389,14 +389,14 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
 
 
 def _outcome(run: VersionRun, strategy: str) -> Outcome:
-    found = run.judged.ratios[strategy]
+    ratio = run.judged.ratios[strategy]
     if not run.judged.trusted:
         return "cannot tell"
-    if found.low > 1:
+    if ratio.low > 1:
         return "slower"
-    if found.high < 1:
+    if ratio.high < 1:
         return "faster"
-    return "same" if run.question.same(found) else "cannot tell"
+    return "same" if run.question.same(ratio) else "cannot tell"
 
 
 def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
@@ -406,15 +406,15 @@ def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
         ("buffer", [b.name for b in base.buffers], [b.name for b in head.buffers]),
         ("stage", [s.name for s in base.stages], [s.name for s in head.stages]),
     )
-    told = []
+    notes = []
     for what, before, now in sides:
         new, gone = [n for n in now if n not in before], [n for n in before if n not in now]
-        told += [f"New {what} in HEAD: {', '.join(new)}."] if new else []
-        told += [f"Only BASE has the {what} {', '.join(gone)}."] if gone else []
+        notes += [f"New {what} in HEAD: {', '.join(new)}."] if new else []
+        notes += [f"Only BASE has the {what} {', '.join(gone)}."] if gone else []
     dtypes = {b.name: b.dtype for b in base.buffers}
-    told += [
+    notes += [
         f"Buffer {b.name} is {dtypes[b.name]} in BASE and {b.dtype} in HEAD."
         for b in head.buffers
         if dtypes.get(b.name, b.dtype) != b.dtype
     ]
-    return tuple(told)
+    return tuple(notes)

@@ -342,8 +342,8 @@ class _Taken:
 
     def __str__(self) -> str:
         regions = {name: part for name, part in self.parts.items() if isinstance(part, Region)}
-        told = (f"{name}: {mode}{regions.get(name, '')}" for name, mode in self.access.items())
-        return ", ".join(told) or "no buffer"
+        modes = (f"{name}: {mode}{regions.get(name, '')}" for name, mode in self.access.items())
+        return ", ".join(modes) or "no buffer"
 
 
 def _parameters(

@@ -60,10 +60,10 @@ def find_source(source: str, caller: str) -> Source:
         return _file(source, Path(caller))
     asking = Path(caller)
     try:
-        before, found, _ = asking.read_text(encoding="utf-8").partition(source)
+        before, rest, _ = asking.read_text(encoding="utf-8").partition(source)
     except (OSError, UnicodeDecodeError):
-        found = ""
-    return Source(source, asking, before.count("\n") + 1) if found else Source(source, None)
+        rest = ""
+    return Source(source, asking, before.count("\n") + 1) if rest else Source(source, None)
 
 
 def _file(name: str, caller: Path) -> Source:
@@ -89,13 +89,13 @@ def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:
         return WorkloadError(
             f"kernel {name!r} does not compile", next_step="The compiler's log is below.", detail=log
         )
-    file, line, said = first[1], int(first[2]), first[3]
+    file, line, reason = first[1], int(first[2]), first[3]
     if Path(file).suffix in (".h", ".hpp", ".cuh", ".inl"):
         where, excerpt = f"{Path(file).name}, line {line}", ""
     else:
         where, excerpt = source.place(line), source.excerpt(line)
     return WorkloadError(
-        f"kernel {name!r} does not compile: {where}: {said}",
+        f"kernel {name!r} does not compile: {where}: {reason}",
         next_step="Fix the source. Line numbers in the compiler's log start at its first line.",
         detail=f"{excerpt}\n\n{log.strip()}".strip(),
     )
@@ -161,7 +161,7 @@ class Signature:
 def read_signatures(source: str) -> dict[str, Signature]:
     """All `__global__` functions of a source, by name."""
     plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
-    found = {}
+    signatures = {}
     for start in _KERNEL.finditer(plain):
         named = _named(plain, start.end())
         if named is None:
@@ -171,21 +171,21 @@ def read_signatures(source: str) -> dict[str, Signature]:
         parameters = tuple(_parameter(text) for text in _split(inside))
         if [p.text for p in parameters] == ["void"]:
             parameters = ()
-        found[name] = Signature(name, parameters, not _has_c_linkage(plain, start.start()))
-    return found
+        signatures[name] = Signature(name, parameters, not _has_c_linkage(plain, start.start()))
+    return signatures
 
 
-def pick_signature(found: dict[str, Signature], name: str, where: str) -> Signature | None:
+def pick_signature(signatures: dict[str, Signature], name: str, where: str) -> Signature | None:
     """The kernel of that name (`scale<float>` is `scale`); None where no kernel could be read at all.
 
     Raises `WorkloadError` with the nearest name.
     """
     plain = name.partition("<")[0].rpartition("::")[2].strip()
-    if not found or plain in found:
-        return found.get(plain)
+    if not signatures or plain in signatures:
+        return signatures.get(plain)
     raise WorkloadError(
-        f"{where} has no kernel {name!r}{nearest(plain, found)}",
-        next_step=f"Its __global__ functions: {', '.join(found)}.",
+        f"{where} has no kernel {name!r}{nearest(plain, signatures)}",
+        next_step=f"Its __global__ functions: {', '.join(signatures)}.",
     )
 
 
@@ -241,13 +241,13 @@ def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> N
 def _named(text: str, position: int) -> tuple[str, int] | None:
     """The function's name and where its parameters begin; attributes with parentheses come before it."""
     while True:
-        found = _NAME.search(text, position)
-        if not found or ";" in text[position : found.start()]:
+        name = _NAME.search(text, position)
+        if not name or ";" in text[position : name.start()]:
             return None
-        position = found.end()
-        if found[2]:
-            if not found[1].startswith("__"):
-                return found[1], position
+        position = name.end()
+        if name[2]:
+            if not name[1].startswith("__"):
+                return name[1], position
             position = _closing(text, position) + 1
 
 

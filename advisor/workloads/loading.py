@@ -82,8 +82,8 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
         ignore=tuple(bound.workload.ignore),
     )
     unused = unused_parameters(definition.function, list(parameters))
-    told = (f"Workload {definition.name!r} does not use its parameter {name!r}." for name in unused)
-    return Loaded(bound, record, (*cautions(bound), *told))
+    notes = (f"Workload {definition.name!r} does not use its parameter {name!r}." for name in unused)
+    return Loaded(bound, record, (*cautions(bound), *notes))
 
 
 def _shown(name: str, value: str) -> str:
@@ -236,8 +236,8 @@ def _import_error(path: Path, problem: BaseException) -> WorkloadError:
 
 
 def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
-    found = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
-    own = {n: d for n, d in found.items() if d.function.__module__ == module.__name__} or found
+    definitions = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
+    own = {n: d for n, d in definitions.items() if d.function.__module__ == module.__name__} or definitions
     if not own:
         _require_no_method(path, module)
         raise WorkloadError(
@@ -250,11 +250,11 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     listing += f"\n  … {len(own) - MOST_LISTED} more" if len(own) > MOST_LISTED else ""
     if name is None and len(own) > 1:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
-    if name is not None and name not in found:
+    if name is not None and name not in definitions:
         raise WorkloadError(
-            f"{path} has no workload {name!r}{nearest(name, found)}", next_step=f"It has:\n{listing}"
+            f"{path} has no workload {name!r}{nearest(name, definitions)}", next_step=f"It has:\n{listing}"
         )
-    return found[name] if name is not None else next(iter(own.values()))
+    return definitions[name] if name is not None else next(iter(own.values()))
 
 
 def _require_no_method(path: Path, module: ModuleType) -> None:
@@ -273,8 +273,8 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
         result = definition(**parameters)
     except ImpossibleBuffer as problem:
         given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-        told = f"{problem.next_step} The parameters are {given}." if given else problem.next_step
-        raise ImpossibleBuffer(problem.message, next_step=told) from None
+        step = f"{problem.next_step} The parameters are {given}." if given else problem.next_step
+        raise ImpossibleBuffer(problem.message, next_step=step) from None
     except AdvisorError as problem:
         raise _placed(problem, path) from None
     except BaseException as problem:

@@ -47,8 +47,8 @@ def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
 def defaults_of(target: str) -> Mapping[str, Value]:
     """The outline of FILE::NAME, or of the first workload of FILE."""
     file, _, name = target.partition("::")
-    found = workloads(Path(file))
-    return found.get(name, {}) if name else next(iter(found.values()), {})
+    defaults = workloads(Path(file))
+    return defaults.get(name, {}) if name else next(iter(defaults.values()), {})
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
@@ -57,7 +57,7 @@ def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
     positional = given.args[len(given.args) - len(given.defaults) :]
     pairs = [*zip(positional, given.defaults, strict=True)]
     pairs += [(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None]
-    found = {}
+    defaults = {}
     for argument, default in pairs:
         whole = ast.Expression(default)
         if all(isinstance(node, _SIMPLE) for node in ast.walk(whole)):
@@ -66,5 +66,5 @@ def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
                     continue
                 value = eval(compile(whole, "<default>", "eval"), {"__builtins__": {}})
                 if isinstance(value, (int, float, str)):
-                    found[argument.arg] = value
-    return found
+                    defaults[argument.arg] = value
+    return defaults

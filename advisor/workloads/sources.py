@@ -184,10 +184,10 @@ def _source(name: str, value: Any) -> str | None:
         tree = ast.parse("".join(lines))
     except SyntaxError:
         return None
-    found = [
+    definitions = [
         node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
     ]
-    if not found:
+    if not definitions:
         return None
-    first = min((node.lineno for node in found[-1].decorator_list), default=found[-1].lineno)
-    return "".join(lines[first - 1 : found[-1].end_lineno]).rstrip("\n") + "\n"
+    first = min((node.lineno for node in definitions[-1].decorator_list), default=definitions[-1].lineno)
+    return "".join(lines[first - 1 : definitions[-1].end_lineno]).rstrip("\n") + "\n"

@@ -40,10 +40,10 @@ def line_reading(function: Callable[..., object], buffer: str) -> str:
         file = Path(inspect.getsourcefile(plain) or "").name
     except (OSError, TypeError, SyntaxError):
         return ""
-    found = sorted(set(_reading(tree, buffer)))
-    if not found:
+    readings = sorted(set(_reading(tree, buffer)))
+    if not readings:
         return ""
-    return f" ({file}:{first + found[0] - 1}: {lines[found[0] - 1].strip()})"
+    return f" ({file}:{first + readings[0] - 1}: {lines[readings[0] - 1].strip()})"
 
 
 def _reading(tree: ast.AST, buffer: str) -> Iterator[int]:
@@ -79,12 +79,12 @@ def samples_textures(function: Callable[..., object]) -> bool:
     return any(map(_tells, _reached(inspect.unwrap(function), set())))
 
 
-def _tells(found: Any) -> bool:
-    if isinstance(found, CodeType):
-        return bool(_OBJECTS & set(found.co_names)) or any(map(_tells, found.co_consts))
-    source = found.source if isinstance(found, Kernel) else found
-    if type(found).__module__.partition(".")[0] == "cupy":
-        source = getattr(found, "code", None)  # of a RawKernel or a RawModule
+def _tells(node: Any) -> bool:
+    if isinstance(node, CodeType):
+        return bool(_OBJECTS & set(node.co_names)) or any(map(_tells, node.co_consts))
+    source = node.source if isinstance(node, Kernel) else node
+    if type(node).__module__.partition(".")[0] == "cupy":
+        source = getattr(node, "code", None)  # of a RawKernel or a RawModule
     return isinstance(source, str) and _FETCH.search(source) is not None
 
 

@@ -57,9 +57,9 @@ class CpuBackend:
         """No GPU, nothing to tell."""
         return {}
 
-    def kind_of(self, asked: MemoryKind) -> MemoryKind:
+    def kind_of(self, kind: MemoryKind) -> MemoryKind:
         """Everything is pageable memory here."""
-        del asked
+        del kind
         return "pageable"
 
     def malloc(self, nbytes: int) -> int:

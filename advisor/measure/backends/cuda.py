@@ -168,25 +168,25 @@ class CudaBackend:
             "cuda_driver": self._runtime.driverGetVersion(),
             "cuda_runtime": self._runtime.runtimeGetVersion(),
         }
-        told: dict[str, str | int | float] = {
+        facts: dict[str, str | int | float] = {
             name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
         }
-        told["pci_bus_id"] = str(self._device.pci_bus_id)
-        return told | self._joined
+        facts["pci_bus_id"] = str(self._device.pci_bus_id)
+        return facts | self._joined
 
     @cached_property
     def _joined(self) -> dict[str, str | int | float]:
         """Several GPUs by number: which each is, which others it can reach, and how it is joined."""
         if len(self.gpus) == 1:
             return {}
-        told = by_number([str(gpu._device.pci_bus_id) for gpu in self.gpus])
+        facts = by_number([str(gpu._device.pci_bus_id) for gpu in self.gpus])
         for number, gpu in enumerate(self.gpus):
             others = (n for n, other in enumerate(self.gpus) if n != number and gpu._can_reach(other.index))
-            told[f"gpu{number}_peers"] = " ".join(map(str, others))
-        return told
+            facts[f"gpu{number}_peers"] = " ".join(map(str, others))
+        return facts
 
-    def kind_of(self, asked: MemoryKind) -> MemoryKind:
-        return asked
+    def kind_of(self, kind: MemoryKind) -> MemoryKind:
+        return kind
 
     def malloc(self, nbytes: int) -> int:
         with self.current():

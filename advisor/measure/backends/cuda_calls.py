@@ -95,14 +95,14 @@ _CALLS = ("hostAlloc", "hostRegister", "hostUnregister", "freeHost")
 """Functions of `cupy.cuda.runtime` that lock or unlock pages."""
 
 
-def counted(call: Callable[..., Any], found: PageLocks) -> Callable[..., Any]:
+def counted(call: Callable[..., Any], locks: PageLocks) -> Callable[..., Any]:
 
     def timed(*arguments: Any, **keywords: Any) -> Any:
         begin = perf_counter()
         try:
             return call(*arguments, **keywords)
         finally:
-            found.add(perf_counter() - begin)
+            locks.add(perf_counter() - begin)
 
     return timed
 
@@ -110,21 +110,21 @@ def counted(call: Callable[..., Any], found: PageLocks) -> Callable[..., Any]:
 @contextmanager
 def watching(cupy: Any) -> Iterator[PageLocks]:
     """Counts while it is open, and leaves CuPy's modules as they were."""
-    found, cuda, runtime = PageLocks(), cupy.cuda, cupy.cuda.runtime
-    kept = [(runtime, name, getattr(runtime, name)) for name in _CALLS if hasattr(runtime, name)]
-    kept += [(cuda, name, getattr(cuda, name)) for name in ("alloc_pinned_memory", "PinnedMemory")]
-    for module, name, call in kept[:-2]:
-        setattr(module, name, counted(call, found))
-    cuda.alloc_pinned_memory = _from_pool(cupy, cuda.alloc_pinned_memory, found)
-    cuda.PinnedMemory = _counted_class(cuda.PinnedMemory, found)
+    locks, cuda, runtime = PageLocks(), cupy.cuda, cupy.cuda.runtime
+    originals = [(runtime, name, getattr(runtime, name)) for name in _CALLS if hasattr(runtime, name)]
+    originals += [(cuda, name, getattr(cuda, name)) for name in ("alloc_pinned_memory", "PinnedMemory")]
+    for module, name, call in originals[:-2]:
+        setattr(module, name, counted(call, locks))
+    cuda.alloc_pinned_memory = _from_pool(cupy, cuda.alloc_pinned_memory, locks)
+    cuda.PinnedMemory = _counted_class(cuda.PinnedMemory, locks)
     try:
-        yield found
+        yield locks
     finally:
-        for module, name, call in kept:
+        for module, name, call in originals:
             setattr(module, name, call)
 
 
-def _from_pool(cupy: Any, allocate: Callable[[int], Any], found: PageLocks) -> Callable[[int], Any]:
+def _from_pool(cupy: Any, allocate: Callable[[int], Any], locks: PageLocks) -> Callable[[int], Any]:
     """Counts an allocation that had to lock pages: one without a pool, or for which the pool had to grow.
 
     Only CuPy's own pool is looked into: of another one nobody knows whether it grew.
@@ -138,17 +138,17 @@ def _from_pool(cupy: Any, allocate: Callable[[int], Any], found: PageLocks) -> C
         of_pool = getattr(pointer.mem, "pool", None)  # a weak reference
         grown = of_pool is not None and of_pool() is pool and pool.n_free_blocks() >= free
         if of_pool is None or grown:
-            found.add(seconds)
+            locks.add(seconds)
         return pointer
 
     return looked_at
 
 
-def _counted_class(memory: Any, found: PageLocks) -> Any:
+def _counted_class(memory: Any, locks: PageLocks) -> Any:
     """`cupy.cuda.PinnedMemory`, which locks pages when it is made."""
 
     class PinnedMemory(memory):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            counted(super().__init__, found)(*arguments, **keywords)
+            counted(super().__init__, locks)(*arguments, **keywords)
 
     return PinnedMemory

@@ -198,10 +198,10 @@ def count_ufunc(
     largest = max((operand.size for operand in operands), default=0)
     shape = np.shape(outputs[0])
     for operand in operands:
-        found = routines.beyond(ufunc.__name__, operand, 1, flops / 2, largest)
+        again = routines.beyond(ufunc.__name__, operand, 1, flops / 2, largest)
         if ufunc.signature is None and method == "__call__":
-            found = routines.broadcast(operand, shape)
-        recorder.again(operand, ufunc.__name__, *found)
+            again = routines.broadcast(operand, shape)
+        recorder.again(operand, ufunc.__name__, *again)
         if method == "reduce":
             axes = kwargs.get("axis", 0)
             recorder.again(operand, ufunc.__name__, routines.reduced_beyond(operand, axes))

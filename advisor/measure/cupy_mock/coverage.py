@@ -69,16 +69,16 @@ def _number(version: str) -> tuple[int, ...]:
 
 def of_cupy_alone(error: BaseException) -> bool:
     """Whether NumPy was asked for what CuPy has: `xp.RawKernel`, `a.get()`."""
-    asked = _asked(error)
-    return asked is not None and (asked[0] in asked[1])
+    missing = _asked(error)
+    return missing is not None and (missing[0] in missing[1])
 
 
 def unknown_name(error: BaseException) -> WorkloadError | None:
     """The error of a name that neither NumPy nor CuPy has, with one that is like it."""
-    asked = _asked(error)
-    if asked is None or asked[0] in asked[1]:
+    missing = _asked(error)
+    if missing is None or missing[0] in missing[1]:
         return None
-    name, known = asked
+    name, known = missing
     owner, last = name.rpartition(".")[0], name.rpartition(".")[2]
     have = {
         *(k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == owner),

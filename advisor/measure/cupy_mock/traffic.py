@@ -114,8 +114,8 @@ class TrafficRecorder:
             return
         for watched in self._watched.get(place, ()):
             if watched.owns(array) and not watched.holds(array, key):
-                found = StrayAccess(*place, what, _caller())
-                self.strays[place] = RegionViolation(found, watched.region)
+                stray = StrayAccess(*place, what, _caller())
+                self.strays[place] = RegionViolation(stray, watched.region)
 
     def again(
         self, array: Array, call: str, count: float, shared_bytes: float = 0.0, readers: float = 1.0
@@ -150,8 +150,8 @@ class TrafficRecorder:
                 self.again(array, routines.TAKE, routines.gathered_beyond(array, operation.key))
             if operation.name in _PRODUCTS:
                 largest = max(each.size for each in operation.read)
-                found = routines.beyond("matmul", array, 1, operation.flops / 2, largest)
-                self.again(array, "matmul", *found)
+                again = routines.beyond("matmul", array, 1, operation.flops / 2, largest)
+                self.again(array, "matmul", *again)
         for array in operation.written:
             self.wrote(array, unique_bytes(array))
 
@@ -219,12 +219,12 @@ class TrafficRecorder:
         if use.side != "device":
             return
         tally = self._tallies[use.name]
-        found = {key[1:]: reread for key, reread in tally.again.items() if key[0] == buffer}
+        rereads = {key[1:]: reread for key, reread in tally.again.items() if key[0] == buffer}
         if flops:
             operand = next(array for name, array in self._memory.values() if name == buffer)
             reread = routines.beyond("matmul", operand, 1, flops / 2)
             yield Again(call="declared arithmetic", where=None, **reread._asdict())
-        for (call, where), reread in found.items():
+        for (call, where), reread in rereads.items():
             yield Again(
                 call=call,
                 where=where,

@@ -38,11 +38,11 @@ def opening(code: str, imports: Sequence[str] = (), *, attaches: bool = False) -
     attaches: `prefetch` attaches memory to the stream, for a GPU that cannot prefetch.
     """
     functions = _FUNCTIONS | (_ATTACHING if attaches else {})
-    found: set[str] = set()
-    while called := {name for name in functions if name not in found and f"{name}(" in code}:
-        found |= called
+    needed: set[str] = set()
+    while called := {name for name in functions if name not in needed and f"{name}(" in code}:
+        needed |= called
         code = "".join(functions[name] for name in called)
-    text = "".join(functions[name] for name in functions if name in found)
+    text = "".join(functions[name] for name in functions if name in needed)
     lines = {*imports, *(line for name, line in _IMPORTS.items() if re.search(rf"(?<![.\w]){name}\.", text))}
     standard = sorted(line for line in lines if line.split()[1] in sys.stdlib_module_names)
     others = sorted(lines - set(standard), key=lambda line: (line.startswith("from"), line))

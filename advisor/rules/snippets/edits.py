@@ -152,9 +152,9 @@ def _reuse(edits: _Edits, change: Change) -> None:
     statement, _, call = _assigned_call(edits, change.line)
     loop = _loop_of(edits.tree, statement, change.loop)
     source, replaced = _downloaded(edits, call)
-    indentation, kept = _indentation(edits, statement), f"host_{change.line}"
-    if any(isinstance(node, ast.Name) and node.id == kept for node in ast.walk(edits.tree)):
-        raise CannotWrite(f"the name {kept} is taken")
+    indentation, host_array = _indentation(edits, statement), f"host_{change.line}"
+    if any(isinstance(node, ast.Name) and node.id == host_array for node in ast.walk(edits.tree)):
+        raise CannotWrite(f"the name {host_array} is taken")
     if not isinstance(source, ast.Name):
         name, text = f"device_{change.line}", edits.text(source)
         edits.insert(
@@ -162,14 +162,14 @@ def _reuse(edits: _Edits, change: Change) -> None:
         )
     else:
         name = source.id
-    edits.insert(loop.lineno, _indentation(edits, loop), f"{kept} = None")
+    edits.insert(loop.lineno, _indentation(edits, loop), f"{host_array} = None")
     edits.insert(
         statement.lineno,
         indentation,
-        f"if {kept} is None:",
-        f"    {kept} = cupyx.empty_pinned({name}.shape, {name}.dtype)",
+        f"if {host_array} is None:",
+        f"    {host_array} = cupyx.empty_pinned({name}.shape, {name}.dtype)",
     )
-    edits.replace(replaced, f"{name}.get(out={kept})")
+    edits.replace(replaced, f"{name}.get(out={host_array})")
     _require_import(edits, "cupyx")
 
 

@@ -96,15 +96,15 @@ def _for_all_gpus(way: Way) -> Way:
 
 
 def _managed(placement: Placement, device: Device) -> Way:
-    made = _one_memory("managed_empty")
+    way = _one_memory("managed_empty")
     if not placement.prefetched:
-        return _for_all_gpus(made)
+        return _for_all_gpus(way)
     advice = (
         f'advise({{host}}, "{advice}", "{side}")'
         for advice, side in map(_ADVICE.__getitem__, placement.hints)
     )
     return Way(
-        (*made.allocate, *advice),
+        (*way.allocate, *advice),
         to_device='prefetch({host}, "device")',
         to_host='prefetch({host}, "host")',
         attaches=flag_is_off(device, "concurrent_managed_access"),
@@ -121,8 +121,8 @@ def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way
     if buffer.dtype not in _DTYPES or placement.prefetched or placement.staged:
         return None
     if placement.host_kind == "device":
-        made = _in_torch_memory(buffer.dtype)
-        return Way((made,), elsewhere=made)
+        way = _in_torch_memory(buffer.dtype)
+        return Way((way,), elsewhere=way)
     if placement.host_kind == placement.device_kind:
         return _viewed(placement, buffer, device) if placement.locks or placement.managed else None
     plain = not placement.registered and not placement.host_flags
@@ -146,9 +146,9 @@ TORCH = Library(
 
 def _viewed(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
     """PyTorch allocates no such memory, but takes a view of it."""
-    made = _in_cupy(placement, buffer, device)
+    way = _in_cupy(placement, buffer, device)
     view = '{device} = torch.as_tensor({device}, device="cuda")  # no copy'
-    return replace(made, allocate=(*made.allocate, view), elsewhere="")
+    return replace(way, allocate=(*way.allocate, view), elsewhere="")
 
 
 def _tensors(dtype: str, *, pinned: bool) -> Way:

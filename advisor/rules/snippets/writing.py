@@ -93,14 +93,14 @@ def variants(
     if known is None or known.pipelined or known.unsuited(workload):
         return {}
     libraries = {"PyTorch": TORCH, "Numba": NUMBA}
-    found = {name: code(library, known, workload, device) for name, library in libraries.items()}
-    return {name: serial(written) for name, written in found.items() if written}
+    codes = {name: code(library, known, workload, device) for name, library in libraries.items()}
+    return {name: serial(written) for name, written in codes.items() if written}
 
 
 def _known(name: str, device: Device, mixes: Mapping[str, Strategy]) -> Strategy | None:
     """The strategy of that name, if it is a change and the device can use it."""
-    found = strategy_named(name, mixes)
-    return None if found is None or name == BASELINE or found.unavailable(device) else found
+    strategy = strategy_named(name, mixes)
+    return None if strategy is None or name == BASELINE or strategy.unavailable(device) else strategy
 
 
 def serial(code: Code) -> str:

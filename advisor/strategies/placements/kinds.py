@@ -151,8 +151,8 @@ class System(Placement):
         if device.kind != "cpu" and not device.attributes.get("pageable_memory_access"):
             if device.kind == "catalogue" and device.memory_class == "discrete":
                 return f"{device.name} is assumed to run without HMM (with HMM: see docs/devices.md)"
-            told = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
-            return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is {told})"
+            value = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
+            return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is {value})"
         return super().unavailable(device)
 
 
@@ -186,11 +186,11 @@ class ManagedPrefetch(Managed):
         def move_part(side: Side, part: Bounds, stream: Any) -> None:
             """From its first to its last byte: pages hold what lies between rows, too."""
             del stream
-            found = layout.spans(part)
-            if attaching and found:
+            spans = layout.spans(part)
+            if attaching and spans:
                 backend.attach(pointer, side)
-            elif found:
-                first, last = found[0].offset, found[-1].end
+            elif spans:
+                first, last = spans[0].offset, spans[-1].end
                 backend.prefetch(pointer + first, last - first, side)
 
         def bring(side: Side) -> None:
@@ -241,8 +241,8 @@ class ManagedAdvised(ManagedPrefetch):
         """The GPU prefers what no other one touches, and has the rest mapped."""
         alone = not any(other != gpu and overlapping(part, bounds) for other, bounds in self.regions)
         hint: Hint = "prefer-device" if alone else "accessed-by-device"
-        if found := layout.spans(part):
-            first, last = found[0].offset, found[-1].end
+        if spans := layout.spans(part):
+            first, last = spans[0].offset, spans[-1].end
             arena.backend.advise(pointer + first, last - first, hint)
 
 

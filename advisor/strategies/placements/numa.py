@@ -103,10 +103,10 @@ def page_nodes(addresses: Sequence[int], machine: str = platform.machine()) -> l
     Raises OSError where the system call is refused.
     """
     count = len(addresses)
-    pages, found = (ctypes.c_void_p * count)(*addresses), (ctypes.c_int * count)(*[-1] * count)
+    pages, nodes = (ctypes.c_void_p * count)(*addresses), (ctypes.c_int * count)(*[-1] * count)
     myself, no_targets, no_flags = ctypes.c_int(0), ctypes.c_void_p(None), ctypes.c_int(0)
-    _call(_MOVE_PAGES, machine, myself, ctypes.c_ulong(count), pages, no_targets, found, no_flags)
-    return list(found)
+    _call(_MOVE_PAGES, machine, myself, ctypes.c_ulong(count), pages, no_targets, nodes, no_flags)
+    return list(nodes)
 
 
 def _set_policy(wanted: Policy) -> None:

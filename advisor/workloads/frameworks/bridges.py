@@ -66,10 +66,10 @@ class Bridge(ABC):
         """Wraps, and checks that the address is the array's own. Raises `Unsharable`."""
         try:
             wrapped = self.wrap(array)
-            found = self.address(wrapped)
+            address = self.address(wrapped)
         except Exception as problem:
             raise Unsharable(str(problem).partition("\n")[0]) from None
-        if found != address_of(array):
+        if address != address_of(array):
             raise Unsharable(f"{self.library} copied it")
         return wrapped
 
@@ -119,8 +119,8 @@ class Exchange:
     def __init__(self, array: Any) -> None:
         self._array = array
 
-    def __dlpack__(self, **asked: Any) -> Any:
-        return self._array.__dlpack__(**asked)
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self._array.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, number = self._array.__dlpack_device__()
@@ -225,9 +225,9 @@ class NumbaBridge(DefaultStreamBridge):
                 from numba import cuda
             except Exception as problem:  # AttributeError too, where it does not fit the NumPy that is there
                 absent = isinstance(problem, ModuleNotFoundError)
-                told = str(problem) if absent else f"{type(problem).__name__}: {problem}"
+                reason = str(problem) if absent else f"{type(problem).__name__}: {problem}"
                 raise WorkloadError(
-                    f"a stage takes Numba arrays, but Numba cannot be imported: {told.strip()}",
+                    f"a stage takes Numba arrays, but Numba cannot be imported: {reason.strip()}",
                     next_step=f"Install it: {_INSTALL}." if absent else numba_that_fits(),
                 ) from None
             self._cuda = cuda
@@ -259,9 +259,9 @@ def is_numba_misfit(error: BaseException) -> bool:
 
 def numba_that_fits() -> str:
     """The next step: what is installed, and the command for versions that go together."""
-    found = (f"{name} {version}" for name, version in installed(*_PACKAGES).items())
+    versions = (f"{name} {version}" for name, version in installed(*_PACKAGES).items())
     return (
-        f"Installed are {', '.join(found)}; numba-cuda needs NumPy before 2.5: "
+        f"Installed are {', '.join(versions)}; numba-cuda needs NumPy before 2.5: "
         "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, matching your driver)."
     )
 
