@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from advisor import units
 from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
@@ -70,9 +70,30 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
     yield blocks.Banners("exit", tuple(_ending(run)), "caution")
     yield blocks.Banners("note", tuple(map(words.line, profile.notes)))
     verdicts = tuple(_verdicts(profile, run))
-    yield blocks.Verdicts(verdicts, named=len(verdicts) > 1)
-    yield blocks.Prose(" ".join(_accounts(run)))
-    yield blocks.Banners("warning", tuple(map(words.line, profile.environment.warnings)), "caution")
+    several = run.played is not None and len(verdicts) > 1
+    yield blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="html md" if several else "html md txt")
+    if several:
+        yield from _over_devices(run)
+    yield blocks.Prose(" ".join(_accounts(run)), forms="html md" if several else "html md txt")
+    doubts = profile.environment.warnings if run.played is None else ()  # nothing was timed here
+    yield blocks.Banners("warning", tuple(map(words.line, doubts)), "caution")
+
+
+def _over_devices(run: ScriptRun) -> Iterator[blocks.Block]:
+    """For a screen: what memory can change on all devices, and on each in a line."""
+    told = [c for c in run.ceilings if c.predicted]
+    between = words.seconds_between(min(c.seconds for c in told), max(c.seconds for c in told))
+    headline = f"Predicted: memory can change at most {between} of a frame, by device"
+    loops = {scope.number: loop_name(scope.loop, run) for scope in scopes(run) if scope.loop}
+    each = ", ".join(_over(c, loops if len(loops) > 1 else {}) for c in told)
+    remark = " ".join((f"{each}.", *_accounts(run)))
+    yield blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
+
+
+def _over(ceiling: Ceiling, loops: Mapping[int | None, str]) -> str:
+    between = words.seconds_between(*ceiling.interval_seconds) if ceiling.interval_seconds else "no range"
+    loop = f", {loops[ceiling.loop]}," if ceiling.loop in loops else ""
+    return f"{words.name(ceiling.device or '')}{loop} {units.seconds(ceiling.seconds)} ({between})"
 
 
 def _ending(run: ScriptRun) -> Iterator[str]:
