@@ -7,7 +7,7 @@ import functools
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -17,19 +17,17 @@ from advisor.measure.recording.events import Event, Recorder
 from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
+Wrap = Callable[[Call], Call]
 
 
 class Gpu:
-    """The library's current stream; on a machine without a GPU nothing is asked of it."""
+    """The library's streams; on a machine without a GPU nothing is asked of them."""
 
     def synchronize(self, stream: Any = None) -> None:
         """Returns when the stream (None: the current one) is done."""
 
     def mark(self, stream: Any = None) -> Any:
         """A CUDA event, recorded on the stream."""
-
-    def seconds_between(self, begin: Any, end: Any) -> float:
-        raise NotImplementedError
 
 
 class Calls:
@@ -43,6 +41,19 @@ class Calls:
 
     def event(self, kind: CrossingKind, call: str, **details: Any) -> Event:
         return Event(kind, call, self.library, **details)
+
+    def around(self, body: Call) -> Wrap:
+        """Replaces a callable by `body`, which is given it as well, in calls of the script's own."""
+        outer = self.recorder.outer
+
+        def wrap(call: Call) -> Call:
+            @functools.wraps(call, updated=())
+            def wrapped(*args: Any, **options: Any) -> Any:
+                return body(call, *args, **options) if outer() else call(*args, **options)
+
+            return wrapped
+
+        return wrap
 
     def run(self, event: Event, call: Call, *, blocks: bool = False, stream: Any = None) -> Any:
         """The result of a call that crosses; the event gets the call's times.
@@ -66,17 +77,6 @@ class Calls:
             event.kernel_seconds = ready - begin if blocks else None
         return result
 
-    def synchronize(self, name: str, call: Call) -> Any:
-        """The result of a call that does nothing but wait for the GPU."""
-        event = self.event("wait", name)
-        with self.recorder.inside():
-            begin = perf_counter()
-            result = call()
-            if self.recorder.has_gpu:
-                event.host_seconds, event.kernel_seconds = 0.0, perf_counter() - begin
-        self.crossed(event)
-        return result
-
     def crossed(self, event: Event) -> None:
         """Notes a crossing: under the name of the call that made it, several waits of one call as one."""
         scope = getattr(self._scopes, "current", None)
@@ -88,10 +88,9 @@ class Calls:
         self.recorder.crossed(event)
 
     def waited(self) -> None:
-        """Notes that the call of the current scope waits."""
-        scope = getattr(self._scopes, "current", None)
-        if scope is not None:
-            scope.add(self.event("wait", scope.call))
+        """Notes that the function whose name is given to crossings waits."""
+        if getattr(self._scopes, "current", None) is not None:
+            self.crossed(self.event("wait", ""))
 
     @contextmanager
     def naming(self, name: str) -> Iterator[None]:
@@ -99,7 +98,7 @@ class Calls:
         if getattr(self._scopes, "current", None) is not None:
             yield
             return
-        scope = self._scopes.current = Scope(name)
+        scope = self._scopes.current = _Scope(name)
         try:
             yield
         finally:
@@ -107,44 +106,53 @@ class Calls:
         if scope.wait is not None:
             self.recorder.crossed(scope.wait)
 
-    def named(self, name: str, call: Call) -> Call:
-        """The call, with what crosses in it noted under `name`."""
+    def named(self, name: str) -> Wrap:
+        """Around functions in which something crosses, or may wait."""
 
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            with self.naming(name) if self.recorder.outer() else nullcontext():
+        def body(call: Call, *args: Any, **options: Any) -> Any:
+            with self.naming(name):
                 return call(*args, **options)
 
-        return wrapped
+        return self.around(body)
 
-    def waiting(self, name: str, call: Call) -> Call:
-        """The call, which does nothing but wait for the GPU."""
+    def synchronizing(self, name: str) -> Wrap:
+        """Around what does nothing but wait for the GPU."""
 
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            if not self.recorder.outer():
-                return call(*args, **options)
-            return self.synchronize(name, lambda: call(*args, **options))
-
-        return wrapped
-
-    def locking(self, name: str, call: Call, size: Callable[..., int]) -> Call:
-        """The call, which page-locks memory; `size` takes the result and the arguments."""
-
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            if not self.recorder.outer():
-                return call(*args, **options)
-            event = self.event("lock", name, memory="pinned")
-            result = self.run(event, lambda: call(*args, **options))
-            event.bytes = size(result, *args, **options)
+        def body(call: Call, *args: Any, **options: Any) -> Any:
+            event = self.event("wait", name)
+            result = self.run(event, functools.partial(call, *args, **options))
+            event.kernel_seconds, event.host_seconds = event.host_seconds, event.host_seconds and 0.0
             self.crossed(event)
             return result
 
-        return wrapped
+        return self.around(body)
+
+    def waiting(self, name: str, size: Call = lambda *_, **__: 0) -> Wrap:
+        """Around what waits for earlier kernels and has a result of `size` bytes for the host."""
+
+        def body(call: Call, *args: Any, **options: Any) -> Any:
+            event = self.event("wait", name)
+            result = self.run(event, functools.partial(call, *args, **options), blocks=True)
+            event.bytes = int(size(*args, **options))
+            self.crossed(event)
+            return result
+
+        return self.around(body)
+
+    def locking(self, name: str, size: Call) -> Wrap:
+        """Around what page-locks memory; `size` takes the result and the arguments."""
+
+        def body(call: Call, *args: Any, **options: Any) -> Any:
+            event = self.event("lock", name, memory="pinned")
+            result = self.run(event, functools.partial(call, *args, **options))
+            event.bytes = int(size(result, *args, **options))
+            self.crossed(event)
+            return result
+
+        return self.around(body)
 
 
-class Scope:
+class _Scope:
     """A function of the library's whose hidden waits count as one."""
 
     def __init__(self, call: str) -> None:
@@ -152,17 +160,14 @@ class Scope:
         self.wait: Event | None = None
 
     def add(self, event: Event) -> None:
-        if self.wait is None:
-            event.bytes = 0
-            self.wait = event
-            return
-        for name in ("host_seconds", "kernel_seconds"):
-            later = getattr(event, name)
-            if later is not None:
-                setattr(self.wait, name, (getattr(self.wait, name) or 0.0) + later)
+        event.bytes = 0
+        first, self.wait = self.wait, event
+        for name in ("host_seconds", "kernel_seconds") if first is not None else ():
+            seconds = getattr(first, name), getattr(event, name)
+            setattr(event, name, None if seconds == (None, None) else sum(each or 0.0 for each in seconds))
 
 
-def replace(owner: Any, name: str, wrap: Callable[[Call], Call]) -> None:
+def replace(owner: Any, name: str, wrap: Wrap) -> None:
     """Puts `wrap` around the callable of that name, in a compiled class too; nothing where there is none."""
     call = getattr(owner, name, None)
     if call is None:

@@ -29,31 +29,30 @@ class NumbaCalls:
     library: Library = "numba"
 
     def install(self, module: Any, recorder: Recorder) -> None:
-        self._cuda = module
-        self._recorder = recorder
+        self._cuda, self._recorder = module, recorder
         self._gpu = _NumbaGpu(module)
         self._calls = Calls("numba", recorder, self._gpu)
         self._locked: dict[int, int] = {}
+        around = self._calls.around
         if hasattr(module, "simulator"):
             self._simulator()
         else:
             self._arrays(import_module(f"{module.__name__}.cudadrv.devicearray").DeviceNDArray)
             kernel = import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
-            replace(kernel, "__call__", self._launching)
-        replace(module, "to_device", lambda call: self._calls.named("cuda.to_device", call))
-        replace(module, "synchronize", lambda call: self._calls.waiting("cuda.synchronize", call))
+            replace(kernel, "__call__", around(self._launch))
+        replace(module, "to_device", self._calls.named("cuda.to_device"))
+        replace(module, "synchronize", self._calls.synchronizing("cuda.synchronize"))
         for name in ("pinned_array", "pinned_array_like", "mapped_array", "mapped_array_like"):
-            lock = self._locking(f"cuda.{name}")
-            replace(module, name, lock)
-        replace(module, "pinned", self._pinned)
+            replace(module, name, self._calls.locking(f"cuda.{name}", self._lock))
+        replace(module, "pinned", around(lambda call, *arrays: _Registered(self, arrays, call(*arrays))))
 
     def _simulator(self) -> None:
         """Its arrays are made, and copied, by functions of its own."""
         arrays = import_module("numba.cuda.simulator.cudadrv.devicearray")
         self._arrays(arrays.FakeCUDAArray)
-        replace(arrays, "to_device", self._simulated_upload)
+        replace(arrays, "to_device", self._calls.around(self._simulated_upload))
         self._cuda.to_device = arrays.to_device
-        replace(self._cuda.FakeCUDAKernel, "__call__", self._launching)
+        replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(self._launch))
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
@@ -65,51 +64,39 @@ class NumbaCalls:
     # Copies
 
     def _arrays(self, kind: Any) -> None:
-        replace(kind, "copy_to_host", self._downloading)
-        replace(kind, "copy_to_device", self._uploading)
-        streams = import_module(f"{self._cuda.__name__}.cudadrv.driver")
+        replace(kind, "copy_to_host", self._calls.around(self._download))
+        replace(kind, "copy_to_device", self._calls.around(self._upload))
+        driver = import_module(f"{self._cuda.__name__}.cudadrv.driver")
         for name in ("Stream", "Event"):
-            if hasattr(streams, name):
-                wait = functools.partial(self._calls.waiting, f"{name}.synchronize")
-                replace(getattr(streams, name), "synchronize", wait)
+            if hasattr(driver, name):
+                wait = self._calls.synchronizing(f"{name}.synchronize")
+                replace(getattr(driver, name), "synchronize", wait)
 
-    def _downloading(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, ary: Any = None, stream: Any = 0) -> Any:
-            if not self._recorder.outer():
-                return call(array, ary, stream)
-            event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
-            run = functools.partial(call, array, ary, stream)
-            result = self._calls.run(event, run, blocks=not stream, stream=stream)
-            self._recorder.read(_place(array))
-            self._cross(event, array, result if ary is None else ary)
-            return result
+    def _download(self, call: Call, array: Any, ary: Any = None, stream: Any = 0) -> Any:
+        event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
+        run = functools.partial(call, array, ary, stream)
+        result = self._calls.run(event, run, blocks=not stream, stream=stream)
+        self._recorder.read(_place(array))
+        self._cross(event, array, result if ary is None else ary)
+        return result
 
-        return wrapped
+    def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
+        run = functools.partial(call, array, ary, stream)
+        if not isinstance(ary, np.ndarray):
+            return run()
+        event = self._calls.event("upload", "DeviceNDArray.copy_to_device", non_blocking=bool(stream))
+        result = self._calls.run(event, run, blocks=not stream, stream=stream)
+        self._cross(event, array, ary)
+        return result
 
-    def _uploading(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, ary: Any, stream: Any = 0) -> Any:
-            if not self._recorder.outer() or not isinstance(ary, np.ndarray):
-                return call(array, ary, stream)
-            event = self._calls.event("upload", "DeviceNDArray.copy_to_device", non_blocking=bool(stream))
-            run = functools.partial(call, array, ary, stream)
-            result = self._calls.run(event, run, blocks=not stream, stream=stream)
-            self._cross(event, array, ary)
-            return result
-
-        return wrapped
-
-    def _simulated_upload(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(ary: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
-            result = call(ary, stream, copy, to)
-            if copy and self._recorder.outer() and isinstance(ary, np.ndarray):
-                event = self._calls.event("upload", "cuda.to_device", non_blocking=bool(stream))
-                self._cross(event, result, ary)
-            return result
-
-        return wrapped
+    def _simulated_upload(
+        self, call: Call, ary: Any, stream: Any = 0, copy: bool = True, to: Any = None
+    ) -> Any:
+        result = call(ary, stream, copy, to)
+        if copy and isinstance(ary, np.ndarray):
+            event = self._calls.event("upload", "cuda.to_device", non_blocking=bool(stream))
+            self._cross(event, result, ary)
+        return result
 
     def _cross(self, event: Event, array: Any, host: Any) -> None:
         event.bytes = int(array.nbytes)
@@ -125,37 +112,18 @@ class NumbaCalls:
 
     # Kernels, locks
 
-    def _launching(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(kernel: Any, *args: Any) -> Any:
-            if not self._recorder.outer() or getattr(kernel, "_device", False):
-                return call(kernel, *args)
-            self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
-            with self._calls.naming(_ARGUMENT):
-                return call(kernel, *args)
+    def _launch(self, call: Call, kernel: Any, *args: Any) -> Any:
+        if getattr(kernel, "_device", False):  # in the simulator, a function that a kernel calls
+            return call(kernel, *args)
+        self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
+        with self._calls.naming(_ARGUMENT):
+            return call(kernel, *args)
 
-        return wrapped
-
-    def _locking(self, name: str) -> Call:
-        def wrap(call: Call) -> Call:
-            def size(result: Any, *_: Any, **__: Any) -> int:
-                place = address(result)
-                self._locked[place] = result.nbytes
-                weakref.finalize(result, self._locked.pop, place, None)
-                return int(result.nbytes)
-
-            return self._calls.locking(name, call, size)
-
-        return wrap
-
-    def _pinned(self, call: Call) -> Call:
-        """cuda.pinned(*arrays), a context in which they are registered."""
-
-        @functools.wraps(call, updated=())
-        def wrapped(*arrays: Any) -> Any:
-            return _Registered(self, arrays, call(*arrays))
-
-        return wrapped
+    def _lock(self, result: Any, *_: Any, **__: Any) -> int:
+        place = address(result)
+        self._locked[place] = result.nbytes
+        weakref.finalize(result, self._locked.pop, place, None)
+        return int(result.nbytes)
 
     def register(self, arrays: Any, context: AbstractContextManager[Any]) -> Any:
         nbytes = sum(array.nbytes for array in arrays)

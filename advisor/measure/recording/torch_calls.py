@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording import played_torch
-from advisor.measure.recording.calls import Call, Calls, Gpu, replace
+from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, replace
 from advisor.measure.recording.events import Event, Recorder
 from advisor.profiles.crossings import HostMemory, Library
 
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
-_WAITS = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "equal", "allclose")
+_SIZED = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "equal", "allclose")
 """Functions and methods whose result's size or value the host waits for."""
+_SHOWN = ("__repr__", "__str__", "__format__")
 _FROM_HOST = ("tensor", "as_tensor", "asarray", "scalar_tensor")
-_MODULE_COPIES = ("to", "cuda", "cpu")
-_OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"]
+_PINNED = ("empty", "zeros", "ones", "full", "rand", "randn", "empty_like", "zeros_like")
+"""Functions that take pin_memory=True."""
+_WORK = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 
 
 class TorchCalls:
@@ -31,20 +33,17 @@ class TorchCalls:
     library: Library = "torch"
 
     def install(self, module: Any, recorder: Recorder) -> None:
-        self._torch = module
-        self._recorder = recorder
+        self._torch, self._recorder = module, recorder
         self._originals: list[tuple[Any, str, Call]] = []
         if not recorder.has_gpu:
             played_torch.play(module, recorder)
-        self._gpu = _TorchGpu(module)
-        self._calls = Calls("torch", recorder, self._gpu)
+        self._calls = Calls("torch", recorder, _TorchGpu(module))
         self._copies()
         self._waits()
         self._locks()
         self._work()
-        for name in ("compile", "jit.script", "jit.trace"):
-            owner = module.jit if name.startswith("jit") else module
-            replace(owner, name.rpartition(".")[2], functools.partial(self._compiling, f"torch.{name}"))
+        for owner, name in ((module, "compile"), (module.jit, "script"), (module.jit, "trace")):
+            replace(owner, name, self._calls.around(functools.partial(self._compile, name)))
 
     def finish(self) -> None:
         if self._recorder.has_gpu and self._torch.cuda.is_initialized():
@@ -56,260 +55,176 @@ class TorchCalls:
     # Copies
 
     def _copies(self) -> None:
-        torch = self._torch
-        tensor = torch.Tensor
+        torch, around = self._torch, self._calls.around
+        for name in ("to", "cuda", "cpu", "type"):
+            replace(torch.Tensor, name, around(functools.partial(self._move, name)))
         for name in ("to", "cuda", "cpu"):
-            replace(tensor, name, functools.partial(self._moving, f"Tensor.{name}"))
-        replace(tensor, "type", functools.partial(self._moving, "Tensor.type"))
-        replace(tensor, "copy_", self._copying)
-        replace(tensor, "tolist", self._listing)
+            replace(torch.nn.Module, name, self._calls.named(f"Module.{name}"))
+        replace(torch.Tensor, "copy_", around(self._copy))
+        replace(torch.Tensor, "tolist", around(self._list))
         for name in _FROM_HOST:
-            replace(torch, name, functools.partial(self._making, f"torch.{name}"))
-        replace(tensor, "new_tensor", functools.partial(self._making, "Tensor.new_tensor"))
-        for name in _MODULE_COPIES:
-            replace(torch.nn.Module, name, functools.partial(self._calls.named, f"Module.{name}"))
+            replace(torch, name, around(functools.partial(self._make, f"torch.{name}", 0)))
+        replace(torch.Tensor, "new_tensor", around(functools.partial(self._make, "Tensor.new_tensor", 1)))
 
-    def _moving(self, name: str, call: Call) -> Call:
-        """Around what may give the same values on another device."""
-        recorder = self._recorder
+    def _move(self, name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
+        """What may give the same values on the other side."""
+        run = functools.partial(call, tensor, *args, **options)
+        up = not tensor.is_cuda
+        if self._goes_to_gpu(name, tensor, (*args, *options.values())) != up:
+            return run()
+        asks = bool(options.get("non_blocking")) or any(arg is True for arg in args[1:3])
+        event = self._calls.event("upload" if up else "download", f"Tensor.{name}", non_blocking=asks)
+        result = self._calls.run(event, run, blocks=not asks)
+        if result.is_cuda == up:
+            self._cross(event, tensor, result)
+        return result
 
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any, *args: Any, **options: Any) -> Any:
-            if not recorder.outer():
-                return call(tensor, *args, **options)
-            up = not tensor.is_cuda
-            if up and not self._names_gpu(name, args, options):
-                return call(tensor, *args, **options)
-            asks = bool(options.get("non_blocking")) or any(arg is True for arg in args[1:2])
-            event = self._calls.event("upload" if up else "download", name, non_blocking=asks)
-            leaves = up or not self._names_gpu(name, args, options, default=name == "Tensor.to")
-            run = functools.partial(call, tensor, *args, **options)
-            result = self._calls.run(event, run, blocks=leaves and not asks) if leaves else run()
-            if result.is_cuda == up:
-                self._cross(event, tensor, result)
-            return result
-
-        return wrapped
-
-    def _names_gpu(self, name: str, args: Any, options: Any, *, default: bool = False) -> bool:
-        """Whether the result will be on the GPU; `default` where the arguments do not say."""
-        if name in ("Tensor.cuda", "Tensor.cpu"):
-            return name == "Tensor.cuda"
-        for value in (*args, *options.values()):
+    def _goes_to_gpu(self, name: str, tensor: Any, arguments: Any) -> bool:
+        """Whether the result will be on the GPU: where arguments name no device, where the tensor is."""
+        if name in ("cuda", "cpu"):
+            return name == "cuda"
+        for value in arguments:
             if isinstance(value, self._torch.Tensor):
                 return bool(value.is_cuda)
-            if isinstance(value, (str, int, self._torch.device)) and not isinstance(value, bool):
+            if isinstance(value, (str, self._torch.device)) or type(value) is int:
                 return not str(value).startswith(("cpu", "meta", "torch.")) or "cuda" in str(value)
-        return default
+        return bool(tensor.is_cuda)
 
-    def _copying(self, call: Call) -> Call:
-        """Tensor.copy_: up, down, or within one side."""
+    def _copy(self, call: Call, tensor: Any, src: Any, non_blocking: bool = False) -> Any:
+        if tensor.is_cuda == getattr(src, "is_cuda", tensor.is_cuda):
+            return call(tensor, src, non_blocking)
+        asks = bool(non_blocking)
+        event = self._calls.event(
+            "upload" if tensor.is_cuda else "download", "Tensor.copy_", non_blocking=asks
+        )
+        result = self._calls.run(event, lambda: call(tensor, src, non_blocking), blocks=not asks)
+        self._cross(event, src, tensor)
+        return result
 
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any, src: Any, non_blocking: bool = False) -> Any:
-            if not self._recorder.outer() or tensor.is_cuda == getattr(src, "is_cuda", tensor.is_cuda):
-                return call(tensor, src, non_blocking)
-            kind, asks = "upload" if tensor.is_cuda else "download", bool(non_blocking)
-            event = self._calls.event(kind, "Tensor.copy_", non_blocking=asks)  # type: ignore[arg-type]
-            run = functools.partial(call, tensor, src, non_blocking)
-            result = self._calls.run(event, run, blocks=not asks)
-            self._cross(event, src, tensor)
-            return result
-
-        return wrapped
-
-    def _making(self, name: str, call: Call) -> Call:
-        """Around functions that make a tensor of host data, on the GPU if device= or a default says so."""
-
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            if not self._recorder.outer():
-                return call(*args, **options)
-            event = self._calls.event("upload", name)
-            gpu = "cuda" in str(options.get("device"))
-            run = functools.partial(call, *args, **options)
-            result = self._calls.run(event, run, blocks=gpu) if gpu else run()
-            data = args[0] if name.startswith("torch") else args[1]
-            if result.is_cuda and not getattr(data, "is_cuda", False):
-                source = data if isinstance(data, (self._torch.Tensor, np.ndarray)) else None
-                self._cross(event, source, result)
-            return result
-
-        return wrapped
+    def _make(self, name: str, place: int, call: Call, *args: Any, **options: Any) -> Any:
+        """Functions that make a tensor of host data, on the GPU if `device` or a default says so."""
+        data = args[place] if len(args) > place else options.get("data")
+        event = self._calls.event("upload", name)
+        blocks = "cuda" in str(options.get("device")) and not getattr(data, "is_cuda", False)
+        result = self._calls.run(event, functools.partial(call, *args, **options), blocks=blocks)
+        if result.is_cuda and not getattr(data, "is_cuda", False):
+            self._cross(event, data if isinstance(data, (self._torch.Tensor, np.ndarray)) else None, result)
+        return result
 
     def _cross(self, event: Event, source: Any, result: Any) -> None:
         """Types are converted on the CPU, unless the call asks for an asynchronous copy: then on the GPU."""
         up = event.kind == "upload"
-        host = source if up else result
-        crossing = source if up == event.non_blocking and source is not None else result
+        as_source = up == event.non_blocking and source is not None
         if not result.numel():
             return
-        event.bytes = int(result.numel() * getattr(crossing, "itemsize", result.itemsize))
-        event.memory = self._memory(host)
+        event.bytes = int(result.numel() * (source if as_source else result).itemsize)
+        event.host = source if up else result
+        event.memory = self._memory(event.host)
         event.asynchronous = event.non_blocking and event.memory == "pinned"
-        event.host = host
         self._calls.crossed(event)
 
     def _memory(self, host: Any) -> HostMemory:
-        """Kind of the host's memory; of lists it is pageable."""
-        if isinstance(host, np.ndarray):
-            host = (
-                self._torch.from_numpy(host) if host.flags.writeable and host.dtype.kind in "iufb" else None
-            )
+        """The kind of the host's memory; lists and NumPy's arrays become tensors in pageable memory."""
         with self._recorder.inside():
-            return "pinned" if host is not None and host.is_pinned() else "pageable"
+            return "pinned" if isinstance(host, self._torch.Tensor) and host.is_pinned() else "pageable"
+
+    def _list(self, call: Call, tensor: Any) -> Any:
+        if not tensor.is_cuda:
+            return call(tensor)
+        event = self._calls.event("download", "Tensor.tolist", memory="pageable", asynchronous=False)
+        result = self._calls.run(event, lambda: call(tensor), blocks=True)
+        event.bytes = int(tensor.numel() * tensor.itemsize)
+        self._calls.crossed(event)
+        return result
 
     # Waits
 
     def _waits(self) -> None:
-        torch, calls = self._torch, self._calls
+        torch, waiting = self._torch, self._calls.waiting
         for name in _SCALARS:
-            replace(torch.Tensor, name, functools.partial(self._valued, name))
-        for name in _WAITS:
-            replace(torch.Tensor, name, functools.partial(self._waiting, f"Tensor.{name}"))
-            replace(torch, name, functools.partial(self._waiting, f"torch.{name}"))
-        replace(torch, "where", self._where)
+            wait = waiting(f"Tensor.{name}", lambda tensor, *_: tensor.itemsize)
+            replace(torch.Tensor, name, self._on_gpu(wait))
+        for name in (*_SIZED, *_SHOWN):
+            replace(torch.Tensor, name, self._on_gpu(waiting(f"Tensor.{name}")))
+            if name in _SIZED:
+                replace(torch, name, self._on_gpu(waiting(f"torch.{name}")))
+        only = lambda *args, **options: len(args) == 1 and not options  # noqa: E731
+        replace(torch, "where", self._on_gpu(waiting("torch.where"), only))
         for name in ("__getitem__", "__setitem__"):
-            replace(torch.Tensor, name, functools.partial(self._indexed, name))
-        for name in ("__repr__", "__str__", "__format__"):
-            replace(torch.Tensor, name, functools.partial(self._waiting, f"Tensor.{name}"))
-        replace(torch.cuda, "synchronize", functools.partial(calls.waiting, "torch.cuda.synchronize"))
+            replace(torch.Tensor, name, self._on_gpu(waiting(f"Tensor.{name}"), self._is_masked))
+        replace(torch.cuda, "synchronize", self._calls.synchronizing("torch.cuda.synchronize"))
         for kind in (torch.cuda.Stream, torch.cuda.Event):
-            name = f"{kind.__name__}.synchronize"
-            replace(kind, "synchronize", functools.partial(calls.waiting, name))
+            replace(kind, "synchronize", self._calls.synchronizing(f"{kind.__name__}.synchronize"))
 
-    def _valued(self, name: str, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any, *args: Any) -> Any:
-            if not tensor.is_cuda or not self._recorder.outer():
-                return call(tensor, *args)
-            event = self._calls.event("wait", f"Tensor.{name}", bytes=int(tensor.itemsize))
-            result = self._calls.run(event, lambda: call(tensor, *args), blocks=True)
-            self._calls.crossed(event)
-            return result
+    def _on_gpu(self, wrap: Wrap, if_: Call = lambda *_, **__: True) -> Wrap:
+        """Around calls whose first argument is a tensor on the GPU; others are left alone."""
 
-        return wrapped
+        def body(call: Call) -> Call:
+            wait = wrap(call)
 
-    def _waiting(self, name: str, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any, *args: Any, **options: Any) -> Any:
-            if not getattr(tensor, "is_cuda", False) or not self._recorder.outer():
-                return call(tensor, *args, **options)
-            event = self._calls.event("wait", name)
-            result = self._calls.run(event, lambda: call(tensor, *args, **options), blocks=True)
-            self._calls.crossed(event)
-            return result
+            @functools.wraps(call, updated=())
+            def wrapped(*args: Any, **options: Any) -> Any:
+                waits = getattr(args[0], "is_cuda", False) and if_(*args, **options) if args else False
+                return (wait if waits else call)(*args, **options)
 
-        return wrapped
+            return wrapped
 
-    def _where(self, call: Call) -> Call:
-        """torch.where waits where it is given a condition alone."""
-        waiting = self._waiting("torch.where", call)
+        return body
 
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            return (waiting if len(args) == 1 and not options else call)(*args, **options)
-
-        return wrapped
-
-    def _indexed(self, name: str, call: Call) -> Call:
-        """Masks wait for the size of their result, unless they are filled with a number."""
-        waiting = self._waiting(f"Tensor.{name}", call)
-
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any, key: Any, *value: Any) -> Any:
-            if type(key) in (int, slice) or not tensor.is_cuda:
-                return call(tensor, key, *value)
-            parts = key if isinstance(key, tuple) else (key,)
-            masks = any(getattr(part, "dtype", None) is self._torch.bool and part.ndim for part in parts)
-            fills = value and getattr(value[0], "ndim", 0) == 0
-            return (waiting if masks and not fills else call)(tensor, key, *value)
-
-        return wrapped
-
-    def _listing(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any) -> Any:
-            if not tensor.is_cuda or not self._recorder.outer():
-                return call(tensor)
-            event = self._calls.event("download", "Tensor.tolist", memory="pageable", asynchronous=False)
-            result = self._calls.run(event, lambda: call(tensor), blocks=True)
-            event.bytes = int(tensor.numel() * tensor.itemsize)
-            self._calls.crossed(event)
-            return result
-
-        return wrapped
+    def _is_masked(self, _: Any, key: Any, *value: Any) -> bool:
+        """Whether the size of the indexed part is waited for: masks, unless they are filled with a number."""
+        if type(key) in (int, slice) or (value and getattr(value[0], "ndim", 0) == 0):
+            return False
+        parts = key if isinstance(key, tuple) else (key,)
+        return any(getattr(part, "dtype", None) is self._torch.bool and part.ndim for part in parts)
 
     # Page-locking, work, what is not seen
 
     def _locks(self) -> None:
         """A loader's own thread pins too: its batches are pinned, and no line of the script locks them."""
-        torch, recorder = self._torch, self._recorder
-        locked = self._calls.locking
+        torch, calls = self._torch, self._calls
 
-        def size(result: Any, *_: Any, **__: Any) -> int:
-            return int(result.numel() * result.itemsize)
+        def size(result: Any, *_: Any, **__: Any) -> Any:
+            return result.numel() * result.itemsize
 
-        def pinning(call: Call) -> Call:
-            lock = locked("Tensor.pin_memory", call, size)
-
-            @functools.wraps(call, updated=())
-            def wrapped(tensor: Any, *args: Any) -> Any:
-                return tensor if recorder.outer() and tensor.is_pinned() else lock(tensor, *args)
-
-            return wrapped
-
-        def loading(call: Call) -> Call:
-            @functools.wraps(call)
-            def wrapped(*args: Any, **options: Any) -> Any:
-                with recorder.inside():
-                    return call(*args, **options)
-
-            return wrapped
-
-        def making(name: str, call: Call) -> Call:
-            lock = locked(f"torch.{name}", call, size)
-
-            @functools.wraps(call, updated=())
-            def wrapped(*args: Any, **options: Any) -> Any:
-                return (lock if options.get("pin_memory") else call)(*args, **options)
-
-            return wrapped
-
+        lock = calls.locking("Tensor.pin_memory", size)
+        pinning = calls.around(lambda call, tensor, *_: tensor if tensor.is_pinned() else lock(call)(tensor))
         replace(torch.Tensor, "pin_memory", pinning)
-        replace(import_module("torch.utils.data._utils.pin_memory"), "pin_memory", loading)
-        for name in ("empty", "zeros", "ones", "full", "rand", "randn", "empty_like", "zeros_like"):
-            replace(torch, name, functools.partial(making, name))
+        replace(import_module("torch.utils.data._utils.pin_memory"), "pin_memory", calls.around(self._hidden))
+        for name in _PINNED:
+            replace(torch, name, functools.partial(_if_pinned, calls.locking(f"torch.{name}", size)))
 
-    def _work(self) -> None:
-        torch = self._torch
-        for name in _OPERATORS:
-            self._keep(torch.Tensor, f"__{name}__")
-        self._keep(torch.nn.Module, "__call__")
-        self._keep(torch.Tensor, "backward")
-
-    def _keep(self, owner: Any, name: str) -> None:
-        """Tells the recorder of work for the GPU, until something is compiled."""
-        call, recorder = getattr(owner, name), self._recorder
-        self._originals.append((owner, name, call))
-
-        @functools.wraps(call, updated=())
-        def wrapped(first: Any, *args: Any, **options: Any) -> Any:
-            if recorder.outer():
-                recorder.launched()
-            return call(first, *args, **options)
-
-        setattr(owner, name, wrapped)
-
-    def _compiling(self, name: str, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            self._recorder.not_seen(f"copies and waits inside graphs of {name}")
-            for owner, method, original in self._originals:
-                setattr(owner, method, original)
+    def _hidden(self, call: Call, *args: Any, **options: Any) -> Any:
+        with self._recorder.inside():
             return call(*args, **options)
 
-        return wrapped
+    def _work(self) -> None:
+        """Tells of work for the GPU, until something is compiled."""
+        torch = self._torch
+        methods = [(torch.Tensor, f"__{name}__") for name in _WORK]
+        for owner, name in (*methods, (torch.nn.Module, "__call__"), (torch.Tensor, "backward")):
+            self._originals.append((owner, name, getattr(owner, name)))
+            replace(owner, name, self._calls.around(self._launch))
+
+    def _launch(self, call: Call, *args: Any, **options: Any) -> Any:
+        self._recorder.launched()
+        return call(*args, **options)
+
+    def _compile(self, name: str, call: Call, *args: Any, **options: Any) -> Any:
+        self._recorder.not_seen(f"Copies and waits inside what torch's {name} compiles")
+        for owner, method, original in self._originals:
+            setattr(owner, method, original)
+        return call(*args, **options)
+
+
+def _if_pinned(lock: Wrap, call: Call) -> Call:
+    locking = lock(call)
+
+    @functools.wraps(call, updated=())
+    def wrapped(*args: Any, **options: Any) -> Any:
+        return (locking if options.get("pin_memory") else call)(*args, **options)
+
+    return wrapped
 
 
 class _TorchGpu(Gpu):
