@@ -138,5 +138,10 @@ def played(*crossings: Crossing, **changed: Any) -> ScriptRun:
 
 
 def repeats(checked: int = 20, **changed: Any) -> Repeats:
-    told: dict[str, Any] = {"checked": checked, "complete": False, "false_share": 0.05}
+    told: dict[str, Any] = {
+        "checked": checked,
+        "compared": checked - 1,
+        "complete": False,
+        "false_share": 0.05,
+    }
     return Repeats.model_validate({**told, **changed})

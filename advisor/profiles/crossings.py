@@ -69,7 +69,8 @@ class Repeats(Record):
     """What was seen of the bytes themselves, in a sample of the crossings of a line."""
 
     checked: int = Field(ge=1, description="Crossings whose bytes were looked at")
-    same: Count = Field(default=0, description="Of these, equal to those of the line's crossing before")
+    compared: Count = Field(default=0, description="Of these, right after one whose bytes were looked at too")
+    same: Count = Field(default=0, description="Of those compared, equal to the line's crossing before")
     returned: Count = Field(default=0, description="Of these uploads, equal to what a download had brought")
     returned_from: Place | None = optional("The line of that download")
     complete: bool = Field(description="Whether every byte was compared; else a sample of them")

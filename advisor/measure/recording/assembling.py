@@ -130,6 +130,7 @@ class Assembler:
         origin = next((each.returned_from for each in contents if each.returned_from), None)
         return Repeats(
             checked=checked,
+            compared=sum(each.compared for each in contents),
             same=sum(each.same for each in contents),
             returned=sum(each.returned for each in contents),
             returned_from=self._site(origin),

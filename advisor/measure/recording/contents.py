@@ -29,6 +29,7 @@ class LineContents:
 
     site: Site
     checked: int = 0
+    compared: int = 0
     same: int = 0
     returned: int = 0
     returned_from: Site | None = None
@@ -61,6 +62,7 @@ class Contents:
             return
         mark = crc32(np.ascontiguousarray(self._sample(line, data)).data, data.size & 0xFFFFFFFF)
         line.checked += 1
+        line.compared += following
         line.same += following and line.last is not None and mark == line.last[0]
         self._trip(line, event, mark)
         line.last = None if following and line.checked > FIRST else (mark, line.seen)
