@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from script_runs import script_run
+
 from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
-from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, ScriptRun, SourceExcerpt
 from advisor.profiles.schema import (
     BufferRecord,
     Device,
@@ -227,26 +228,11 @@ def prediction(name: str = "NVIDIA GeForce RTX 4090", **fields: Any) -> Predicti
 
 
 def script_profile(*arguments: str, **fields: Any) -> Profile:
-    """The run of a script: a loop in line 31 that uploads once in each of its 500 frames."""
-    place = Place(file="camera.py", line=34, text="d = cupy.asarray(gray)")
-    loop = LineLoop(
-        place=Place(file="camera.py", line=31, text="for gray in frames:"),
-        last_line=43, frames=500, warm_up=1, frame_seconds=6.1e-3, seconds=3.1,
-        interval_seconds=(6e-3, 6.2e-3),
-    )  # fmt: skip
-    upload = Crossing(
-        place=place, kind="upload", call="cupy.asarray", library="cupy", loop=0, count=500, bytes=500_000_000,
-        frames=500, memory="pageable", host_seconds=0.155, kernel_seconds=0.0,
-        origin=Origin(kind="numpy", place=place.model_copy(update={"line": 29}), each_frame=False),
-    )  # fmt: skip
-    ran = ScriptRun(
-        arguments=arguments, seconds=3.5, overhead_seconds=0.06, loops=(loop,), crossings=(upload,),
-        sources=(SourceExcerpt(file="camera.py", first=29, lines=("gray = read()",)),),
-    )  # fmt: skip
+    """The run of a script that uploads and downloads once in each frame."""
     named = {"file": "camera.py", "name": "camera", "buffers": (), "stages": ()}
     record = vector_add_workload().model_copy(update=named)
-    parts = {"results": (), "recommendation": None, "workload": record, "script": ran, **fields}
-    return profile(**parts)
+    run = script_run(arguments=arguments)
+    return profile(**{"results": (), "recommendation": None, "workload": record, "script": run, **fields})
 
 
 def cpu_profile(**fields: Any) -> Profile:

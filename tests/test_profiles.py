@@ -30,7 +30,9 @@ SAMPLE = DATA / "profile-format-2.json"
 """With something in every part. Never changed: it must be readable as long as its format is."""
 
 
-@pytest.mark.parametrize("profile", [builders.profile(), builders.cpu_profile(), load(SAMPLE)])
+@pytest.mark.parametrize(
+    "profile", [builders.profile(), builders.cpu_profile(), builders.script_profile("--n", "1"), load(SAMPLE)]
+)
 def test_what_is_saved_comes_back(profile: Profile, tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     profile.save(path)
@@ -196,6 +198,32 @@ def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], w
     message = refused(changed(change))
     assert message.startswith("is damaged: ")
     assert where in message
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda s: s["crossings"][1].update(loop=1), "script.crossings.1.loop: there is no loop 1"),
+        (lambda s: s["crossings"][1].update(frames=501), "script.crossings.1.frames: its loop has 500"),
+        (lambda s: s.update(overhead_seconds=9.0), "script.overhead_seconds"),
+        (
+            lambda s: s.update(predictions=[{"device": "x", "seconds": [None], "likely_seconds": [None]}]),
+            "script.predictions.0.seconds: it has 1 figures for 4 crossings",
+        ),
+    ],
+)
+def test_parts_of_a_script_that_contradict_one_another(
+    change: Callable[[dict[str, Any]], object], where: str
+) -> None:
+    content = json.loads(builders.script_profile().to_json())
+    change(content["script"])
+    assert where in refused(json.dumps(content))
+
+
+def test_a_script_s_profile_of_an_earlier_version_is_refused_with_the_reason() -> None:
+    content = json.loads(builders.script_profile().to_json())
+    content["script"] = {"arguments": [], "baseline": "default-pool", "warm_up_seconds": 1.0, "compared": []}
+    assert "compares whole runs of a script" in refused(json.dumps(content))
 
 
 def test_a_row_with_frames_that_no_round_has() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded import Recording
-from running import Command
+from running import Command, missing
 
 from advisor.measure.recording.loops import FAST_ITERATIONS
-from advisor.profiles.crossings import Crossing
-
-Recorded = Callable[[str], Recording]
+from advisor.profiles import reading
+from advisor.profiles.crossings import Crossing, ScriptRun
 
 
 @pytest.fixture
@@ -137,6 +140,115 @@ def test_a_module_run_with_m_has_its_loops_in_its_own_files(command: Command) ->
     Path("pack/__main__.py").write_text("import sys\nfrom pack import inner\ninner.go()\nsys.exit(0)\n")
     said = command("profile", "-m", "pack", "--no-gpu", "--out", "o")
     assert said.code == 0, said.err
+
+
+LIBRARY = "import cupy, sys\n"
+
+
+def profiled(folder: Path, source: str, *words: str, **named: Any) -> subprocess.CompletedProcess[str]:
+    """`advisor profile s.py` in a process of its own; what the script prints comes on stderr."""
+    (folder / "s.py").write_text(LIBRARY + source, encoding="utf-8")
+    command = [sys.executable, "-m", "advisor", "profile", "s.py", "--no-gpu", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, **named)
+
+
+def script_of(folder: Path) -> ScriptRun:
+    script = reading.load(folder / "advisor-report").script
+    assert script is not None
+    return script
+
+
+def test_a_script_that_raises_has_its_own_traceback_and_a_page_of_what_came_before(tmp_path: Path) -> None:
+    done = profiled(
+        tmp_path, "x = cupy.asarray([1.0, 2.0])\nimport os; os.chdir('/')\nraise ValueError('no 7')"
+    )
+    assert done.returncode == 3
+    traceback = done.stderr.partition("Traceback (most recent call last):\n")[2].partition("\nValueError")[0]
+    assert traceback == "  File \"s.py\", line 4, in <module>\n    raise ValueError('no 7')"
+    assert "error: the script ended with exit code 1: ValueError: no 7" in done.stderr
+    (crossing,) = script_of(tmp_path).crossings
+    assert (crossing.place.line, crossing.place.text) == (2, "x = cupy.asarray([1.0, 2.0])")
+
+
+def test_a_script_has_stdin_and_arguments_and_prints_to_stderr(tmp_path: Path) -> None:
+    source = "print(input(), sys.argv[1:], __name__, len(sys.modules['__main__'].LIST))\nLIST = []\n"
+    source = "LIST = [1]\n" + source
+    done = profiled(tmp_path, source, "-q", "--", "--name", "x", input="told\n")
+    assert done.returncode == 0, done.stderr
+    assert "told ['--name', 'x'] __main__ 1" in done.stderr
+    assert "told" not in done.stdout
+
+
+def test_ctrl_c_ends_the_script_and_the_page_is_written(tmp_path: Path) -> None:
+    source = """
+import time
+try:
+    while True:
+        cupy.asarray([1.0, 2.0])
+        open('begun', 'w')
+        time.sleep(0.01)
+finally:
+    print('cleaned up')
+"""
+    (tmp_path / "s.py").write_text(LIBRARY + source)
+    command = [sys.executable, "-m", "advisor", "profile", "s.py", "--no-gpu"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "begun").exists() and process.poll() is None:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "cleaned up" in said
+    script = script_of(tmp_path)
+    assert (script.exit_code, script.error) == (130, "KeyboardInterrupt")
+    assert script.loops[0].frames >= 3
+
+
+def test_a_script_that_leaves_no_record_says_so(tmp_path: Path) -> None:
+    done = profiled(tmp_path, "import os\nos.abort()\n")
+    assert done.returncode == 3
+    assert "nothing was recorded of s.py: the process was killed by SIGABRT" in done.stderr
+
+
+def test_processes_that_a_script_starts_are_told(tmp_path: Path) -> None:
+    source = """
+import os, subprocess, multiprocessing
+subprocess.run(['true'])
+def go(): pass
+if __name__ == '__main__':
+    for method in ('fork', 'spawn'):
+        child = multiprocessing.get_context(method).Process(target=go)
+        child.start(); child.join()
+        assert child.exitcode == 0
+    if not os.fork(): os._exit(0)
+    os.wait()
+"""
+    done = profiled(tmp_path, source)
+    assert done.returncode == 0, done.stderr
+    told = " ".join(script_of(tmp_path).unseen)
+    assert not missing(told, "subprocess: true", "multiprocessing (2 times)", "A child that the script forks")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--frame", "2"), 2, "there is no loop in line 2 of s.py"),
+        (("--frame", "x"), 2, "--frame x is not known"),
+        (("--strategy", "pinned"), 2, "applies only to workloads"),
+    ],
+)
+def test_a_wrong_option_for_a_script(words: tuple[str, ...], code: int, says: str, command: Command) -> None:
+    Path("s.py").write_text(LIBRARY + "x = 1\nfor n in range(3):\n    pass\n")
+    said = command("profile", "s.py", "--no-gpu", *words)
+    assert (said.code, says in said.err) == (code, True), said.err
+
+
+def test_recording_knows_what_it_costs(tmp_path: Path) -> None:
+    source = "import numpy as np\nfor n in range(2000):\n    cupy.asarray([1.0, 2.0])\n    np.empty(9000)\n"
+    assert profiled(tmp_path, source).returncode == 0
+    script = script_of(tmp_path)
+    assert 2000 * 2e-6 < script.overhead_seconds < script.seconds
 
 
 def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:

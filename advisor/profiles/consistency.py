@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.base import Record
+from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.schema import (
     MOST_PERIOD,
     BufferRecord,
@@ -72,6 +73,8 @@ def contradiction(profile: Profile) -> Problem | None:
 def _contradictions(profile: Profile) -> Iterator[Problem]:
     if profile.script is None:
         yield from _of_workload(profile.workload)
+    else:
+        yield from _of_script(profile.script)
     for path, (what, key) in _UNIQUE.items():
         for where, records in _places(profile, path):
             yield from _twice(where, map(attrgetter(key), records), what)
@@ -188,6 +191,25 @@ def _of_advice(profile: Profile) -> Iterator[Problem]:
     yield from _twice("sensitivity", questions, "device and question")
     budgets = ((each.device, each.objective, each.budget_bytes) for each in profile.alternatives)
     yield from _twice("alternatives", budgets, "device, objective and budget")
+
+
+def _of_script(script: ScriptRun) -> Iterator[Problem]:
+    """What names a loop or a crossing names one that is there; predictions have one figure for each."""
+    loops, crossings = len(script.loops), len(script.crossings)
+    for where, loop in _all(script, ("crossings.*.loop", "ceilings.*.loop"), "script"):
+        if not 0 <= loop < loops:
+            yield where, f"there is no loop {loop}"
+    for where, crossing in _places(script, "advice.*.crossing", "script"):
+        if crossing >= crossings:
+            yield where, f"there is no crossing {crossing}"
+    for where, each in _places(script, "crossings.*", "script"):
+        if each.loop is not None and each.frames > script.loops[each.loop].frames:
+            yield f"{where}.frames", f"its loop has {script.loops[each.loop].frames}"
+    for where, figures in _all(script, ("predictions.*.seconds", "predictions.*.likely_seconds"), "script"):
+        if len(figures) != crossings:
+            yield where, f"it has {len(figures)} figures for {crossings} crossings"
+    if script.overhead_seconds > script.seconds:
+        yield "script.overhead_seconds", "it is more than the run took"
 
 
 def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:

@@ -209,6 +209,12 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
             if older
             else "If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
         )
+    script = content.get("script")
+    if isinstance(script, dict) and "warm_up_seconds" in script:
+        raise FileProblem(
+            f"{name} compares whole runs of a script, as earlier versions of advisor did",
+            next_step="Profile the script again: what it moves is now recorded by line.",
+        )
     return content
 
 

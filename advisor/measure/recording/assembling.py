@@ -60,7 +60,11 @@ class Assembler:
         return Assembled(frames, tuple(crossings), tuple(self._sources(records, loops)))
 
     def _place(self, file: str, line: int) -> Place:
-        return Place(file=self._name(file), line=line, text=linecache.getline(file, line).strip()[:500])
+        return Place(
+            file=self._name(file),
+            line=line,
+            text=linecache.getline(str(self.start / file), line).strip()[:500],
+        )
 
     def _name(self, file: str) -> str:
         path = self.start / file
@@ -146,7 +150,7 @@ class Assembler:
         for loop in loops:
             lines.setdefault(loop.file, set()).add(loop.first)
         for file, wanted in lines.items():
-            text = [line.rstrip("\n")[:500] for line in linecache.getlines(file)]
+            text = [line.rstrip("\n")[:500] for line in linecache.getlines(str(self.start / file))]
             for first, last in _stretches(sorted(wanted), len(text)):
                 yield SourceExcerpt(file=self._name(file), first=first, lines=tuple(text[first - 1 : last]))
 

@@ -69,7 +69,7 @@ class Loop:
         now = self._clock()
         if self.begun is not None:
             self._keep(now - self.begun)
-        self.begun = now
+        self.begun, self.open = now, True
         self.turns += 1
         self.called += 1
         self.quiet += 1

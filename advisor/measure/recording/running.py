@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import multiprocessing.process
+import os
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from advisor.measure.recording.loops import NAME, Loops
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
 _SUBPROCESS = "A subprocess: {}"
+_FORK = "A child that the script forks"
 _PROCESS = "A process that the script starts with multiprocessing"
 
 
@@ -142,11 +144,19 @@ def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]
             tell(_PROCESS)
         start(self)
 
+    def forking() -> None:
+        frame: FrameType | None = sys._getframe(1)
+        if listening and frame is not None and is_own(frame.f_code.co_filename):
+            tell(_FORK)
+
+    listening = [True]
+    os.register_at_fork(before=forking)
     subprocess.Popen.__init__ = opened  # type: ignore[method-assign]
     multiprocessing.process.BaseProcess.start = started  # type: ignore[method-assign]
     try:
         yield
     finally:
+        listening.clear()
         subprocess.Popen.__init__ = popen  # type: ignore[method-assign]
         multiprocessing.process.BaseProcess.start = start  # type: ignore[method-assign]
 

@@ -141,7 +141,7 @@ class Session:
     def run(self, program: Program) -> tuple[Ending, float]:
         """How it ended, and its seconds until the GPU was done."""
         self.finder.install_imported()
-        telling = telling_processes(self.own.__contains__, self.recorder.not_seen)
+        telling = telling_processes(self.loops.files.__contains__, self.recorder.not_seen)
         self.recorder.recording, self.began = True, perf_counter()
         with self.origins.watching(), telling:
             ended = run(program, self.loops)
