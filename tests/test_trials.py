@@ -75,6 +75,18 @@ def test_a_loop_that_ends_early_has_no_half_round() -> None:
         assert len(blocks) % 2 == 0
 
 
+def test_a_loop_that_is_entered_again_goes_on() -> None:
+    """Epochs of a few batches: what a block has before the loop is left is not timed."""
+    loop = Loop({AS_IS: 0.004, "lock": 0.002})
+    blocks: list[TrialBlock] = []
+    for _ in range(60):
+        blocks = loop.run(11)
+        loop.now += 10
+    assert len({block.round for block in blocks}) > 20
+    for block in blocks:
+        assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
+
+
 def trial(name: str, outcome: str = "open") -> Trial:
     return Trial.model_validate({"name": name, "title": name, "outcome": outcome})
 

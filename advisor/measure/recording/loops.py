@@ -59,6 +59,10 @@ class Loop:
         """Counts in the head's place while it is fast."""
         table += (self.head, self.enter, self.leave)
 
+    def listen(self, head: Callable[[], None], leave: Callable[[], None]) -> None:
+        """Calls these at the head of each iteration and after the last, in place of counting and timing."""
+        self._table[self._index], self._table[self._index + 2] = head, leave
+
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
         self.begun = None  # it may have been left by return or by an exception

@@ -44,12 +44,16 @@ class Alternation:
         self._frame = 0
         """Timed frames of the block so far; -1 in the frame after a switch."""
         self._round, self._order = -1, list[str]()
-        self._warm_up_begin = 0.0
+        self._warm_up_begin, self._left, self._now = 0.0, False, ""
 
     def frame(self) -> None:
         """A frame begins, and the one before has ended."""
         if self._to_warm_up:
             self._warm_up()
+        elif self._left:
+            self._left = False
+            self._switch(self._now)
+            self._frame = -1
         elif self._frame < 0:
             self._synchronize()
             self._begin, self._frame = self._clock(), 0
@@ -59,10 +63,9 @@ class Alternation:
                 self._end_block()
 
     def end(self) -> None:
-        """The loop is over: a block that is not full is dropped, and the script is as it was."""
-        self._frames_of_block, self._to_warm_up = 0, 1
-        self._order.clear()
+        """The loop is left, perhaps to be entered again: a block that is not full starts over there."""
         self._switch(self._contestants[0])
+        self._to_warm_up, self._left = 2 * (self._to_warm_up > 0), self._to_warm_up == 0
 
     def _warm_up(self) -> None:
         """The first frames time nothing; the last of them tells how many frames a block takes."""

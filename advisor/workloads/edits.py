@@ -111,6 +111,26 @@ def edited(source: str, changes: Sequence[Change]) -> str:
     return result
 
 
+def loader_line(source: str, loop: int) -> int | None:
+    """The line of the DataLoader(...) that the loop in a line iterates over; None where it is not plain."""
+    tree = ast.parse(source)
+    loops = (n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.AsyncFor)) and n.lineno == loop)
+    names = {n.id for found in loops for n in ast.walk(found.iter) if isinstance(n, ast.Name)}
+    made = [
+        (statement.lineno, {target.id for target in statement.targets if isinstance(target, ast.Name)})
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Assign) and any(map(_is_loader, _calls(statement.value)))
+    ]
+    of_loop = [line for line, targets in made if targets & names]
+    lines = of_loop or [line for line, _ in made]
+    return lines[0] if len(lines) == 1 else None
+
+
+def loop_lines(source: str) -> list[int]:
+    """The lines in which a `for` or `while` begins. Changes move them, and keep their order."""
+    return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, _LOOPS))
+
+
 def diff(name: str, before: str, after: str) -> str:
     """A unified diff as `git apply` and `patch -p1` take it."""
     rows = difflib.unified_diff(_lines(before), _lines(after), f"a/{name}", f"b/{name}")

@@ -1,0 +1,139 @@
+"""What a script's run gave, so that a changed one can be held equal: downloads by line, output, files."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from advisor.measure.recording.calls import Call, replace
+from advisor.profiles.base import Record
+
+_CUPY = ("get", "item", "tolist", "__float__", "__int__", "__bool__", "__complex__")
+_TORCH = ("cpu", "item", "tolist", "__float__", "__int__", "__bool__")
+
+
+class Results(Record):
+    """Digests of one run. `downloads`: of each line of the script that got something from the GPU, in the
+    order of their first ones, which a patch does not change while it moves lines."""
+
+    downloads: tuple[tuple[str, str], ...] = ()
+    printed: tuple[str, ...] = ()
+    files: dict[str, str] = Field(default_factory=dict)
+    exit_code: int = 0
+
+
+class Downloads:
+    """Digests what the script's lines get from the GPU; in runs that are not timed."""
+
+    def __init__(self, own: Callable[[str], bool]) -> None:
+        self._own = own
+        self._digests: dict[str, Any] = {}
+        self._inside = False
+
+    def install_cupy(self, module: Any) -> None:
+        for name in _CUPY:
+            replace(module.ndarray, name, self._heard)
+        replace(module, "asnumpy", self._heard)
+
+    def install_torch(self, module: Any) -> None:
+        for name in _TORCH:
+            replace(module.Tensor, name, self._heard)
+
+    def by_line(self) -> tuple[tuple[str, str], ...]:
+        return tuple((line, digest.hexdigest()) for line, digest in self._digests.items())
+
+    def _heard(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(array: Any, *args: Any, **options: Any) -> Any:
+            if self._inside:
+                return call(array, *args, **options)
+            self._inside = True
+            try:
+                result = call(array, *args, **options)
+                self._note(result, sys._getframe(1))
+            finally:
+                self._inside = False
+            return result
+
+        return wrapped
+
+    def _note(self, result: Any, frame: Any) -> None:
+        while frame is not None and not self._own(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            return
+        line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        digest = self._digests.setdefault(line, hashlib.blake2b(digest_size=16))
+        if hasattr(result, "detach"):
+            result = result.detach().numpy() if result.dtype.is_floating_point else result.numpy()
+        digest.update(result.tobytes() if isinstance(result, np.ndarray) else repr(result).encode())
+
+
+def files_digest(files: Sequence[Path]) -> dict[str, str]:
+    """Digests of the files that the user named; empty of one that is not there."""
+    return {
+        str(file): hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest() if file.is_file() else ""
+        for file in files
+    }
+
+
+class Equality:
+    """What two runs of the unchanged script agree in, by which changed runs are judged."""
+
+    def __init__(self, first: Results, second: Results) -> None:
+        self._expected = first
+        pairs = zip(first.downloads, second.downloads, strict=False)
+        self._downloads = [at for at, (one, other) in enumerate(pairs) if one == other]
+        self._files = _agreeing(first.files, second.files)
+        self._printed = [
+            number
+            for number, (one, other) in enumerate(zip(first.printed, second.printed, strict=False))
+            if one == other and len(first.printed) == len(second.printed)
+        ]
+        printed = len(self._printed) < len(first.printed)
+        self.unlike = (
+            *(
+                f"what line {line} downloads"
+                for at, (line, _) in enumerate(first.downloads)
+                if at not in self._downloads
+            ),
+            *(f"the file {name}" for name in sorted({*first.files} - {*self._files})),
+            *(("some of what it prints",) if printed else ()),
+        )
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What is compared, in words; the exit code alone proves nothing."""
+        words = []
+        if lines := len(self._downloads):
+            words.append(f"what {lines} {'lines download' if lines > 1 else 'line downloads'}")
+        if self._printed:
+            words.append(f"{len(self._printed)} printed {'lines' if len(self._printed) > 1 else 'line'}")
+        return (*words, *(f"the file {Path(name).name}" for name in self._files))
+
+    def difference(self, changed: Results) -> str:
+        """How a changed run differs, in words; empty where it does not."""
+        if changed.exit_code != self._expected.exit_code:
+            return f"the script ended with exit code {changed.exit_code}"
+        for at in self._downloads:
+            line, digest = self._expected.downloads[at]
+            if [each for _, each in changed.downloads[at : at + 1]] != [digest]:
+                return f"line {line} downloads other values"
+        for name in self._files:
+            if changed.files.get(name) != self._expected.files[name]:
+                return f"the file {Path(name).name} differs"
+        for number in self._printed:
+            if changed.printed[number : number + 1] != (self._expected.printed[number],):
+                return f"it prints another line {number + 1}"
+        return ""
+
+
+def _agreeing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return [name for name, digest in one.items() if digest and other.get(name) == digest]

@@ -1,0 +1,334 @@
+"""Trials of a script: which changes there are, runs of it with each, and a patch of those that pay.
+
+    two unchanged runs -> what results are compared by
+    one run with all changes -> whether results are equal; without them, each alone
+    runs with frames in turns -> how much faster each is
+    the patch on a copy -> its results, and its time beside the script's
+
+No file of the user's is written: a patched source stands in for the file in the process that runs it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Literal
+
+from advisor.errors import WorkloadError
+from advisor.measure.jobs import ScriptJob
+from advisor.measure.processes import MARK, end, uninterrupted, worker_command
+from advisor.measure.progress import Progress
+from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
+from advisor.measure.trying.results import Equality, Results
+from advisor.measure.trying.worker import OUTCOME, TrialJob, TrialRun
+from advisor.profiles.crossings import Crossing, Place, ScriptRun
+from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
+from advisor.verdicts.trials import AS_IS, judged, trial_times
+from advisor.workloads.edits import CannotWrite, Change, diff, edited, loader_line, loop_lines
+
+WORKER = "advisor.measure.trying.worker"
+PROCESSES = 2
+"""Runs in which frames alternate: what a process draws is told from what a change gives by two."""
+PATCHED_PROCESSES = 3
+"""Runs of the script as it is and as patched, in turns."""
+TOGETHER, PATCHED = "together", "patched"
+_LEAST_REPEATS = 3
+"""Uploads whose bytes were seen to be the same before keeping them out of the loop is tried."""
+RunTrial = Callable[[TrialJob], TrialRun]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change that the record suggests, and its trial before anything is measured."""
+
+    trial: Trial
+    change: ScriptChange
+
+
+def candidates(
+    script: ScriptRun, loop: int, promised: Mapping[int, float], start: Path
+) -> tuple[Candidate, ...]:
+    """Changes of the crossings of a loop. promised: seconds of a frame by crossing; start: what files are
+    relative to."""
+    found: list[Candidate] = []
+    for index, crossing in enumerate(script.crossings):
+        if crossing.loop == loop and (suggested := _suggested(script, crossing, loop)):
+            kind, origin, title = suggested
+            name = f"{kind}-{crossing.place.line}"
+            if any(each.change.name == name for each in found):
+                continue
+            trial = Trial(
+                name=name, kind=kind, place=crossing.place, origin=origin, title=title, outcome="open",
+                promised_seconds=promised.get(index),
+            )  # fmt: skip
+            change = ScriptChange(
+                name=name, kind=kind, file=str(start / crossing.place.file), line=crossing.place.line,
+                origin_file=str(start / origin.file) if origin else "",
+                origin_line=origin.line if origin else 0,
+            )  # fmt: skip
+            found.append(Candidate(trial, change))
+    return tuple(found)
+
+
+def _suggested(
+    script: ScriptRun, crossing: Crossing, loop: int
+) -> tuple[ChangeKind, Place | None, str] | None:
+    """The change for one crossing, the line where what crosses is made, and its title."""
+    origin = crossing.origin.place if crossing.origin else None
+    each_frame = bool(crossing.origin and crossing.origin.each_frame)
+    repeats, name = crossing.repeats, crossing.place.text
+    if crossing.library == "cupy" and crossing.kind == "upload":
+        if repeats and repeats.checked >= _LEAST_REPEATS and repeats.same >= repeats.checked - 1:
+            return "hoist", None, f"upload once, before the loop: {name}"
+        if crossing.memory == "pageable" and origin and not each_frame:
+            return "lock", origin, f"page-lock what line {origin.line} allocates"
+    if (
+        crossing.library == "cupy"
+        and crossing.kind == "download"
+        and crossing.memory == "pageable"
+        and each_frame
+    ):
+        return "reuse", None, f"reuse the array that is downloaded: {name}"
+    if crossing.library == "torch" and crossing.kind == "upload" and not crossing.non_blocking:
+        if crossing.memory == "pinned":
+            return "non-blocking", None, f"non_blocking=True: {name}"
+        file = next((s for s in script.sources if s.file == crossing.place.file and s.first == 1), None)
+        line = loader_line("\n".join(file.lines), script.loops[loop].place.line) if file else None
+        if file and line:
+            made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
+            return "pin-memory", made, f"pin_memory=True in line {line}, non_blocking=True: {name}"
+    return None
+
+
+@dataclass
+class Session:
+    """All trials of one script. `run` runs it once; results are compared as `files` and downloads tell."""
+
+    script: ScriptRun
+    job: ScriptJob
+    loop: int
+    run: RunTrial
+    progress: Progress
+    files: tuple[str, ...] = ()
+    start: Path = field(default_factory=Path.cwd)
+    _blocks: list[TrialBlock] = field(default_factory=list)
+    _refused: dict[str, str] = field(default_factory=dict)
+    _differing: dict[str, str] = field(default_factory=dict)
+
+    def trials(self, suggested: Sequence[Candidate]) -> Trials:
+        """Raises `WorkloadError` where the script fails unchanged."""
+        began = monotonic()
+        if not suggested:
+            reason = "No change that can be imposed fits the lines of this loop."
+            return Trials(loop=self.loop, reason=reason, seconds=0.0)
+        changes = tuple(each.change for each in suggested)
+        equality = self._equality()
+        self._check(changes, equality)
+        live = self._live(changes)
+        self._time(live)
+        measured = trial_times(self._blocks)
+        trials = judged(self._with_refusals(suggested), measured, self._differing)
+        kept = [each for each in trials if each.outcome == "faster"]
+        patch = self._patched(kept, {c.name: c for c in changes}, equality) if kept else None
+        written = {name for each in ([patch] if patch else []) for name in each[1]}
+        return Trials(
+            frame_seconds=measured.seconds.get(AS_IS),
+            loop=self.loop,
+            trials=tuple(t.model_copy(update={"in_patch": t.name in written}) for t in trials),
+            blocks=tuple(self._blocks),
+            compared=equality.compared,
+            unlike=equality.unlike,
+            patch=patch[0] if patch else None,
+            seconds=monotonic() - began,
+        )
+
+    def _equality(self) -> Equality:
+        """What two unchanged runs agree in."""
+        first, second = (self._results("the script as it is") for _ in range(2))
+        return Equality(first, second)
+
+    def _results(
+        self, what: str, changes: Sequence[ScriptChange] = (), sources: Mapping[str, str] | None = None
+    ) -> Results:
+        """The results of a run with all of these in force; what was refused in it is noted."""
+        self.progress.begin(f"comparing results: {what}")
+        run = self.run(
+            self._job("results", {AS_IS: tuple(c.name for c in changes)}, changes, sources=sources)
+        )
+        self.progress.end()
+        self._refused |= run.refused
+        if not changes and not sources and run.results.exit_code:
+            raise WorkloadError(
+                f"the script ended with exit code {run.results.exit_code} when it ran again: {run.error}",
+                next_step="Check that it can run twice: files that it writes, ports that it opens.",
+            )
+        return run.results
+
+    def _check(self, changes: Sequence[ScriptChange], equality: Equality) -> None:
+        """Whether results are equal under all changes; where they are not, which change is why."""
+        together = equality.difference(self._results("all changes", changes))
+        if together:
+            alone = {c.name: equality.difference(self._results(c.name, [c])) for c in self._live(changes)}
+            self._differing |= {name: why for name, why in alone.items() if why}
+            if not self._differing:
+                self._differing |= dict.fromkeys(alone, f"only together with the others, {together}")
+
+    def _live(self, changes: Iterable[ScriptChange]) -> list[ScriptChange]:
+        return [c for c in changes if c.name not in self._refused and c.name not in self._differing]
+
+    def _time(self, changes: Sequence[ScriptChange]) -> None:
+        """Frames in turns; a change of the whole process beside them in a process of its own."""
+        turning = [c for c in changes if c.kind not in WHOLE_PROCESS]
+        for process in range(PROCESSES if changes else 0):
+            contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}
+            self._timed("the changes in turns", process, contestants, turning)
+            for change in (c for c in changes if c.kind in WHOLE_PROCESS):
+                self._timed(change.name, process, {change.name: (change.name,)}, [change])
+
+    def _timed(
+        self,
+        what: str,
+        process: int,
+        contestants: Mapping[str, tuple[str, ...]],
+        changes: Sequence[ScriptChange] = (),
+        sources: Mapping[str, str] | None = None,
+    ) -> None:
+        self.progress.begin(f"timing {what}, process {process + 1}")
+        run = self.run(self._job("time", contestants, changes, process=process, sources=sources))
+        self.progress.end()
+        self._refused |= run.refused
+        self._blocks += [b for b in run.blocks if b.contestant not in run.refused]
+
+    def _job(
+        self,
+        task: Literal["results", "time"],
+        contestants: Mapping[str, tuple[str, ...]],
+        changes: Sequence[ScriptChange],
+        *,
+        process: int = 0,
+        sources: Mapping[str, str] | None = None,
+    ) -> TrialJob:
+        place = self.script.loops[self.loop].place
+        file = self.start / place.file
+        lines = loop_lines(file.read_text(encoding="utf-8"))
+        if place.line not in lines:
+            raise WorkloadError(
+                f"{place.file} has no loop in line {place.line} any more", next_step="Profile it again."
+            )
+        return TrialJob(
+            script=self.job,
+            task=task,
+            process=process,
+            changes=tuple(changes),
+            contestants=dict(contestants),
+            loop_file=str(file),
+            loop=lines.index(place.line),
+            sources=dict(sources or {}),
+            files=self.files,
+        )
+
+    def _with_refusals(self, suggested: Iterable[Candidate]) -> list[Trial]:
+        return [
+            each.trial.model_copy(update={"outcome": "refused", "reason": self._refused[each.trial.name]})
+            if each.trial.name in self._refused
+            else each.trial
+            for each in suggested
+        ]
+
+    def _patched(
+        self, kept: Sequence[Trial], changes: Mapping[str, ScriptChange], equality: Equality
+    ) -> tuple[Patch, tuple[str, ...]]:
+        """The patch of these, run and timed; and the names of those that are in it."""
+        written, left_out = self._written(kept, changes)
+        sources = {file: after for file, (_, after, _) in written.items()}
+        names = tuple(name for _, _, part in written.values() for name in part)
+        text = "".join(
+            diff(os.path.relpath(file, self.start), before, after)
+            for file, (before, after, _) in written.items()
+        )
+        lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
+        patch = Patch(text=text, lines=lines, left_out=tuple(left_out))
+        if not text:
+            return patch.model_copy(update={"reason": "none of the changes could be written"}), ()
+        difference = equality.difference(self._results("the patch", sources=sources))
+        if difference:
+            return patch.model_copy(update={"equal": False, "reason": difference}), names
+        first = PROCESSES
+        for process in range(first, first + PATCHED_PROCESSES):
+            self._timed("the script as it is", process, {AS_IS: ()})
+            self._timed("the patch", process, {PATCHED: ()}, sources=sources)
+        mine = [b for b in self._blocks if b.process >= first]
+        found = trial_times(mine, alone=True).speedups.get(PATCHED)
+        figures = {"speedup": found.value, "interval": (found.low, found.high)} if found else {}
+        return patch.model_copy(update={"equal": bool(equality.compared) or None, **figures}), names
+
+    def _written(
+        self, kept: Iterable[Trial], changes: Mapping[str, ScriptChange]
+    ) -> tuple[dict[str, tuple[str, str, tuple[str, ...]]], list[str]]:
+        """By file: its text, the text with the changes, and their names. And what could not be written."""
+        written: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        texts: dict[str, list[Change]] = {}
+        left_out = []
+        loop = self.script.loops[self.loop].place
+        for trial in kept:
+            change = changes[trial.name]
+            before, _, names = written.get(change.file) or (Path(change.file).read_text("utf-8"), "", ())
+            at = loop.line if str(self.start / loop.file) == change.file else None
+            mine = [*texts.get(change.file, ()), *_edits(change, at)]
+            try:
+                after = edited(before, mine)
+            except CannotWrite as reason:
+                left_out.append(f"line {change.line}: {reason}")
+                continue
+            texts[change.file] = mine
+            written[change.file] = before, after, (*names, trial.name)
+        return written, left_out
+
+
+def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
+    origin = change.origin_line if change.origin_file == change.file else None
+    yield Change(change.kind, change.line, origin, loop)  # type: ignore[arg-type]
+    if change.kind == "pin-memory":
+        yield Change("non-blocking", change.line, None, loop)
+
+
+def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
+    """Runs the script once, with its output kept apart. Raises `WorkloadError` without an outcome."""
+    number = len([*folder.glob("trial-*")])
+    directory = folder / f"trial-{number}"
+    directory.mkdir(parents=True)
+    job = job.model_copy(update={"script": job.script.model_copy(update={"directory": str(directory)})})
+    message, printed = directory / "job.json", directory / "stdout"
+    message.write_text(job.model_dump_json(), encoding="utf-8")
+    with printed.open("wb") as output, (directory / "stderr").open("wb") as errors, uninterrupted():
+        process = subprocess.Popen(
+            worker_command(message, parent=os.getpid(), worker=WORKER),
+            env={**os.environ, MARK: str(message)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        process.wait(timeout if timeout < float("inf") else None)
+    except subprocess.TimeoutExpired:
+        raise WorkloadError(
+            f"a trial of the script took longer than {timeout:.0f} s", next_step="Raise --timeout SECONDS."
+        ) from None
+    finally:
+        end(process, message)
+    outcome = directory / OUTCOME
+    if not outcome.exists():
+        tail = (directory / "stderr").read_text("utf-8", "replace")[-2000:]
+        raise WorkloadError(
+            f"a trial of the script ended without results: exit code {process.returncode}",
+            next_step="Check that it ends normally or with sys.exit, not os._exit.",
+            detail=tail,
+        )
+    run = TrialRun.model_validate_json(outcome.read_bytes())
+    lines = tuple(printed.read_text("utf-8", "replace").splitlines())
+    return run.model_copy(update={"results": run.results.model_copy(update={"printed": lines})})

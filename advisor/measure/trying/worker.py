@@ -1,0 +1,162 @@
+"""The process that runs a script with changes imposed. Run as `main([JOB.json, PARENT_PID])`.
+
+Nothing is recorded in it but what is asked for: blocks of frames, or the results.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from advisor.errors import WorkloadError
+from advisor.measure.jobs import ScriptJob
+from advisor.measure.process import die_with_parent
+from advisor.measure.recording.importing import Finder
+from advisor.measure.recording.lines import OwnFiles, script_roots
+from advisor.measure.recording.loops import Loop, Loops
+from advisor.measure.recording.running import Program, module_program, run, script_program
+from advisor.measure.trying.alternation import Alternation
+from advisor.measure.trying.changes import IMPOSED, Imposed, ScriptChange
+from advisor.measure.trying.results import Downloads, Results, files_digest
+from advisor.profiles.base import Record
+from advisor.profiles.text_files import write_atomically
+from advisor.profiles.trials import TrialBlock
+from advisor.workloads.edits import loop_lines
+
+OUTCOME = "trial.json"
+
+
+class TrialJob(Record):
+    """One run of a script. `contestants`: names to the changes in force in their frames."""
+
+    script: ScriptJob
+    task: Literal["results", "time"]
+    process: int = 0
+    seed: int = 0
+    changes: tuple[ScriptChange, ...] = ()
+    contestants: dict[str, tuple[str, ...]]
+    loop_file: str
+    loop: int
+    """Which loop of the file it is, in the order of lines: its line moves where the file is changed."""
+    sources: dict[str, str] = Field(default_factory=dict)
+    """Texts that stand in for files, which stay as they are."""
+    files: tuple[str, ...] = ()
+
+
+class TrialRun(Record):
+    """What the run gave; `refused` are changes that could not be tried, with the reason."""
+
+    blocks: tuple[TrialBlock, ...] = ()
+    results: Results
+    refused: dict[str, str] = Field(default_factory=dict)
+    error: str = ""
+    seconds: float
+
+
+def main(arguments: list[str]) -> None:
+    die_with_parent(int(arguments[1]))
+    job = TrialJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    outcome = Path(job.script.directory).resolve() / OUTCOME
+    write_atomically(outcome, _Session(job).run().model_dump_json())
+
+
+class _Session:
+    """Loops, changes and the clock of one run."""
+
+    def __init__(self, job: TrialJob) -> None:
+        self.job, self.script = job, job.script
+        self.loops = Loops()
+        for name, text in job.sources.items():
+            self.loops.compiled(text, name)
+        file = Path(self.script.file)
+        package = str(file.resolve().parent) if self.script.module else None
+        self.own = OwnFiles(tuple(map(str, script_roots(file))), package)
+        checks = job.task == "results"
+        self.changes: dict[str, Imposed] = {
+            change.name: IMPOSED[change.kind](change, self.loops.knows, checks=checks)
+            for change in job.changes
+        }
+        self.downloads = Downloads(self.loops.knows) if checks else None
+        self.modules: dict[str, ModuleType] = {}
+        self.finder = Finder(
+            self.own, self.loops, {name: partial(self._install, name) for name in _LIBRARIES}, {}
+        )
+        self.alternation = Alternation(
+            list(job.contestants),
+            process=job.process,
+            seed=job.seed,
+            switch=self._switch,
+            synchronize=self._synchronize,
+            clock=perf_counter,
+        )
+
+    def run(self) -> TrialRun:
+        sys.meta_path.insert(0, self.finder)
+        program = self._program()
+        self._loop().listen(self.alternation.frame, self.alternation.end)
+        self._switch(next(iter(self.job.contestants)))
+        self.finder.install_imported()
+        begin = perf_counter()
+        ended = run(program, self.loops)
+        self._synchronize()
+        seconds = perf_counter() - begin
+        self._switch("")
+        downloads = self.downloads.by_line() if self.downloads else ()
+        return TrialRun(
+            blocks=tuple(self.alternation.whole_rounds) if self.job.task == "time" else (),
+            results=Results(
+                downloads=downloads,
+                files=files_digest([*map(Path, self.job.files)]),
+                exit_code=ended.code,
+            ),
+            refused={name: change.refused for name, change in self.changes.items() if change.refused},
+            error=ended.error[:1000],
+            seconds=seconds,
+        )
+
+    def _program(self) -> Program:
+        if self.script.module:
+            return module_program(self.script.module, self.script.arguments)
+        return script_program(Path(self.script.file), self.script.arguments, self.loops)
+
+    def _loop(self) -> Loop:
+        """The loop of the frames; its file may be a module that the script imports later."""
+        file = self.job.loop_file
+        text = self.job.sources.get(file) or Path(file).read_text(encoding="utf-8")
+        self.loops.compiled(text, file)
+        lines = loop_lines(text)
+        loop = self.loops.at(file, lines[self.job.loop]) if self.job.loop < len(lines) else None
+        if loop is None:
+            raise WorkloadError(f"{file} has other loops than before", next_step="Profile it again.")
+        return loop
+
+    def _install(self, library: str, module: ModuleType) -> None:
+        self.modules[library] = module
+        if self.downloads:
+            getattr(self.downloads, f"install_{library}")(module)
+        for change in self.changes.values():
+            if change.library == library:
+                change.install(module)
+
+    def _switch(self, contestant: str) -> None:
+        on = self.job.contestants.get(contestant, ())
+        for name, change in self.changes.items():
+            change.switch(name in on)
+
+    def _synchronize(self) -> None:
+        for library, module in self.modules.items():
+            _LIBRARIES[library](module)
+
+
+_LIBRARIES: Mapping[str, Callable[[Any], None]] = {
+    "cupy": lambda cupy: cupy.cuda.runtime.deviceSynchronize(),
+    "torch": lambda torch: torch.cuda.synchronize() if torch.cuda.is_initialized() else None,
+}
+"""The libraries on whose calls changes are imposed, and how each waits for the GPU."""
