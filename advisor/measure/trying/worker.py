@@ -80,10 +80,10 @@ class _Session:
         self.own = OwnFiles(tuple(map(str, script_roots(file))), package)
         checks = job.task == "results"
         self.changes: dict[str, Imposed] = {
-            change.name: IMPOSED[change.kind](change, self.loops.knows, checks=checks)
+            change.name: IMPOSED[change.kind](change, self.loops.files.__contains__, checks=checks)
             for change in job.changes
         }
-        self.downloads = Downloads(self.loops.knows) if checks else None
+        self.downloads = Downloads(self.loops.files.__contains__) if checks else None
         self.modules: dict[str, ModuleType] = {}
         self.finder = Finder(
             self.own, self.loops, {name: partial(self._install, name) for name in _LIBRARIES}, {}
