@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.workloads.edits import CannotWrite, Change, diff, edited
+from advisor.strategies.edits import CannotWrite, Change, diff, edited
 
 CUPY = """\
 import cupy as cp

@@ -9,8 +9,8 @@ from advisor.profiles.conclusions import Evidence, Gain
 from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both
+from advisor.strategies.edits import CannotWrite, Change, Kind, diff, edited
 from advisor.verdicts.ceilings import Scope
-from advisor.workloads.edits import CannotWrite, Change, Kind, diff, edited
 
 _SHORT = 24
 """Characters of an expression that a title can name."""

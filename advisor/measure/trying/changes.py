@@ -27,7 +27,7 @@ got last it still holds one, its variable."""
 
 
 class ScriptChange(Record):
-    """What to change, as `advisor.workloads.edits.Change` and with the files in full."""
+    """What to change, as `advisor.strategies.edits.Change` and with the files in full."""
 
     name: str
     kind: ChangeKind

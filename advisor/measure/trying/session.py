@@ -27,8 +27,8 @@ from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import OUTCOME, TrialJob, TrialRun
 from advisor.profiles.crossings import Crossing, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
+from advisor.strategies.edits import CannotWrite, Change, diff, edited, loader_line, loop_lines
 from advisor.verdicts.trials import AS_IS, judged, trial_times
-from advisor.workloads.edits import CannotWrite, Change, diff, edited, loader_line, loop_lines
 
 WORKER = "advisor.measure.trying.worker"
 PROCESSES = 2
