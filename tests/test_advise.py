@@ -14,6 +14,7 @@ from builders import (
     profile,
     skipped,
 )
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,7 +88,7 @@ def test_the_indifference_is_the_users():
     assert (strict.strategy, strict.verdict) == ("pinned", "fastest")
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "winner"),
     [
         ([("a", 1.0, 100, 2), ("b", 1.04, 100, 1)], "b"),

@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 from builders import cpu_profile, measured, profile
+from every import every
 from running import FILES, REPOSITORY, environment
 
 import advisor
@@ -125,7 +126,7 @@ def made_inside() -> Any:
     return inner
 
 
-@pytest.mark.parametrize(
+@every(
     ("workload", "message"),
     [
         (3, "3 is not a workload"),
@@ -149,7 +150,7 @@ def test_a_function_without_source_is_refused() -> None:
         profiled(scope["double"])
 
 
-@pytest.mark.parametrize("value", [" a ", None, [1], b"x"])
+@every("value", [" a ", None, [1], b"x"])
 def test_parameters_that_are_no_plain_values(value: Any) -> None:
     with pytest.raises(UsageError, match=r"parameters\['n'\]"):
         profiled(FILES / "counter.py", {"n": value})
@@ -220,7 +221,7 @@ def test_what_to_conclude_by_is_an_argument() -> None:
     assert made.thresholds == {"zero-copy-reread.passes": 3.0}
 
 
-@pytest.mark.parametrize(
+@every(
     ("option", "says"),
     [
         ({"rounds": "a"}, "rounds='a' is not a whole number"),
@@ -244,7 +245,7 @@ def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], 
     assert told.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("parameters", "says"),
     [({"n": "many"}, 'parameters={"n": many} is not'), ({"m": 1}, "no parameter")],
 )
@@ -255,7 +256,7 @@ def test_errors_name_arguments_and_no_options(parameters: dict[str, Any], says: 
     assert "--" not in str(told.value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "argument"),
     [
         (

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from every import every
 from running import missing
 
 import advisor
@@ -79,7 +80,7 @@ class Instance:
 ALL: dict[str, AccessMode] = {"a": "in", "b": "out", "image": "inout"}
 
 
-@pytest.mark.parametrize(
+@every(
     "function",
     [
         plain,
@@ -156,7 +157,7 @@ def test_a_parameter_that_is_nearly_special() -> None:
     assert "?" not in refusal(host(other)).message
 
 
-@pytest.mark.parametrize("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])
+@every("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])
 def test_a_buffer_without_a_usable_annotation(annotation: str) -> None:
     scope: dict[str, Any] = {"np": np, "In": In, "Out": Out}
     exec(f"from __future__ import annotations\ndef stage(a{annotation}): ...", scope)
@@ -188,7 +189,7 @@ async def _asynchronous(a: In) -> Any:
     yield
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "kind"),
     [
         (_coroutine, "a coroutine function"),

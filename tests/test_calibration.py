@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on, measured
+from every import every
 from running import REPOSITORY
 
 from advisor.calibration import device_rates, host_memory, managed, rereads
@@ -223,7 +224,7 @@ def test_on_one_memory_only_library_routines_read_again() -> None:
     assert all("no link" in bench.absent[key] for key in ("link_again_share", "link_again_alone_share"))
 
 
-@pytest.mark.parametrize(("concurrent", "cost"), [(1, 7e-6), (0, 11e-6)])
+@every(("concurrent", "cost"), [(1, 7e-6), (0, 11e-6)])
 def test_a_prefetch_or_an_attaching_costs_what_one_more_takes(concurrent: int, cost: float) -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": concurrent}))
     gpu.prefetch_call, gpu.attach_call, gpu.prefetch_rate, gpu.wait = 7e-6, 11e-6, 1e15, 1e-3
@@ -280,7 +281,7 @@ def test_prefetches_go_both_ways() -> None:
     assert sides[:4] == ["host", "device", "host", "device"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("attributes", "lost", "reason"),
     [
         ({"integrated": 1, "compute_capability": "8.7"}, managed.MOVING, "nothing migrates"),

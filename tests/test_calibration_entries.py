@@ -24,6 +24,7 @@ from calibrating import (
     reading,
     run_of,
 )
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,7 +147,7 @@ def test_a_problem_and_an_absent_figure_have_their_reasons(tmp_path: Path) -> No
     saved(found, tmp_path)  # the comment is one line still
 
 
-@pytest.mark.parametrize(("group", "key"), [("device", "device_memory_bytes"), ("transfers", "pinned_to_")])
+@every(("group", "key"), [("device", "device_memory_bytes"), ("transfers", "pinned_to_")])
 def test_an_entry_without_what_every_entry_needs_is_refused(group: str, key: str) -> None:
     with pytest.raises(NothingMeasured, match=key) as refused:
         on_gpu(Answers(**{group: died}))

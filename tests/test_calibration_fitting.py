@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,7 +95,7 @@ def test_rates_are_amounts_per_second_with_the_range_turned_round() -> None:
     assert inverse(Spread(0.5, 0.25, 1.0, 3)) == Spread(2.0, 1.0, 4.0, 3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("wrong", "reason"),
     [
         (lambda: rates(1.0, [1.0, 0.0]), "below the clock's resolution"),

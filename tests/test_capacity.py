@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import cuda_device
+from every import every
 from fakes import RecordingBackend, bench
 from mixing import FRESH, made
 
@@ -45,7 +46,7 @@ def asked(
     assert backend.calls == []
 
 
-@pytest.mark.parametrize("placement", [Pageable(), Pinned(), DeviceOnly(), Managed(), External(Managed())])
+@every("placement", [Pageable(), Pinned(), DeviceOnly(), Managed(), External(Managed())])
 def test_more_than_is_free_is_refused_with_the_figures(placement: Placement) -> None:
     asked([placement] * 2)
     with pytest.raises(AllocationFailed, match=r"need 120 MiB of device memory; 100 MiB are free"):
@@ -56,7 +57,7 @@ def test_what_fits_exactly_is_not_refused() -> None:
     asked([Pinned()] * 2, mib=50)
 
 
-@pytest.mark.parametrize("placement", [ZeroCopy(), HostOnly(), External(ZeroCopy())])
+@every("placement", [ZeroCopy(), HostOnly(), External(ZeroCopy())])
 def test_memory_of_the_host_is_not_counted(placement: Placement) -> None:
     asked([placement] * 3)
 
@@ -73,7 +74,7 @@ def test_oversubscribing_lifts_managed_memory_alone() -> None:
         asked([Managed()] * 3 + [DeviceOnly()] * 3, oversubscribe=True)
 
 
-@pytest.mark.parametrize(
+@every(
     ("placement", "oversubscribe", "offered"),
     [(Managed(), False, True), (Pinned(), False, False), (Pinned(), True, False)],
 )
@@ -100,7 +101,7 @@ def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:
         asked([Pinned()] * 3, integrated=0, available=150)
 
 
-@pytest.mark.parametrize(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])
+@every(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])
 def test_both_sets_of_buffers_count(strategy: str, needed: int) -> None:
     backend = RecordingBackend()
     backend.free_bytes = needed

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import builders
 import pytest
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -80,7 +81,7 @@ def test_every_covered_entry_is_complete_enough_to_predict_with() -> None:
         assert all(row.low_seconds > 0 for row in rows), entry.name
 
 
-@pytest.mark.parametrize("name", names())
+@every("name", names())
 def test_figures_agree_with_one_another(name: str) -> None:
     figures = load(name).figures
     peak = figures.device_memory_bytes_per_second.value
@@ -116,7 +117,7 @@ THOR_AND_GB10 = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("attributes", "expected"),
     [
         ({"integrated": 1, "compute_capability": "5.3"}, "tegra"),
@@ -146,7 +147,7 @@ def test_default_targets_are_a_jetson_a_card_and_a_data_centre_card() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", DEFAULT_TARGETS)
+@every("name", DEFAULT_TARGETS)
 def test_most_strategies_are_available_on_the_default_targets(name: str) -> None:
     declined = {s.name for s in STRATEGIES if s.unavailable(load(name).device())}
     assert declined <= {"system", "managed-advised"}
@@ -156,7 +157,7 @@ def test_names_are_found_in_any_case() -> None:
     assert load("Orin Nano") == load("orin-nano") == load("ORIN_NANO")
 
 
-@pytest.mark.parametrize(
+@every(
     ("written", "slug"),
     [("Jetson Nano", "nano"), ("NVIDIA GeForce RTX 4090", "rtx-4090"), ("Tesla T4", "t4"), ("H200", "h200")],
 )
@@ -164,7 +165,7 @@ def test_names_are_found_with_the_vendors_words(written: str, slug: str) -> None
     assert load(written) == load(slug)
 
 
-@pytest.mark.parametrize(
+@every(
     ("written", "nearest"),
     [
         ("rtx4090", "'rtx-4090'"),
@@ -376,7 +377,7 @@ def test_a_misspelt_key_is_named_with_the_one_that_was_meant(key: str, data: st.
     assert key in message.partition("did you mean")[2]
 
 
-@pytest.mark.parametrize("line", CARD.strip().splitlines())
+@every("line", CARD.strip().splitlines())
 def test_every_line_of_the_smallest_file_is_needed(line: str) -> None:
     message = attempt(CARD.replace(f"{line}\n", ""))
     assert isinstance(message, str)

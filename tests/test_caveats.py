@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from every import every
 from running import missing
 
 from advisor.devices.caveats import REMEDIES, cautions
@@ -48,7 +48,7 @@ def test_a_healthy_run_has_no_warnings() -> None:
 # Throttling
 
 
-@pytest.mark.parametrize(
+@every(
     ("reason", "remedy"),
     [
         ("power cap", "nvidia-smi -pl"),
@@ -73,7 +73,7 @@ def test_a_reason_seen_twice_is_said_once() -> None:
     assert "(sync boost)" in warning
 
 
-@pytest.mark.parametrize(("seconds", "warns"), [(0.5, False), (1.5, True)])
+@every(("seconds", "warns"), [(0.5, False), (1.5, True)])
 def test_counters_show_what_was_over_before_the_last_reading(seconds: float, warns: bool) -> None:
     readings = [
         gpu("before", 100.0, throttled_seconds={"heat": 7.0, "power": 1.0}),
@@ -98,7 +98,7 @@ def test_a_counter_that_appears_later_says_nothing() -> None:
 # Sharing
 
 
-@pytest.mark.parametrize(
+@every(
     ("clocks", "warns"),
     [((1_500_000_000, 1_980_000_000), True), ((1_900_000_000, 1_980_000_000), False), ((), False)],
 )
@@ -118,7 +118,7 @@ def test_other_processes_with_their_memory() -> None:
     assert one([gpu(other_processes=2)]).startswith("2 other processes ")
 
 
-@pytest.mark.parametrize(
+@every(
     ("moment", "share", "warns"),
     [
         ("before", 0.35, True),
@@ -157,7 +157,7 @@ def test_a_narrow_link_is_seen_in_idleness_too() -> None:
     assert "2.00× as long" in one([gpu("after", **link(4, 8, performance_state=8))])
 
 
-@pytest.mark.parametrize(
+@every(
     ("moment", "state", "warns"),
     [
         ("under-load", 8, True),
@@ -190,7 +190,7 @@ def test_a_lower_power_mode() -> None:
     assert cautions([], [board(power_mode="MAXN", best_power_mode="MAXN")]) == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("governor", "hertz", "warns"),
     [
         ("schedutil", 1_000_000_000, True),

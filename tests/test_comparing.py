@@ -21,6 +21,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,9 +143,7 @@ def test_predictions_are_compared_by_their_ranges_and_never_with_measurements() 
     assert outcomes(compare(of(0.010), of(0.011)))["pinned"] == "cannot tell"
 
 
-@pytest.mark.parametrize(
-    ("base", "head", "who"), [(cpu_profile(), profile(), "BASE"), (profile(), cpu_profile(), "HEAD")]
-)
+@every(("base", "head", "who"), [(cpu_profile(), profile(), "BASE"), (profile(), cpu_profile(), "HEAD")])
 def test_measured_and_predicted_are_refused_whatever_is_said(base: Profile, head: Profile, who: str) -> None:
     for anyway in (False, True):
         with pytest.raises(UsageError, match=f"^{who} is predicted, ") as raised:
@@ -152,7 +151,7 @@ def test_measured_and_predicted_are_refused_whatever_is_said(base: Profile, head
         assert raised.value.next_step
 
 
-@pytest.mark.parametrize("anyway", [False, True])
+@every("anyway", [False, True])
 def test_a_run_and_a_frame_have_no_ratio(anyway: bool) -> None:
     with pytest.raises(UsageError, match=r"^HEAD .*script, BASE"):
         compare(profile(), script_profile(), anyway=anyway)
@@ -170,7 +169,7 @@ def test_another_workload_is_refused_unless_it_was_renamed() -> None:
 EMPTY = profile(results=(failed("pageable", "ended with a bus error"), skipped()))
 
 
-@pytest.mark.parametrize(
+@every(
     ("base", "head", "message"),
     [
         (EMPTY, profile(), r"BASE has no strategy that was measured.*pageable: ended with a bus error"),
@@ -195,7 +194,7 @@ def test_nothing_to_compare_is_an_error_and_no_pass(base: Profile, head: Profile
     assert raised.value.next_step
 
 
-@pytest.mark.parametrize("seconds", [5e-324, 1e-13, 2e9, 1e14])
+@every("seconds", [5e-324, 1e-13, 2e9, 1e14])
 def test_times_that_cannot_be_are_refused(seconds: float) -> None:
     for make in (
         lambda s: profile(results=(measured("pageable", s, spread=0),)),
@@ -239,7 +238,7 @@ def environment(**fields: Any) -> Environment:
     return Environment(**{**parts, **fields})
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "what"),
     [
         ({"device": cuda_device("coherent")}, {"device"}),
@@ -260,9 +259,7 @@ def test_what_differs_is_said(fields: dict[str, Any], what: set[str]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("hertz", "status"), [(2_520, "same"), (2_410, "same"), (2_390, "differs"), (None, "not known")]
-)
+@every(("hertz", "status"), [(2_520, "same"), (2_410, "same"), (2_390, "differs"), (None, "not known")])
 def test_clocks_under_load_may_differ_by_the_margin(hertz: int | None, status: str) -> None:
     """5 % below 2520 MHz is 2400 MHz; the idle clocks before are not looked at."""
 
@@ -312,7 +309,7 @@ def test_advice_for_a_device_that_one_side_alone_predicts_for_is_neither_new_nor
     assert compare(fewer, base).new_advice == said[:1]
 
 
-@pytest.mark.parametrize(("factor", "told"), [(1.0, []), (1.5, ["a"])])
+@every(("factor", "told"), [(1.0, []), (1.5, ["a"])])
 def test_advice_changes_where_what_it_rests_on_surely_does(factor: float, told: list[str]) -> None:
     rests = Evidence(label="pinned: one frame", value=0.01, unit="seconds")
     new = advice("a").model_copy(update={"evidence": (rests,)})
@@ -335,7 +332,7 @@ BET = clear("b", verdict="open")
 UNTRUSTED = clear("a", verdict="untrusted")
 
 
-@pytest.mark.parametrize(
+@every(
     ("base", "head", "basis", "change"),
     [
         (clear("a"), clear("a"), "measured", "same"),
@@ -372,7 +369,7 @@ def test_the_wider_of_two_confidences_is_taken() -> None:
     assert compare(profile(), strict).confidence == compare(strict, profile()).confidence == 0.99
 
 
-@pytest.mark.parametrize("cut", [0, 1])
+@every("cut", [0, 1])
 def test_a_run_that_was_interrupted_changes_no_recommendation(cut: int) -> None:
     notes = [(), ()]
     notes[cut] = ("Interrupted after 1 of 6 measurements.",)  # type: ignore[call-overload]
@@ -392,7 +389,7 @@ def test_notes_say_whose_they_are() -> None:
 DRAWN = " ".join(str(600 + 8 * i) for i in range(100))
 
 
-@pytest.mark.parametrize(
+@every(
     ("factor", "expected"),
     [(1.5, "slower"), (1 / 1.5, "faster"), (1.04, "cannot tell")],
 )
@@ -412,7 +409,7 @@ def test_without_host_stages_nothing_but_the_draws_is_noise() -> None:
     assert outcome(ratio_of(base, head, 0.95)) == "same"
 
 
-@pytest.mark.parametrize(("spread", "seconds"), [(None, 0.25), (0.02, 0.13), (0.4, 0.4), (3.0, 1.0)])
+@every(("spread", "seconds"), [(None, 0.25), (0.02, 0.13), (0.4, 0.4), (3.0, 1.0)])
 def test_host_stages_differ_between_runs_as_much_as_between_processes(
     spread: float | None, seconds: float
 ) -> None:

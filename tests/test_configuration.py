@@ -11,6 +11,7 @@ from typing import get_args
 
 import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
+from every import every
 from rendering import shown
 from running import REPOSITORY, Command, missing
 
@@ -154,7 +155,7 @@ def test_thresholds_take_the_units_they_are_shown_in(tmp_path: Path) -> None:
         read(tmp_path, f"{PASSES}=25%")
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "size"),
     [("2GiB", 2 << 30), ("512 MiB", 512 * MIB), ("1.5 GB", 1_500_000_000), ("64", 64), ("1kib", 1024)],
 )
@@ -162,13 +163,13 @@ def test_sizes(text: str, size: int) -> None:
     assert units.parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "2 G", "0", "0.1", "1e9", "9999999TiB", "2GiB x"])
+@every("text", ["", "GiB", "-1GiB", "2 G", "0", "0.1", "1e9", "9999999TiB", "2GiB x"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError):
         units.parse_size(text)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+@every("rule", RULES, ids=lambda rule: rule.id)
 def test_every_default_lies_in_its_range_and_is_what_a_rule_is_handed(rule) -> None:
     assert limits(rule, Preferences()) == {t.name: t.default for t in rule.text.thresholds}
     for threshold in rule.text.thresholds:
@@ -230,7 +231,7 @@ def test_the_workload_file_can_silence_too() -> None:
         require_rules(unknown)
 
 
-@pytest.mark.parametrize("ignore", ["pageable-transfer", [3], {"a": 1}, None])
+@every("ignore", ["pageable-transfer", [3], {"a": 1}, None])
 def test_ignore_is_a_list_of_names(ignore: object) -> None:
     from advisor.workloads.definition import Buffer, device
 
@@ -376,7 +377,7 @@ def test_a_wrong_value_has_one_message_wherever_it_is_said(
         assert step in problem.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "complaint"),
     [
         ({"rounds": True}, "advisor.profile: rounds=True is not a whole number"),
@@ -436,7 +437,7 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
     assert (made.arguments, made.frame, made.timeout) == (("--epochs", "1"), "31", math.inf)
 
 
-@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if not option.script])
+@every("name", [name for name, option in OPTIONS.items() if not option.script])
 def test_what_means_nothing_for_a_script_is_refused_where_it_is_said(name: str) -> None:
     with pytest.raises(UsageError, match=f"--{OPTIONS[name].key} applies only to workloads"):
         places(OptionSource("", {name: "x"}), script=True)

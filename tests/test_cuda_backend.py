@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from every import every
 from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures, pooled
 from fakes import bench
 from running import missing
@@ -518,7 +519,7 @@ class Driver:
         return self.result
 
 
-@pytest.mark.parametrize(
+@every(
     ("driver", "count"),
     [(Driver(0), 0), (Driver(3), 3), (Driver(3, init=100), 0), (Driver(3, result=100), 0)],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cupy_cases import REFUSED, RUNS, Case
+from every import every
 
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch
@@ -51,7 +52,7 @@ def test_what_cupy_refuses_is_refused(case: Case) -> None:
     assert found.write.endswith(".")
 
 
-@pytest.mark.parametrize(
+@every(
     ("case", "calls"),
     [
         (lambda xp, a, m: float(a.max()), ["float()"]),

@@ -21,6 +21,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, markup
@@ -135,7 +136,7 @@ def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) ->
     assert [member.href for member in made.members] == ["./a/report.html", ""]
 
 
-@pytest.mark.parametrize(
+@every(
     ("other", "message"),
     [
         (
@@ -178,7 +179,7 @@ def test_two_profiles_of_one_device_among_others() -> None:
     assert "advisor compare" in raised.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("chosen", "headline", "tone"),
     [
         ([clear("pinned"), clear("pinned")], "pinned on both devices", "clear"),

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from every import every
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import Figures
@@ -68,7 +69,7 @@ def test_the_documented_files_load(tmp_path: Path) -> None:
     assert loaded[0].figures.pinned_to_device_bytes_per_second.low == 24.8e9
 
 
-@pytest.mark.parametrize("name", names())
+@every("name", names())
 def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str) -> None:
     text, entry = describe_one(name), load(name)
     attributes = entry.device().attributes

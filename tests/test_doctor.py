@@ -9,6 +9,7 @@ from typing import Any
 
 import builders
 import pytest
+from every import every
 from machines import FakeNvml
 from running import REPOSITORY, Command, missing
 
@@ -88,7 +89,7 @@ def test_a_gpu_that_cannot_be_measured_on_is_not_ready() -> None:
     assert of("first kernel", probe=Probe(problem="x", next_step="do y")).next_step == "do y"
 
 
-@pytest.mark.parametrize(
+@every(
     ("driver", "packages", "state", "says"),
     [
         (13000, {}, "missing", "[cuda13]"),
@@ -109,7 +110,7 @@ def test_cupy_and_the_driver(driver: int, packages: dict[str, str], state: str, 
     assert says in found.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("attributes", "subject", "state"),
     [
         ({"concurrent_managed_access": 0}, "managed memory", "limited"),
@@ -128,7 +129,7 @@ def test_managed_memory_needs_cuda_bindings() -> None:
     assert "cuda-bindings" in of("managed memory", packages={"cupy-cuda13x": "14"}).next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("nsys", "nvtx", "fits"),
     [
         ((2022, 4, 2), (0, 2, 11), True),
@@ -159,7 +160,7 @@ def test_nvml() -> None:
     assert of("NVML", readings=(partial,)).found == "not told"
 
 
-@pytest.mark.parametrize(
+@every(
     ("host", "subject", "state"),
     [
         (HostState(memory_available_bytes=GIB), "memory", "limited"),
@@ -216,7 +217,7 @@ def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> Non
     assert told.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("code", "seconds", "says"),
     [
         ("import os; os._exit(7)", 300.0, "exited with code 7"),
@@ -251,7 +252,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert command("doctor").code == 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("reaches", "port", "said"),
     [
         (True, "0000:00:02.0", ("ok", "NVLink, peer access", "without the host")),

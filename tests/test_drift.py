@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pytest
 from builders import cpu_profile, measured, profile
+from every import every
 from test_comparing import LATER, later
 
 from advisor.profiles.reading import load
@@ -75,7 +75,7 @@ SLOW = dict.fromkeys(SHARES, 1.3)
 QUIET = 0.01
 
 
-@pytest.mark.parametrize(
+@every(
     ("parts", "cause", "told"),
     [
         (SLOW, "machine", "the machine, since all parts of a frame changed alike"),
@@ -124,7 +124,7 @@ def test_a_slower_machine_and_one_strategy_beyond_it_are_both_told() -> None:
     assert "`pinned` changed alone: slower by" in told
 
 
-@pytest.mark.parametrize("restless", [0.01, 0.1, 0.3])
+@every("restless", [0.01, 0.1, 0.3])
 def test_of_the_same_code_nothing_is_claimed_to_have_moved_alone(restless: float) -> None:
     pairs = [(run(seed, restless=restless), run(1000 + seed, restless=restless)) for seed in range(8)]
     assert sum(bool(drift(*pair).alone) or drift(*pair).together for pair in pairs) <= 1
@@ -137,7 +137,7 @@ def test_two_real_runs_did_not_drift_and_a_parameter_that_moves_one_strategy_is_
     assert (found.together, found.alone) == (False, {})
 
 
-@pytest.mark.parametrize(
+@every(
     "pair",
     [
         lambda: (profile(), later()),

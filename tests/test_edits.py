@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,7 +126,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_a_change_is_the_least_text(case: str) -> None:
     source, change, added, removed = CASES[case]
     assert added_and_removed(source, change) == (added, removed)
@@ -163,7 +164,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@every("case", REFUSED)
 def test_what_is_not_certain_is_not_written(case: str) -> None:
     source, change, reason = REFUSED[case]
     with pytest.raises(CannotWrite, match=reason.replace("(", r"\(").replace(")", r"\)")):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from builders import cuda_device
+from every import every
 from fakes import FakeClock, RecordingBackend, job
 from field import InProcess
 from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
@@ -202,7 +203,7 @@ class Frames:
         self.clock.advance(self.seconds)
 
 
-@pytest.mark.parametrize("seconds", [0.00002, 0.003, 0.3])
+@every("seconds", [0.00002, 0.003, 0.3])
 def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
     clock = FakeClock()
     frames = Frames(clock, seconds)
@@ -257,7 +258,7 @@ def test_every_contestant_has_a_window_while_there_is_time() -> None:
     assert taken(session(clock), clock, 3.0).blocks == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "reason"),
     [
         ({"joules": None}, "no counter"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import matrix
 from tests.faults.case import Case
 from tests.faults.matrix import CASES, OF_ONE_COMMAND, ONE_OF_A_KIND, close_started, run
 
@@ -28,8 +29,9 @@ def test_it_holds(case: Case, tmp_path: Path) -> None:
     assert not run(case, tmp_path, forked=True).broken
 
 
-def test_a_case_that_does_not_hold_is_found(tmp_path: Path) -> None:
+def test_a_case_that_does_not_hold_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind of check, on a command that breaks it."""
+    monkeypatch.setattr(matrix, "_MOMENT", 0.2)
     said = "\x1b[31m\n::error::x\nhunter2"
     script = f"printf '%b' {said!r}; echo '<script>' > report.html; (sleep 600 >/dev/null 2>&1 &) ; exit 3"
     broken = run(

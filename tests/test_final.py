@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,7 +177,7 @@ def test_the_footprint_is_memory_first_then_time():
     assert told.excluded == {"pageable": "footprint", "pinned": "footprint"}
 
 
-@pytest.mark.parametrize(("saved", "chosen"), [(1, "pageable"), (3, "pinned")])
+@every(("saved", "chosen"), [(1, "pageable"), (3, "pinned")])
 def test_the_baseline_stays_where_another_saves_little_memory(saved, chosen):
     rows = [contestant("pageable", 64, 0), contestant("pinned", 64 - saved, 2)]
     assert decide(blocks({"pageable": 0.02, "pinned": 0.02}), rows, AIM).verdict.chosen == chosen
@@ -232,9 +233,7 @@ def with_alias(shift: float, noise: float = 0.01) -> list[Block]:
     return blocks({"pageable": 0.03, "pinned": 0.02, "again": 0.02 * shift}, rounds=20, noise=noise)
 
 
-@pytest.mark.parametrize(
-    ("shift", "kind"), [(1.0, "fastest"), (1.005, "fastest"), (1.06, "untrusted"), (0.94, "untrusted")]
-)
+@every(("shift", "kind"), [(1.0, "fastest"), (1.005, "fastest"), (1.06, "untrusted"), (0.94, "untrusted")])
 def test_a_run_in_which_one_contestant_differs_from_itself_is_not_trusted(shift, kind):
     told = decide(with_alias(shift), [BASE, PINNED], AIM, alias=Alias("again", "pinned")).verdict
     assert told.kind == kind

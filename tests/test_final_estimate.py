@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from every import every
 
 from advisor.verdicts import estimate
 from advisor.verdicts.choice import Contestant, standings
@@ -136,7 +137,7 @@ def test_fewer_than_two_rounds_in_common_tell_nothing():
     assert np.all(np.isfinite(pairs.difference))
 
 
-@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+@every("seconds", [0.0, -1.0, math.nan, math.inf])
 def test_a_time_that_is_none_is_refused(seconds):
     with pytest.raises(ValueError, match="positive and finite"):
         paired([Block(0, 0, "a", 0, seconds)], ["a"])
@@ -189,7 +190,7 @@ def covered(truth: np.ndarray, scale: np.ndarray, runs: int = 4000) -> tuple[flo
     return upper / runs, float(lower.min()) / runs
 
 
-@pytest.mark.parametrize("count", [2, 4, 6])
+@every("count", [2, 4, 6])
 def test_hsus_upper_ends_hold_together_and_are_not_wider_than_that_needs(count):
     """The rivals far from the best, so that no bound is cut off at 0; Bonferroni costs little of 97.5 %."""
     upper, lower = covered(np.array([0.0, *[0.3] * (count - 1)]), np.full(count, 0.01))
@@ -197,7 +198,7 @@ def test_hsus_upper_ends_hold_together_and_are_not_wider_than_that_needs(count):
     assert lower >= 0.97
 
 
-@pytest.mark.parametrize("truth", [(0, 0.01, 0.03, 0.08), (0, 0, 0.02, 0.02), (0, 0.05, 0.05, 0.05)])
+@every("truth", [(0, 0.01, 0.03, 0.08), (0, 0, 0.02, 0.02), (0, 0.05, 0.05, 0.05)])
 def test_hsus_ends_hold_with_differences_and_unequal_noise(truth):
     upper, lower = covered(np.array(truth), np.array([0.01, 0.02, 0.005, 0.03]))
     assert upper >= 0.97
@@ -231,7 +232,7 @@ def coverage_of_blocks(processes: int, luck: float, noise: float, runs: int = 50
     return hits / runs
 
 
-@pytest.mark.parametrize(("processes", "luck", "noise"), [(2, 0.02, 0.02), (2, 0.0, 0.04), (5, 0.02, 0.02)])
+@every(("processes", "luck", "noise"), [(2, 0.02, 0.02), (2, 0.0, 0.04), (5, 0.02, 0.02)])
 def test_few_processes_with_luck_are_covered(processes, luck, noise):
     assert coverage_of_blocks(processes, luck, noise) >= 0.988
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from every import every
 from fakes import FakeClock
 
 from advisor.measure.final import FinalState, Look, Plan, run_final
@@ -179,7 +180,7 @@ def test_who_is_dropped_is_not_measured_again() -> None:
     assert {name for s in hall.sessions[2:] for r in s.asked for name in r.order} == {"pinned", "zero-copy"}
 
 
-@pytest.mark.parametrize("how", ["left", "died"])
+@every("how", ["left", "died"])
 def test_who_breaks_alone_too_leaves_the_final_and_that_goes_on(how: str) -> None:
     hall = Hall(fails={(1, 2, "pinned"): how, "pinned": how})
     held = hall.run(1000)
@@ -191,7 +192,7 @@ def test_who_breaks_alone_too_leaves_the_final_and_that_goes_on(how: str) -> Non
     assert [len(session.asked) for session in alone] == [1], "it is not tried a third time"
 
 
-@pytest.mark.parametrize("how", ["left", "died"])
+@every("how", ["left", "died"])
 def test_who_breaks_in_company_goes_on_in_processes_of_its_own(how: str) -> None:
     hall = Hall(fails={(1, 2, "pinned"): how})
     held = hall.run(1000)
@@ -267,7 +268,7 @@ def test_ctrl_c_keeps_the_blocks_that_ended() -> None:
     assert all(session.closed for session in hall.sessions)
 
 
-@pytest.mark.parametrize("seconds", [0.5, 3.0, 11.0, 26.0, 50.0])
+@every("seconds", [0.5, 3.0, 11.0, 26.0, 50.0])
 def test_no_round_begins_that_would_end_too_late(seconds: float) -> None:
     """But for the first, whose time nobody knows."""
     hall = Hall()

@@ -5,19 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import stats
 
 
-@pytest.mark.parametrize(("probability", "fewest"), [(0.95, 59), (0.99, 299)])
+@every(("probability", "fewest"), [(0.95, 59), (0.99, 299)])
 def test_the_largest_frame_is_an_upper_bound_from_so_many_on(probability, fewest):
     assert stats.fewest_frames(probability) == fewest
     assert 1 - probability**fewest >= 0.95 > 1 - probability ** (fewest - 1)
 
 
-@pytest.mark.parametrize(("probability", "fewest"), [(0.95, 59), (0.99, 299)])
+@every(("probability", "fewest"), [(0.95, 59), (0.99, 299)])
 def test_too_few_frames_have_no_quantile(probability, fewest):
     frames = np.random.default_rng(1).lognormal(0, 0.1, 2 * fewest)
     assert stats.quantile_by_blocks(frames[: fewest - 1].reshape(-1, 1), probability) is None
@@ -26,7 +27,7 @@ def test_too_few_frames_have_no_quantile(probability, fewest):
     assert stats.quantile_by_blocks([list(frames)], probability) is None, "one block tells nothing of others"
 
 
-@pytest.mark.parametrize(("count", "probability"), [(59, 0.95), (200, 0.95), (299, 0.99), (5000, 0.99)])
+@every(("count", "probability"), [(59, 0.95), (200, 0.95), (299, 0.99), (5000, 0.99)])
 def test_ranks_are_those_of_the_binomial(count, probability):
     first, last = stats._quantile_ranks(count, probability, 0.95)
     below = scipy.stats.binom(count, probability)
@@ -61,7 +62,7 @@ def missed(between: float, *, whole: bool, runs: int = 300) -> tuple[float, floa
     return counts[0] / runs, counts[1] / runs
 
 
-@pytest.mark.parametrize("between", [0.0, 0.05])
+@every("between", [0.0, 0.05])
 def test_bounds_by_blocks_cover(between):
     above, below = missed(between, whole=True)
     assert above <= 0.075
@@ -74,7 +75,7 @@ def test_bounds_by_frames_would_not_cover():
     assert below > 0.1
 
 
-@pytest.mark.parametrize("tail", [0.025, 0.00125, 1e-4])
-@pytest.mark.parametrize("freedom", [1, 1.5, 2, 4.3, 12, 200])
+@every("tail", [0.025, 0.00125, 1e-4])
+@every("freedom", [1, 1.5, 2, 4.3, 12, 200])
 def test_students_upper_quantile(tail, freedom):
     assert stats.student_upper(tail, freedom) == pytest.approx(scipy.stats.t.isf(tail, freedom), rel=2e-3)

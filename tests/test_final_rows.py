@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from builders import measured, profile
+from every import every
 from test_final_estimate import NAMES, drawn, made
 
 from advisor.profiles.blocks import Block, FinalRecord
@@ -69,7 +70,7 @@ def test_the_chosen_ones_ratio_is_the_verdicts() -> None:
     assert (ratio.value, (ratio.low, ratio.high)) == (chosen.speedup, chosen.interval)
 
 
-@pytest.mark.parametrize(("objective", "expected"), [("time", 0.8), ("throughput", 2.0)])
+@every(("objective", "expected"), [("time", 0.8), ("throughput", 2.0)])
 def test_frames_that_overlap_are_compared_by_the_time_that_is_shown(objective: str, expected: float) -> None:
     run = held(latency=0.025, objective=objective)
     assert compared(run)["pinned"].value == pytest.approx(expected, rel=0.05)
@@ -104,9 +105,7 @@ def covered(processes: int, apart: float, runs: int = 200) -> float:
     return hits / runs
 
 
-@pytest.mark.parametrize(
-    ("processes", "apart", "least"), [(2, 1, 0.95), (2, 2, 0.86), (4, 2, 0.86), (8, 2, 0.9), (8, 3, 0.9)]
-)
+@every(("processes", "apart", "least"), [(2, 1, 0.95), (2, 2, 0.86), (4, 2, 0.86), (8, 2, 0.9), (8, 3, 0.9)])
 def test_the_interval_holds_the_truth(processes: int, apart: float, least: float) -> None:
     assert covered(processes, apart) >= least
 

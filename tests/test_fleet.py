@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from builders import measured, profile, vector_add_workload
+from every import every
 
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
@@ -333,7 +334,7 @@ def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> Non
         run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path, request(where))
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "message"),
     [
         ("tegra", "is not KEY=VALUE"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import cuda_device
+from every import every
 from fakes import RecordingBackend, bench
 from mixing import SHAPES, made
 
@@ -105,7 +106,7 @@ def test_what_the_staging_pool_rounds_up_is_reserved() -> None:
     assert found.physical_bytes == 2058
 
 
-@pytest.mark.parametrize(
+@every(
     ("memory_class", "sides"),
     [("discrete", 2), ("discrete-hmm", 2), ("coherent", 2), ("tegra", 1), ("tegra-coherent", 1)],
 )
@@ -177,7 +178,7 @@ def test_both_sets_of_buffers_of_overlapping_frames_count() -> None:
     assert taken["pinned-pipelined"] == {"pinned": 5 * 48, "device": 5 * 48}
 
 
-@pytest.mark.parametrize("pool", [None, 0])
+@every("pool", [None, 0])
 def test_no_pool(pool: int | None) -> None:
     backend = RecordingBackend()
     backend.pool = pool
@@ -214,8 +215,8 @@ def test_pages_that_the_driver_locks_outside_of_the_kernels_count_are_not_none()
     }
 
 
-@pytest.mark.parametrize("missing", ["process", "locked", "device_free"])
-@pytest.mark.parametrize("which", [0, 1])
+@every("missing", ["process", "locked", "device_free"])
+@every("which", [0, 1])
 def test_what_was_not_read_is_absent_with_the_reason(missing: str, which: int) -> None:
     complete = {"process": 1, "locked": 1, "device_free": 1}
     readings = [Reading(**{**complete, missing: None} if i == which else complete) for i in range(2)]

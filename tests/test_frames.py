@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
 
 from advisor.measure import nvtx_ranges
@@ -88,11 +89,11 @@ def test_setup_and_the_first_frame_run_with_index_0() -> None:
         assert run.ranges.seen[:2] == [("host:start",), ("frame 0",)]
 
 
-@pytest.mark.parametrize("listening", [False, True])
-@pytest.mark.parametrize("deferred", [False, True])
-@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
-@pytest.mark.parametrize("external", [False, True])
-@pytest.mark.parametrize("concurrent", [0, 1])
+@every("listening", [False, True])
+@every("deferred", [False, True])
+@every("strategy", STRATEGY_NAMES)
+@every("external", [False, True])
+@every("concurrent", [0, 1])
 def test_every_strategy_computes_the_same(
     strategy: str, deferred: bool, external: bool, concurrent: int, listening: bool
 ) -> None:
@@ -293,7 +294,7 @@ def failing(at: Callable[[Any], Stage]) -> Workload:
     return Workload(buffers("a", "b"), frame=[host(produce), device(double), at(fail)])
 
 
-@pytest.mark.parametrize("side", [host, device])
+@every("side", [host, device])
 def test_ranges_are_closed_when_a_stage_raises(side: Any) -> None:
     with bench(failing(side)) as run:
         for go in (run.loop.first_frame, lambda: run.loop.frame(1), lambda: run.loop.timed_frame(1)):
@@ -335,7 +336,7 @@ def test_a_timed_frame_adds_up() -> None:
         assert run.ranges.seen[-1] == ("host:read",)
 
 
-@pytest.mark.parametrize("strategy", ["pageable", "staged"])
+@every("strategy", ["pageable", "staged"])
 def test_copies_in_which_the_cpu_takes_part_are_timed_by_its_clock(strategy: str) -> None:
     """Each reading of the clock is a second after the last: a copy takes one, whatever the stream says."""
     backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
@@ -365,7 +366,7 @@ def test_the_stream_is_held_for_twice_as_long_as_launching_took() -> None:
     assert held == pytest.approx([LEAST_HELD, LEAST_HELD + 2e-4])
 
 
-@pytest.mark.parametrize("deferred", [True, False])
+@every("deferred", [True, False])
 def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(deferred: bool) -> None:
     backend = RecordingBackend(deferred=deferred)
     backend.discards = True

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import profile, vector_add_workload
+from every import every
 from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
 from running import advisor, python_path
 
@@ -74,8 +75,8 @@ def seen_by(form: str, seen: dict[str, int], side: str = "device") -> Stage:
     return device(double, arrays=form) if side == "device" else host(double, arrays=form)
 
 
-@pytest.mark.parametrize("side", ["device", "host"])
-@pytest.mark.parametrize("form", ["numba", "pointer", "dlpack"])
+@every("side", ["device", "host"])
+@every("form", ["numba", "pointer", "dlpack"])
 def test_a_form_shares_the_placement_s_memory(form: str, side: str) -> None:
     seen: dict[str, int] = {}
     result, addresses = run_once(one_stage(seen_by(form, seen, side)))
@@ -83,7 +84,7 @@ def test_a_form_shares_the_placement_s_memory(form: str, side: str) -> None:
     assert seen == {name: both[side == "device"] for name, both in addresses.items()}
 
 
-@pytest.mark.parametrize("side", ["device", "host"])
+@every("side", ["device", "host"])
 def test_tensors_share_the_placement_s_memory(side: str) -> None:
     torch = torch_or_skip()
     seen: dict[str, int] = {}
@@ -141,7 +142,7 @@ def test_the_report_says_what_a_stage_gets() -> None:
     assert frame == "produce (host) → take (device, pointer) → consume (host)"
 
 
-@pytest.mark.parametrize("make", [host, device])
+@every("make", [host, device])
 def test_another_form_is_refused_with_the_nearest(make: Callable[..., Stage]) -> None:
     with pytest.raises(WorkloadError, match="'torch'") as caught:
         make(lambda a: None, arrays="pytorch")
@@ -155,7 +156,7 @@ def test_another_type_in_an_annotation_is_refused() -> None:
         bind(one_stage(device(stage)))
 
 
-@pytest.mark.parametrize(
+@every(
     ("form", "dtype", "library"),
     [("torch", ">f4", "PyTorch"), ("dlpack", "M8[s]", "DLPack"), ("numba", "M8[s]", "Numba")],
 )
@@ -285,8 +286,8 @@ def on_default_stream(backend: RecordingBackend, *, takes_stream: bool) -> Stage
     return device(as_told if takes_stream else by_default, arrays="pointer")
 
 
-@pytest.mark.parametrize("takes_stream", [False, True])
-@pytest.mark.parametrize("haste", EVERY_HASTE)
+@every("takes_stream", [False, True])
+@every("haste", EVERY_HASTE)
 def test_work_on_the_default_stream_is_in_order_with_the_program_s(haste: Any, takes_stream: bool) -> None:
     backend = RecordingBackend(haste=haste)
     result, _ = run_once(one_stage(on_default_stream(backend, takes_stream=takes_stream)), backend, "pinned")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from builders import cuda_device
+from every import every
 from running import REPOSITORY, Command, Said
 from test_action import STAND_IN, Job, job
 from test_versions import compared
@@ -117,7 +118,7 @@ def test_wanted_changes_pass_with_anyway(run: Callable[..., Said]) -> None:
     assert run(OUTCOMES["frames do different work:"], "--anyway").code == 1
 
 
-@pytest.mark.parametrize(("change", "status"), [("changed", "failed"), ("same", "passed")])
+@every(("change", "status"), [("changed", "failed"), ("same", "passed")])
 def test_recommendations_are_judged_by_predictions_where_there_is_no_gpu(change: Any, status: str) -> None:
     found = versions(SAME)
     cpu = replace(found.devices[0], device=Device(name="CPU", kind="cpu"))
@@ -128,7 +129,7 @@ def test_recommendations_are_judged_by_predictions_where_there_is_no_gpu(change:
     assert ruling.status == status
 
 
-@pytest.mark.parametrize(("value", "status"), [(1.5, "inconclusive"), (4.0, "failed")])
+@every(("value", "status"), [(1.5, "inconclusive"), (4.0, "failed")])
 def test_an_untrusted_run_fails_by_what_its_control_cannot_explain(value: float, status: str) -> None:
     found = compared({"pageable": (value, value / 1.1, value * 1.1)}, noise=stats.Ratio(1.3, 1.2, 1.4))
     (ruling,) = judge(found, parse_gates(["slower=5%"]))

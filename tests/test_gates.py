@@ -19,6 +19,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import missing
@@ -40,7 +41,7 @@ def one(seconds: float, **fields: Any) -> tuple[Measured, ...]:
     return (measured("pinned", seconds, **fields),)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "gate"),
     [
         ("slower=5%", Gate("slower=5%", "slower", 0.05)),
@@ -58,7 +59,7 @@ def test_a_gate_given_twice_is_one() -> None:
     assert len(parse_gates(["slower=5%", "slower=+5.0%", "slower=6%"])) == 2
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "",
@@ -94,7 +95,7 @@ def test_any_text_is_a_gate_or_refused(text: str) -> None:
     assert parse_gates([gate.text]) == (gate,)
 
 
-@pytest.mark.parametrize(
+@every(
     ("seconds", "spread", "status"),
     [
         (0.020, 0.004, "passed"),
@@ -159,7 +160,7 @@ def test_footprint_is_accounted_and_needs_no_interval() -> None:
     assert not missing(reasons[0], "`pinned`", "100 B", "111 B")
 
 
-@pytest.mark.parametrize("gate", ["slower=5%", "footprint=+10%"])
+@every("gate", ["slower=5%", "footprint=+10%"])
 def test_a_strategy_that_fails_now_fails_the_gate_and_a_missing_one_is_open(gate: str) -> None:
     head = later(results=(measured("pageable", 0.040), failed("pinned", "results differ")))
     told, reasons = ruled(gate, profile(), head)
@@ -176,7 +177,7 @@ def test_a_strategy_that_is_new_is_not_judged() -> None:
     assert ruled("slower=5%", profile(), head)[0] == "passed"
 
 
-@pytest.mark.parametrize(
+@every(
     ("head", "status"),
     [
         (recommendation(), "passed"),
@@ -209,7 +210,7 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
     assert reasons[0].startswith("b ")
 
 
-@pytest.mark.parametrize(
+@every(
     ("head", "message"),
     [
         (profile(), "the same run"),

@@ -25,6 +25,7 @@ from builders import (
     recommendation,
     script_profile,
 )
+from every import every
 from rendering import Accepted, markup
 from running import Command
 
@@ -92,7 +93,7 @@ def test_steps_are_found_where_they_are_and_as_large_as_they_are() -> None:
     assert up.ratio.high / up.ratio.low < 1.03
 
 
-@pytest.mark.parametrize("outliers", [0.0, 0.05])
+@every("outliers", [0.0, 0.05])
 def test_noise_is_seldom_taken_for_a_step(outliers: float) -> None:
     noise, claimed = random.Random(3), 0
     for _ in range(100):
@@ -101,7 +102,7 @@ def test_noise_is_seldom_taken_for_a_step(outliers: float) -> None:
     assert claimed <= 8
 
 
-@pytest.mark.parametrize("times", [[1.0] * 50, [1.0] * 5 + [9.0], [1.0, 2.0, 1.0, 2.0]])
+@every("times", [[1.0] * 50, [1.0] * 5 + [9.0], [1.0, 2.0, 1.0, 2.0]])
 def test_there_is_no_step_in_what_does_not_vary_nor_in_one_last_time(times: list[float]) -> None:
     assert steps(times) == ()
 
@@ -117,7 +118,7 @@ def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> No
     assert commit(25).revision[:7] in told.split("\n\n")[1]
 
 
-@pytest.mark.parametrize("form", ["txt", "md", "html"])
+@every("form", ["txt", "md", "html"])
 def test_a_step_with_another_driver_is_not_laid_on_the_code(form: str) -> None:
     made = series(40, {25: dict.fromkeys(TIMES, 1.10)})
     made = [on_driver(each, "570.1" if i < 25 else "580.2") for i, each in enumerate(made)]

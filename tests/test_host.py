@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from every import every
 from machines import MHZ, make_tree, nano
 
 from advisor.devices.host import (
@@ -46,7 +47,7 @@ def test_the_node_of_a_gpu(tmp_path: Path, written: str, node: int | None) -> No
     assert gpu_numa_node("0000:3c:00.0", root=tmp_path) is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("told", "address"),
     [
         ("0000:3B:00.0", "0000:3b:00.0"),

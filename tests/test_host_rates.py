@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every import every
 from published_cases import vector
 
 from advisor.devices import host_rates
@@ -92,7 +93,7 @@ def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
     assert found["pageable_up"] == pytest.approx(1 / (1e9 / known.value + 0.2), abs=0.02)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     ["", "no rates", "nvbandwidth {", '{"nvbandwidth": 3}', "UMhint\n1 2 3", "nvbandwidth" + "{" * 9999],
 )
@@ -104,7 +105,7 @@ def test_a_file_without_rates_is_refused(text: str) -> None:
 _SIZE = "9" * 6000
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "\n" * 1_000_000,
@@ -138,7 +139,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         host_rates.read(tmp_path / "nothing.txt")
 
 
-@pytest.mark.parametrize(
+@every(
     ("device", "slug"),
     [
         ("NVIDIA GeForce RTX 3060", "rtx-3060"),
@@ -155,7 +156,7 @@ def test_cards_are_known_by_their_drivers_names(device: str, slug: str | None) -
     assert (found and found.origin) == slug
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "message"),
     [
         ("", "is empty"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 from nvrtc import Nvrtc, libraries
 from running import FILES, cpu_settings
 from shared_server import launching
@@ -276,7 +277,7 @@ def test_a_signature_is_read_through_comments_and_attributes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("declared", "dtype"),
     [
         ("unsigned n", "uint32"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
+from every import every
 
 from advisor.devices.memory_class import EXPLAINED, memory_class
 from advisor.profiles.schema import MemoryClass
@@ -28,7 +28,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("attributes", "expected"), [m[1:] for m in MACHINES], ids=[m[0] for m in MACHINES])
+@every(("attributes", "expected"), [m[1:] for m in MACHINES], ids=[m[0] for m in MACHINES])
 def test_machines(attributes: dict[str, int | str], expected: MemoryClass) -> None:
     assert memory_class({NAMES.get(name, name): value for name, value in attributes.items()}) == expected
 

@@ -17,6 +17,7 @@ from builders import (
     vector_add_trace,
     vector_add_workload,
 )
+from every import every
 from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -81,7 +82,7 @@ def test_overlapping_frames_come_with_the_strategy_that_has_them() -> None:
     assert "overlapping frames" in mixes.label(CHOSEN, pipelined=True)
 
 
-@pytest.mark.parametrize(
+@every(
     ("chosen", "pipelined", "told"),
     [
         ({"a": "write-combined", "b": "managed-advised"}, False, "concurrentManagedAccess"),
@@ -169,7 +170,7 @@ def test_wrong_buffers_and_placements_are_told_before_anything_is_measured(tmp_p
     assert "a, b, c" in told.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("chosen", "device", "told"),
     [
         ({"s": "pinned"}, cuda_device(), "only the GPU uses the buffer 's'"),
@@ -190,7 +191,7 @@ def test_what_a_workload_or_a_gpu_cannot_do(chosen: dict[str, str], device: Devi
         require_fits(made_of, workload, device)
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "told"),
     [
         (["a=zerocopy"], "no placement 'zerocopy'; did you mean 'zero-copy'"),
@@ -226,7 +227,7 @@ def test_a_mix_is_predicted_for_each_device_and_lies_between_its_parts_where_the
     assert rows["hybrid-1"].placements == {"a": "pinned", "b": "pinned", "c": "zero-copy"}
 
 
-@pytest.mark.parametrize(("slow", "share"), [(0.0185, "25 %"), (0.0198, None)])
+@every(("slow", "share"), [(0.0185, "25 %"), (0.0198, None)])
 def test_a_mix_that_is_likely_faster_than_the_choice_is_told_with_why_it_is_not_a_candidate(
     slow: float, share: str | None
 ) -> None:
@@ -407,7 +408,7 @@ def test_what_crosses_between_gpus_can_be_placed_as_peer_in_a_mix() -> None:
     require_fits([chosen], ran, cuda_device())
 
 
-@pytest.mark.parametrize("ran", [vector_add_workload(), _pipeline()], ids=["one GPU", "two GPUs"])
+@every("ran", [vector_add_workload(), _pipeline()], ids=["one GPU", "two GPUs"])
 def test_peer_is_refused_of_what_does_not_cross(ran: WorkloadRecord) -> None:
     name = ran.buffers[0].name
     with pytest.raises(UsageError) as refused:

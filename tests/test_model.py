@@ -9,6 +9,7 @@ from typing import Any
 import builders
 import published_cases
 import pytest
+from every import every
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from published_cases import device_path, predicted
@@ -82,7 +83,7 @@ def test_a_link_works_both_ways_at_once() -> None:
     assert terms.link_both_ways(10, 50, 10, 10) == 5
 
 
-@pytest.mark.parametrize(
+@every(
     ("count", "page", "faults"),
     [
         (0, 65536, 0),
@@ -126,7 +127,7 @@ def test_overlapping_frames_take_the_slowest_resource_or_half_the_chain() -> Non
 # Whole predictions
 
 
-@pytest.mark.parametrize("device", DEFAULT_TARGETS)
+@every("device", DEFAULT_TARGETS)
 def test_terms_add_up_and_are_named_as_measured_ranges(device: str) -> None:
     rows = predicted(vector_add(), device)
     assert len(rows) >= 11
@@ -168,14 +169,14 @@ def test_one_memory_beats_copies_on_a_jetson_with_half_the_memory() -> None:
         assert 4 < device_path(rows["pageable"]) / device_path(rows[name]) < 12
 
 
-@pytest.mark.parametrize("device", CARDS)
+@every("device", CARDS)
 def test_page_locked_copies_beat_pageable_ones_on_a_card(device: str) -> None:
     found = seconds(vector_add(), device)
     assert found["pinned"] < found["pageable"]
     assert found["pinned"] < found["managed"]
 
 
-@pytest.mark.parametrize("device", DEFAULT_TARGETS)
+@every("device", DEFAULT_TARGETS)
 def test_reading_again_is_bad_for_zero_copy_on_both_classes(device: str) -> None:
     found = predicted(vector_add(1 << 20, passes=64), device)
     assert device_path(found["zero-copy"]) > 1.5 * device_path(found["pinned"])
@@ -183,7 +184,7 @@ def test_reading_again_is_bad_for_zero_copy_on_both_classes(device: str) -> None
     assert again.terms["device:add"] > 30 * once.terms["device:add"]
 
 
-@pytest.mark.parametrize("device", CARDS)
+@every("device", CARDS)
 def test_zero_copy_is_best_for_tiny_buffers_on_a_card(device: str) -> None:
     found = seconds(vector_add(1 << 10), device)
     assert min(found, key=lambda name: found[name]) == "zero-copy"

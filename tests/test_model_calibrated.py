@@ -7,6 +7,7 @@ from typing import Any
 
 import builders
 import pytest
+from every import every
 from published_cases import DATA, touched, vector, vector_streamed
 from test_model import N, external
 from test_model_measured import measured_on
@@ -52,7 +53,7 @@ def rows(profile: Profile, entry: CatalogueEntry) -> dict[str, Mapping[str, Any]
     }
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "known"),
     [
         ("host_pinned", {"pinned", "zero-copy", "pinned-pipelined"}),
@@ -190,7 +191,7 @@ def vector_streamed_back() -> Profile:
     )
 
 
-@pytest.mark.parametrize(("reads", "held"), [(15e9, True), (0.5e9, False), (None, False)])
+@every(("reads", "held"), [(15e9, True), (0.5e9, False), (None, False)])
 def test_write_combined_memory_that_reads_fast_is_cached(reads: float | None, held: bool) -> None:
     given = {} if reads is None else {"host_write_combined_read_bytes": reads}
     entry = with_figures(host_cache_bytes=1 << 30, host_write_combined_write_bytes=10e9, **given)
@@ -219,7 +220,7 @@ def test_narrow_reads_of_memory_that_no_cache_holds_take_an_access_each() -> Non
 # Reading again, over a link
 
 
-@pytest.mark.parametrize("share", [0.3, 1.2])
+@every("share", [0.3, 1.2])
 def test_library_routines_read_again_what_was_measured(share: float) -> None:
     profile = touched(SIZE, "in")
     assert profile.traffic is not None
@@ -240,7 +241,7 @@ def test_prefetch_calls_take_their_measured_time() -> None:
     assert dear - free == pytest.approx(3e-3, rel=1e-3)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.9])
+@every("share", [0.3, 0.9])
 def test_what_kernels_read_again_crosses_as_measured(share: float) -> None:
     entry = with_figures(zero_copy_read_bytes=20e9, link_again_alone_share=share)
     parts = rows(touched(SIZE, "in", passes=8), entry)["zero-copy"]

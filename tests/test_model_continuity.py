@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from every import every
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from published_cases import DATA, matrix_product, touched, vector
@@ -84,7 +84,7 @@ def test_more_bytes_take_no_less_and_a_few_more_little_longer(
     assert np.all(more <= less * (1 + STEEP * grown) * (1 + 1e-9))
 
 
-@pytest.mark.parametrize("count", [1.0, 70.0, 99.0, 150.0, 1e9])
+@every("count", [1.0, 70.0, 99.0, 150.0, 1e9])
 def test_what_a_cache_keeps_fades(count: float) -> None:
     kept = terms.kept(count, 100.0)
     assert 0 <= kept <= 1

@@ -7,6 +7,7 @@ from typing import Any
 import builders
 import numpy as np
 import pytest
+from every import every
 from published_cases import predicted
 
 from advisor.devices.catalogue import load
@@ -35,7 +36,7 @@ def measured_on(name: str, kernel: float, host: float, **fields: Any) -> Profile
     return builders.profile(**{**parts, **fields})
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "memory_class", "attributes", "slug"),
     [
         ("NVIDIA GeForce RTX 4090", "discrete", {}, "rtx-4090"),

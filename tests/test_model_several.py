@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from every import every
 
 from advisor.devices.catalogue import load, of_device
 from advisor.devices.entries import CatalogueEntry
@@ -77,9 +78,7 @@ def _host_path(found: Simulated | str) -> float:
     return sum(float(s[0]) for part, s in _figures(found).parts.items() if part.startswith("host"))
 
 
-@pytest.mark.parametrize(
-    ("strategy", "gain"), [("pinned", 2 * 0.94), ("registered", 2 * 0.94), ("zero-copy", 2 * 0.73)]
-)
+@every(("strategy", "gain"), [("pinned", 2 * 0.94), ("registered", 2 * 0.94), ("zero-copy", 2 * 0.73)])
 def test_a_split_halves_the_device_path_less_what_links_lose_at_one_host_memory(
     strategy: str, gain: float
 ) -> None:
@@ -89,7 +88,7 @@ def test_a_split_halves_the_device_path_less_what_links_lose_at_one_host_memory(
     assert _host_path(two) == pytest.approx(_host_path(one))
 
 
-@pytest.mark.parametrize("strategy", ["pinned", "registered", "zero-copy"])
+@every("strategy", ["pinned", "registered", "zero-copy"])
 def test_a_link_that_is_shared_halves_nothing_on_it(strategy: str) -> None:
     behind_one = load("2xh200").model_copy(update={"gpus_share_link": True})
     one, two = predicted(split(1), "h200")[strategy], predicted(split(2), behind_one)[strategy]
@@ -111,8 +110,8 @@ def test_a_peer_pipeline_is_faster_than_through_the_host() -> None:
     assert (peer.seconds < pinned.seconds).all()
 
 
-@pytest.mark.parametrize("strategy", COPYING)
-@pytest.mark.parametrize("workload", [split(2), pipeline()], ids=["split", "pipeline"])
+@every("strategy", COPYING)
+@every("workload", [split(2), pipeline()], ids=["split", "pipeline"])
 def test_parts_add_up_in_every_draw_and_figures_have_ranges(workload: WorkloadRecord, strategy: str) -> None:
     found = _figures(predicted(workload, "2xh200")[strategy])
     np.testing.assert_allclose(sum(found.parts.values()), found.seconds)
@@ -159,7 +158,7 @@ def test_a_count_and_a_name_are_a_target() -> None:
     assert of_device("2 x Nothing") is None
 
 
-@pytest.mark.parametrize("target", ["0xh200", "17xh200", "2x2xh200"])
+@every("target", ["0xh200", "17xh200", "2x2xh200"])
 def test_a_wrong_count_is_one_message(target: str) -> None:
     with pytest.raises(UsageError) as problem:
         load(target)

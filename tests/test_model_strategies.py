@@ -7,6 +7,7 @@ from typing import Any
 
 import builders
 import pytest
+from every import every
 from published_cases import DATA, device_path, predicted, touched
 
 from advisor.devices.catalogue import load
@@ -47,7 +48,7 @@ def test_staged_uploads_pass_through_the_cpu_first() -> None:
     assert rows["staged"].physical_bytes == rows["pinned"].physical_bytes * 3 // 2
 
 
-@pytest.mark.parametrize(("device", "sides"), [("rtx-4090", 2), ("gh200", 2), ("orin-nano", 1)])
+@every(("device", "sides"), [("rtx-4090", 2), ("gh200", 2), ("orin-nano", 1)])
 def test_managed_memory_beside_a_cards_own_counts_on_both_sides(device: str, sides: int) -> None:
     rows = predicted(vector_add(), device)
     assert rows["managed"].physical_bytes == sides * 3 * SIZE
@@ -80,7 +81,7 @@ def test_prefetched_memory_crosses_the_link_once_each_way_without_faults() -> No
     assert row.terms["device:add"] == predicted(vector_add(), "rtx-4090")["pinned"].terms["device:add"]
 
 
-@pytest.mark.parametrize("device", ["orin-nano", "agx-thor", "gb10"])
+@every("device", ["orin-nano", "agx-thor", "gb10"])
 def test_prefetching_moves_nothing_on_one_memory(device: str) -> None:
     rows = predicted(vector_add(), device)
     extra = rows["managed-prefetch"].likely_seconds - rows["managed"].likely_seconds
@@ -250,7 +251,7 @@ def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> No
 # Verdict and draws
 
 
-@pytest.mark.parametrize("device", ["orin-nano", "rtx-4090", "h200"])
+@every("device", ["orin-nano", "rtx-4090", "h200"])
 def test_the_ratio_is_known_better_than_the_times(device: str) -> None:
     found = predict(vector_add(), load(device))
     assert found.recommendation is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from every import every
 from published_cases import DATA, row_of_a_state, vector
 
 from advisor.configuration import load_targets
@@ -25,7 +26,7 @@ def rate(entry: CatalogueEntry, side: str) -> float:
     return float(Machine(entry).get(f"migration_to_{side}_bytes_per_second")[0])
 
 
-@pytest.mark.parametrize(("name", "system"), [("rtx-3060", "windows"), ("rtx-4090", "wsl"), ("k80", "linux")])
+@every(("name", "system"), [("rtx-3060", "windows"), ("rtx-4090", "wsl"), ("k80", "linux")])
 def test_managed_memory_moves_whole_before_a_launch_and_back_as_touched(name: str, system: System) -> None:
     entry, profile = under(load(name), system), vector(SIZE)
     found = rows(profile, entry)
@@ -95,7 +96,7 @@ def test_windows_lacks_hints_and_says_what_becomes_of_managed_memory() -> None:
     assert under(load("rtx-3060"), "linux") == load("rtx-3060")
 
 
-@pytest.mark.parametrize("name", ["orin-nano", "gh200", "gb10"])
+@every("name", ["orin-nano", "gh200", "gb10"])
 def test_a_system_that_the_device_does_not_run_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=r"--os wsl does not fit .* runs Linux only"):
         load_targets([name], "wsl")

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from every import every
 from nsys_exports import Export, Version
 
 from advisor.errors import FileProblem
@@ -263,7 +264,7 @@ def test_a_frame_that_was_never_closed_is_left_out(tmp_path: Path) -> None:
 DATA = Path(__file__).parent / "data" / "nsys"
 
 
-@pytest.mark.parametrize(("name", "tool"), [("cpu-2022.4.2", None), ("cpu-2023.4.4", "2023.4.4.54")])
+@every(("name", "tool"), [("cpu-2022.4.2", None), ("cpu-2023.4.4", "2023.4.4.54")])
 def test_exports_by_real_nsys(name: str, tool: str | None) -> None:
     """Without a GPU, so that nothing of CUDA was observed."""
     told = read(DATA / f"{name}.sqlite")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from every import every
 from machines import GPU_ADDRESS, MHZ, FakeNvml, h200, nvml_error, nvml_process
 
 from advisor.devices.gpus import gpu_state, gpu_states, reason
@@ -96,7 +97,7 @@ def test_every_figure_in_its_unit() -> None:
     assert (state.moment, state.absent) == ("before", {})
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@every("figure", FIGURES)
 def test_a_failing_call_costs_its_figure_alone(figure: str) -> None:
     lost = {figure} | BESIDE.get(figure, set())
     for kind in KINDS:
@@ -106,13 +107,13 @@ def test_a_failing_call_costs_its_figure_alone(figure: str) -> None:
         assert all(state.absent[name] for name in lost), kind
 
 
-@pytest.mark.parametrize("figure", [name for name, calls in FIGURES.items() if len(calls) == 2])
+@every("figure", [name for name, calls in FIGURES.items() if len(calls) == 2])
 def test_an_older_driver_is_asked_in_its_own_way(figure: str) -> None:
     nvml = FakeNvml(failing={FIGURES[figure][0]: nvml_error("FunctionNotFound")})
     assert read(nvml).absent == {}
 
 
-@pytest.mark.parametrize("now", [True, False])
+@every("now", [True, False])
 def test_clocks_fail_singly(now: bool) -> None:
     call = "nvmlDeviceGetClockInfo" if now else "nvmlDeviceGetMaxClockInfo"
     lost = {"sm_hertz", "memory_hertz"} if now else {"sm_max_hertz", "memory_max_hertz"}
@@ -124,7 +125,7 @@ def test_a_binding_without_the_function_costs_the_figure() -> None:
     assert list(read(nvml).absent) == ["power_watts"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("problem", "words"),
     [
         (nvml_error("NotSupported"), "NVML does not support it on this GPU"),
@@ -139,7 +140,7 @@ def test_reasons_in_words(problem: Exception, words: str) -> None:
     assert reason(problem) == words
 
 
-@pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "Unknown"])
+@every("kind", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "Unknown"])
 def test_nvml_that_does_not_start(kind: str) -> None:
     nvml = FakeNvml(failing={"nvmlInit": nvml_error(kind)})
     state = read(nvml)
@@ -221,7 +222,7 @@ def test_all_gpus_that_open() -> None:
 # What figures mean
 
 
-@pytest.mark.parametrize(
+@every(
     ("bits", "words"),
     [
         (0x0, ()),
@@ -245,7 +246,7 @@ def test_a_cause_that_is_not_counted_costs_itself_alone() -> None:
     assert state.absent == {}
 
 
-@pytest.mark.parametrize(("percent", "share"), [(40, 0.4), (100, 1.0), (101, 1.0)])
+@every(("percent", "share"), [(40, 0.4), (100, 1.0), (101, 1.0)])
 def test_utilization_is_a_share(percent: int, share: float) -> None:
     assert read(gpu(nvmlDeviceGetUtilizationRates=SimpleNamespace(gpu=percent))).utilization == share
 
@@ -310,7 +311,7 @@ def test_the_memory_of_a_process_of_ours() -> None:
     assert state.absent == {}
 
 
-@pytest.mark.parametrize("used", [None, 0])
+@every("used", [None, 0])
 def test_memory_that_nvml_does_not_know_is_absent(used: int | None) -> None:
     state = read(listing(nvml_process(10**7, used), nvml_process(10**7 + 1, used)), process=10**7)
     assert (state.process_bytes, state.other_processes, state.other_processes_bytes) == (None, 1, None)

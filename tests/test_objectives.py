@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import measured, predicted, prediction, profile
+from every import every
 from fakes import FakeClock, job
 from running import FakeSession, asked
 
@@ -139,7 +140,7 @@ def test_too_few_rounds_for_a_percentile_ask_for_as_many_as_it_takes() -> None:
     assert (found.settled, found.step) == (False, Step(2, 3))
 
 
-@pytest.mark.parametrize("objective", ["latency-p99", "energy"])
+@every("objective", ["latency-p99", "energy"])
 def test_without_a_figure_it_is_open_and_says_what_is_missing(objective: str) -> None:
     found = verdict([block(0, 0, name, [0.01] * 5) for name in ("pageable", "pinned")], objective)
     assert (found.verdict, found.strategy) == ("open", None)
@@ -221,7 +222,7 @@ def test_percentiles_of_a_row_have_bounds() -> None:
     assert found["absent"] == {"energy": NO_TIME}
 
 
-@pytest.mark.parametrize(("frames", "absent"), [(5, {"p95", "p99"}), (20, {"p99"}), (100, set())])
+@every(("frames", "absent"), [(5, {"p95", "p99"}), (20, {"p99"}), (100, set())])
 def test_too_few_frames_for_an_upper_bound_are_absent_with_the_reason(frames: int, absent: set[str]) -> None:
     generator = np.random.default_rng(3)
     blocks = [block(0, r, "a", generator.normal(1, 0.01, frames).tolist()) for r in range(10)]

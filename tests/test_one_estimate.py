@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from builders import MIB, footprint, measured, profile
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import missing
@@ -99,7 +100,7 @@ def require_sides(text: str) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.name)
+@every("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.name)
 def test_the_printed_times_of_a_page_give_its_printed_ratios(path: Path) -> None:
     text, form, page = path.read_text(encoding="utf-8"), path.suffix[1:], path.stem.partition("-")[0]
     if page == "compare":
@@ -109,9 +110,7 @@ def test_the_printed_times_of_a_page_give_its_printed_ratios(path: Path) -> None
         assert divided or page in WITHOUT
 
 
-@pytest.mark.parametrize(
-    "path", sorted((REPORTS / "h200").glob("*/profile.json")), ids=lambda p: p.parent.name
-)
+@every("path", sorted((REPORTS / "h200").glob("*/profile.json")), ids=lambda p: p.parent.name)
 def test_pages_of_measured_profiles_agree_with_themselves(path: Path) -> None:
     page = pages.page_of(pipeline.concluded(load(path)))
     for form in ("txt", "details", "md", "html"):
@@ -146,7 +145,7 @@ def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
     return pipeline.concluded(profile(results=(*rows, out), blocks=blocks, final=record))
 
 
-@pytest.mark.parametrize(
+@every(
     ("ratio", "noise", "verdict", "strategy"),
     [
         (1.03, 0.002, "near", "pinned"),  # a preference

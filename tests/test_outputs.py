@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile
+from every import every
 from running import QUICK, REPOSITORY, Command
 
 from advisor.errors import FileProblem, UsageError
@@ -298,7 +299,7 @@ def test_new_follows_no_link(force: tuple[str, ...], command: Command) -> None:
     assert (Path("other.py").read_text(), Path("none.py").exists()) == (MINE, False)
 
 
-@pytest.mark.parametrize("profile", SAMPLES, ids=lambda path: path.parent.name)
+@every("profile", SAMPLES, ids=lambda path: path.parent.name)
 def test_the_sample_reports_can_be_rendered_again(profile: Path) -> None:
     """`make samples` writes their lists."""
     require_free(profile.parent, ("profile.json", "report.html", "report.md"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from every import every
 
 from advisor.profiles.schema import AccessMode
 from advisor.strategies.schedule import StageUse, doubled, obstacle, renewed_each_frame
@@ -42,7 +42,7 @@ def test_a_frame_without_kernels_has_nothing_to_overlap() -> None:
     assert obstacle([PRODUCE]) == "no stage runs on the device"
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "stage"),
     [
         ([host("feed", x="inout"), device("k", x="in")], "feed"),

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 import pytest
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from running import missing
@@ -42,7 +43,7 @@ def test_defaults_and_settings() -> None:
     assert resolve(sample, {"mode": "b", "n": "8"}) == {"n": 8, "scale": 0.5, "fast": True, "mode": "b"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [
         ("4096", 4096),
@@ -67,14 +68,14 @@ def test_integers(text: str, value: int) -> None:
     assert type(found) is int
 
 
-@pytest.mark.parametrize("text", ["", "1.5", "x", "1e-3", "1.25e1", "nan", "inf", "2**-1", "0x10", "true"])
+@every("text", ["", "1.5", "x", "1e-3", "1.25e1", "nan", "inf", "2**-1", "0x10", "true"])
 def test_what_is_no_integer(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(int, text)
     assert not missing(raised.value.message, f"--set n={text} is", "type int")
 
 
-@pytest.mark.parametrize("text", ["2**9999999999", "1<<9999999999", "999**999", "1000000**7"])
+@every("text", ["2**9999999999", "1<<9999999999", "999**999", "1000000**7"])
 def test_absurdly_large_powers_are_not_even_computed(text: str) -> None:
     for annotation in (int, float, int | float):
         with pytest.raises(UsageError) as raised:
@@ -88,7 +89,7 @@ def test_every_integer_is_read_as_written(value: int) -> None:
     assert read(int, f"{value:_}") == value
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"), [("0.5", 0.5), ("1e-3", 1e-3), ("2**3", 8.0), ("-1", -1.0), ("1e6", 1e6), ("7", 7.0)]
 )
 def test_floats(text: str, value: float) -> None:
@@ -97,14 +98,14 @@ def test_floats(text: str, value: float) -> None:
     assert type(found) is float
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
+@every("text", ["nan", "inf", "-inf", "1e999"])
 def test_floats_must_be_finite(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(float, text)
     assert f"--set n={text} is not finite" in raised.value.message
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [("true", True), ("false", False), ("1", True), ("0", False), ("no", False), ("on", True)],
 )
@@ -117,7 +118,7 @@ def test_what_is_no_bool() -> None:
         read(bool, "2")
 
 
-@pytest.mark.parametrize("text", ["", "2**24", "1e6", " x", "nan", "true"])
+@every("text", ["", "2**24", "1e6", " x", "nan", "true"])
 def test_strings_stay_as_they_are(text: str) -> None:
     assert read(str, text) == text
 
@@ -134,7 +135,7 @@ def test_one_of_several() -> None:
     assert not missing(raised.value.message, "--set n=17", "'small', 16, '2**3', True")
 
 
-@pytest.mark.parametrize("annotation", [int | float, Union[int, float], Union[float, int]])  # noqa: UP007
+@every("annotation", [int | float, Union[int, float], Union[float, int]])  # noqa: UP007
 def test_a_union_takes_what_fits(annotation: Any) -> None:
     assert read(annotation, "2**3") == 8
     assert read(annotation, "0.5") == 0.5
@@ -147,7 +148,7 @@ def test_a_union_with_text() -> None:
     assert read(int | str, "auto") == "auto"
 
 
-@pytest.mark.parametrize(
+@every(
     "annotation",
     [list, list[int], None, Optional[int], int | None, dict, "Missing", Literal[1.5], Literal[None], Any],  # noqa: UP045
 )
@@ -158,9 +159,7 @@ def test_annotations_that_no_text_can_fill(annotation: Any) -> None:
     assert "int, float, bool, str" in raised.value.next_step
 
 
-@pytest.mark.parametrize(
-    ("default", "guess"), [(3, "int"), (0.5, "float"), (True, "bool"), ("a", "str"), ([], "int")]
-)
+@every(("default", "guess"), [(3, "int"), (0.5, "float"), (True, "bool"), ("a", "str"), ([], "int")])
 def test_a_parameter_without_annotation(default: Any, guess: str) -> None:
     def bare(n=default): ...  # type: ignore[no-untyped-def]
 
@@ -177,7 +176,7 @@ def test_a_parameter_without_default() -> None:
     assert "--set n=VALUE" in raised.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "default", "wanted"),
     [
         (int, 1.5, "of type int"),
@@ -241,7 +240,7 @@ def test_assignments() -> None:
         parse_assignments(["n"])
 
 
-@pytest.mark.parametrize("text", ["n", "=4", "a b=4", "4=4", ""])
+@every("text", ["n", "=4", "a b=4", "4=4", ""])
 def test_what_is_no_assignment(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_assignments([text], "--sweep")
@@ -253,9 +252,7 @@ def test_what_cannot_be_printed() -> None:
         parse_assignments(["n=\x1b[31m"])
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("4096", 4096), ("2**24", 1 << 24), ("1e6", 10**6), ("0.5", 0.5)]
-)
+@every(("text", "value"), [("4096", 4096), ("2**24", 1 << 24), ("1e6", 10**6), ("0.5", 0.5)])
 def test_numbers(text: str, value: float) -> None:
     assert parse_number(f" {text} ") == value
     assert type(parse_number(text)) is type(value)

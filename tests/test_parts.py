@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 import pytest
 from builders import cuda_device
+from every import every
 from fakes import EVERY_HASTE, RecordingBackend, bench, job
 from field import InProcess
 from running import FILES, cpu_settings, missing
@@ -100,7 +101,7 @@ def moved(program: str, strategy: str, frames: int = 1) -> list[tuple[str, int]]
 ROW = 4 * 8
 
 
-@pytest.mark.parametrize("strategy", ["pinned", "write-combined", "registered"])
+@every("strategy", ["pinned", "write-combined", "registered"])
 def test_the_bytes_of_a_length_from_the_host(strategy: str) -> None:
     """Frame 2 has 14 rows, frame 3 four: up, down, one wait, and nothing for the length itself."""
     up, down, wait = ("copy_to_device", 14 * ROW), ("copy_to_host", 14 * ROW), ("synchronize", 0)
@@ -108,7 +109,7 @@ def test_the_bytes_of_a_length_from_the_host(strategy: str) -> None:
     assert [size for _, size in moved("ragged", strategy, 2) if size] == [14 * ROW] * 2 + [4 * ROW] * 2
 
 
-@pytest.mark.parametrize("strategy", ["pinned", "registered"])
+@every("strategy", ["pinned", "registered"])
 def test_a_length_from_the_device_costs_a_copy_and_a_wait(strategy: str) -> None:
     """Of 32 numbers from 2 on, eleven are multiples of three."""
     copies = [("copy_to_device", 256), ("copy_to_host", 4), ("synchronize", 0), ("copy_to_host", 88)]
@@ -135,7 +136,7 @@ def test_what_is_prefetched() -> None:
     assert sizes == [256, 256, 256, 4, 4, 88], "data back, data, kept and count; count and kept back"
 
 
-@pytest.mark.parametrize(("strategy", "waits"), [("pinned", 2), ("pageable", 3)])
+@every(("strategy", "waits"), [("pinned", 2), ("pageable", 3)])
 def test_the_host_touches_a_row_and_a_column_of_a_state(strategy: str, waits: int) -> None:
     """Down comes row 0 but for what the column brought; up goes row 0; down the column, as rows of one."""
     seen = moved("large_state", strategy)
@@ -242,7 +243,7 @@ def assert_bytes(box: Region) -> None:
     assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "bounds"),
     [
         (0, ((0, 1), (0, 6))),
@@ -254,7 +255,7 @@ def assert_bytes(box: Region) -> None:
         ((np.int64(1), slice(1, 3, 1)), ((1, 2), (1, 3))),
     ],
 )
-@pytest.mark.parametrize("wrapped", [False, True])
+@every("wrapped", [False, True])
 def test_annotations_name_a_part(key: Any, bounds: Any, wrapped: bool) -> None:
     """Type checkers take `Annotated[Any, In[0, :]]`; at run time the bare `In[0, :]` is the same."""
 
@@ -395,7 +396,7 @@ LENGTHS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LENGTHS)
+@every("name", LENGTHS)
 def test_what_cannot_be_a_length(name: str) -> None:
     given, told = LENGTHS[name]
     buffers = {
@@ -420,7 +421,7 @@ def test_a_length_has_to_be_written() -> None:
         bind(Workload(buffers, [host(fill)]))
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "told"),
     [
         (slice(None, None, 2), "::2 has a step"),

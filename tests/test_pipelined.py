@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from every import every
 from fakes import EVERY_HASTE, Bench, FakeClock, FakeStream, Haste, Mark, RecordingBackend, bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,8 +49,8 @@ def logged(
     return log
 
 
-@pytest.mark.parametrize("external", ["", "ab"])
-@pytest.mark.parametrize("shape", SHAPES)
+@every("external", ["", "ab"])
+@every("shape", SHAPES)
 def test_the_same_results_as_one_frame_after_the_other(shape: str, external: str) -> None:
     setup, frame = SHAPES[shape]
     assert obstacle(frame) is None
@@ -125,7 +126,7 @@ def test_any_order_of_frames_gives_the_same_results(
     assert {key: value for key, value in found.items() if key in expected} == expected
 
 
-@pytest.mark.parametrize("haste", EVERY_HASTE)
+@every("haste", EVERY_HASTE)
 def test_a_frame_under_way_is_ended_before_another_takes_its_set(haste: Haste) -> None:
     def drive(run: Bench) -> None:
         run_frames(run, 2)
@@ -155,7 +156,7 @@ class Careless(RecordingBackend):
             super().wait(mark)
 
 
-@pytest.mark.parametrize(
+@every(
     "forgotten",
     [("order", "main", "stream 1"), ("order", "stream 2", "main"), ("wait", "stream 2")],
     ids=["upload before kernel", "kernel before download", "download before host"],
@@ -214,7 +215,7 @@ def test_the_next_frame_is_queued_before_the_host_waits_for_this_one() -> None:
     ]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@every("shape", SHAPES)
 def test_a_turn_written_out_makes_the_same_calls_on_the_same_streams(shape: str) -> None:
     setup, frame = SHAPES[shape]
     written, stepped = (

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import cuda_device
+from every import every
 from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
 from advisor.measure.backends.cpu import CpuBackend
@@ -106,8 +107,8 @@ def without_pointers(calls: list[tuple[object, ...]]) -> list[tuple[object, ...]
     ]
 
 
-@pytest.mark.parametrize("foreign", [False, True], ids=["own", "external"])
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+@every("foreign", [False, True], ids=["own", "external"])
+@every("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 def test_what_is_allocated_with_which_flags_and_freed(strategy: Strategy, foreign: bool) -> None:
     backend, expected = RecordingBackend(), ALLOCATIONS[strategy.name]
     placement = External(strategy.placement) if foreign else strategy.placement
@@ -124,9 +125,7 @@ def test_every_strategy_has_its_allocations_here() -> None:
     assert list(ALLOCATIONS) == [strategy.name for strategy in STRATEGIES]
 
 
-@pytest.mark.parametrize(
-    ("placement", "expected"), [(HostOnly(), []), (DeviceOnly(), ["malloc"])], ids=["host", "device"]
-)
+@every(("placement", "expected"), [(HostOnly(), []), (DeviceOnly(), ["malloc"])], ids=["host", "device"])
 def test_buffers_of_one_side(placement: Placement, expected: list[str]) -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:
@@ -135,7 +134,7 @@ def test_buffers_of_one_side(placement: Placement, expected: list[str]) -> None:
     assert not backend.live
 
 
-@pytest.mark.parametrize("mapped", [False, True])
+@every("mapped", [False, True])
 def test_registered_buffers_share_no_page(mapped: bool) -> None:
     """The fake refuses to register a page twice, as CUDA does."""
     backend = RecordingBackend()
@@ -267,7 +266,7 @@ def test_copies_arrive(placement: Placement, deferred: bool) -> None:
         assert ((placed.host if made is None else made) == 6).all()
 
 
-@pytest.mark.parametrize("deferred", [False, True])
+@every("deferred", [False, True])
 def test_each_move_of_staged_memory_makes_a_new_array(deferred: bool) -> None:
     """As cupy.asarray and cupy.asnumpy do: what was sent before stays as it was."""
     backend = RecordingBackend(deferred=deferred)
@@ -290,7 +289,7 @@ def test_each_move_of_staged_memory_makes_a_new_array(deferred: bool) -> None:
         assert backend.calls[-1] == ("download", second.data.ptr)
 
 
-@pytest.mark.parametrize(
+@every(
     ("placement", "there", "back"),
     [
         (Pageable(), ["copy_to_device", "synchronize"], ["copy_to_host", "synchronize"]),
@@ -326,7 +325,7 @@ def test_copies_name_target_source_size_and_stream() -> None:
         ]
 
 
-@pytest.mark.parametrize(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
+@every(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
 def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
     concurrent: int, discards: bool
 ) -> None:
@@ -340,9 +339,7 @@ def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
             assert backend.calls[-1] == ("discard", placed.host_pointer, 64, "device")
 
 
-@pytest.mark.parametrize(
-    ("concurrent", "call"), [(1, ("prefetch", 64)), (0, ("attach",))], ids=["prefetch", "attach"]
-)
+@every(("concurrent", "call"), [(1, ("prefetch", 64)), (0, ("attach",))], ids=["prefetch", "attach"])
 def test_managed_memory_is_prefetched_or_attached_where_that_is_unsupported(
     concurrent: int, call: tuple[object, ...]
 ) -> None:
@@ -397,7 +394,7 @@ def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
         assert (placed.host == 6).all()
 
 
-@pytest.mark.parametrize(
+@every(
     ("placement", "kinds"),
     [
         (Pageable(), {"pageable": 64, "device": 64}),
@@ -568,7 +565,7 @@ def test_the_cpu_as_a_device() -> None:
     assert backend.seconds_between(start, start + 0.25) == 0.25
 
 
-@pytest.mark.parametrize(
+@every(
     ("placement", "traits"),
     [
         (Pageable(), {"moves": "copies", "blocking": True}),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import MIB, predicted, skipped
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from running import missing
@@ -37,7 +38,7 @@ def test_what_all_share_cancels_out() -> None:
     assert "advisor profile" in chosen.next_step
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(10, "near"), (11, "open")])
+@every(("lost", "expected"), [(10, "near"), (11, "open")])
 def test_near_needs_95_percent_of_the_draws(lost: int, expected: str) -> None:
     pageable = np.full(200, 0.04)
     pageable[:lost] = 0.01
@@ -68,7 +69,7 @@ def test_a_tie_is_broken_by_memory_then_code() -> None:
     assert not missing(chosen.reason, "managed", "5 %", "all simulations")
 
 
-@pytest.mark.parametrize(
+@every(
     ("slow", "seconds", "strategy"),
     [(90, 0.0215, "managed"), (110, 0.0215, "pinned"), (90, 0.1, "pinned"), (110, 0.1, "pinned")],
 )
@@ -83,7 +84,7 @@ def test_an_equal_is_one_on_half_of_the_devices_and_on_average(
     assert (chosen.strategy, chosen.verdict) == (strategy, "open" if strategy == "managed" else "near")
 
 
-@pytest.mark.parametrize(
+@every(
     ("gain", "saved", "strategy"),
     [(1.01, 200 << 10, "pageable"), (1.01, 3 << 20, "zero-copy"), (1.06, 200 << 10, "zero-copy")],
 )

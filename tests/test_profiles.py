@@ -12,6 +12,7 @@ from typing import Any
 
 import builders
 import pytest
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -141,18 +142,18 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
     return json.dumps(content)
 
 
-@pytest.mark.parametrize("version", [0, 3, 99, "1", None, True, [1], 1.5, "2"])
+@every("version", [0, 3, 99, "1", None, True, [1], 1.5, "2"])
 def test_an_unknown_format(version: Any) -> None:
     message = refused(changed(lambda content: content.update(format=version)))
     assert message == f"has format {version!r}; this advisor reads format 2"
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"text"', '{"more": NaN}'])
+@every("text", ["{}", "[]", "3", "null", '"text"', '{"more": NaN}'])
 def test_json_of_something_else(text: str) -> None:
     assert refused(text) == 'is not a profile: the key "format" is missing'
 
 
-@pytest.mark.parametrize("text", ["", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000])
+@every("text", ["", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000])
 def test_what_is_no_json(text: str) -> None:
     assert refused(text).startswith("is damaged: ")
 
@@ -164,7 +165,7 @@ def test_a_truncated_file(length: int) -> None:
     assert refused(SAMPLE.read_text(encoding="utf-8")[:length]).startswith("is damaged: ")
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "where"),
     [
         (lambda c: c.pop("device"), "device"),
@@ -200,7 +201,7 @@ def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], w
     assert where in message
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "where"),
     [
         (lambda s: s["crossings"][1].update(loop=1), "script.crossings.1.loop: there is no loop 1"),

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 from builders import failed, host_state, profile, skipped
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from nsys_exports import Export
@@ -43,7 +44,7 @@ PLACE = Redactor(
 )
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "shown"),
     [
         ("/home/alice/project/workloads/add.py", "workloads/add.py"),
@@ -77,16 +78,12 @@ def test_hiding_twice_changes_nothing(text: str) -> None:
     assert PLACE.hide(PLACE.hide(text)) == PLACE.hide(text)
 
 
-@pytest.mark.parametrize(
-    "name", ["token", "--api-key", "db_password", "awsSecretAccessKey", "AUTH", "hf_token", "private_key"]
-)
+@every("name", ["token", "--api-key", "db_password", "awsSecretAccessKey", "AUTH", "hf_token", "private_key"])
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["key", "keyframes", "tokenizer", "author", "passes", "n", "--set", "compass"]
-)
+@every("name", ["key", "keyframes", "tokenizer", "author", "passes", "n", "--set", "compass"])
 def test_names_of_other_things(name: str) -> None:
     assert not is_secret(name)
 
@@ -108,7 +105,7 @@ def test_values_of_secrets_are_masked_in_a_command() -> None:
     assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@every("form", FORMS)
 def test_forms_of_secrets(form: str) -> None:
     """Whatever stands around them."""
     secret = "".join(FORMS[form])
@@ -119,7 +116,7 @@ def test_forms_of_secrets(form: str) -> None:
         assert mask(shown) == shown
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "the token: it was not there",
@@ -144,7 +141,7 @@ def test_ordinary_texts_stay(text: str) -> None:
     assert mask(text) == text
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "ValueError: token={}",
@@ -165,13 +162,13 @@ def test_values_of_secret_names_in_texts(text: str) -> None:
     assert "horse" not in mask(text.replace("{}", "correct-horse-7").format())
 
 
-@pytest.mark.parametrize("part", PARTS)
+@every("part", PARTS)
 def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
     """The square of it would be minutes here."""
     assert len(mask(part * (64_000 // len(part)), ("abcdef1234567890", "aaaaaaab-aaaaaaac"))) > 2
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "https://me:p@{}#1@host/x",
@@ -258,7 +255,7 @@ def records(of: type[Record]) -> Iterator[type[Record]]:
         waiting += get_args(form)
 
 
-@pytest.mark.parametrize("saved", [Profile, FleetRecord, Row, FileTrace])
+@every("saved", [Profile, FleetRecord, Row, FileTrace])
 def test_every_text_that_is_saved_says_what_it_is(saved: type[Record]) -> None:
     """A new one has to choose between `Word`, `Name` and `Text`, by which it is masked."""
 

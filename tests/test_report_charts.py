@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import MIB, cpu_profile, footprint, measured, predicted, prediction, profile, recommendation
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,7 +105,7 @@ def test_footprint_is_split_by_kind_on_an_axis_of_powers_of_two() -> None:
     assert [t.label for t in made.ticks] == ["0", "128 MiB", "256 MiB"]
 
 
-@pytest.mark.parametrize(("extent", "step"), [(0.041, 0.01), (0.05, 0.01), (0.051, 0.02), (7e-6, 2e-6)])
+@every(("extent", "step"), [(0.041, 0.01), (0.05, 0.01), (0.051, 0.02), (7e-6, 2e-6)])
 def test_decimal_steps(extent: float, step: float) -> None:
     assert decimal_step(extent) == pytest.approx(step)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from builders import prediction, profile, recommendation
+from every import every
 
 from advisor.errors import FileProblem
 from advisor.profiles.reading import parse
@@ -70,7 +71,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@every("name", RIGHT)
 def test_extreme_profile_is_a_right_page(name: str) -> None:
     page = page_of(parse(changed(RIGHT[name]), "profile.json"))
     html, text = render(page, "html"), render(page, "txt", bars=True)
@@ -126,7 +127,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("place", WRONG)
+@every("place", WRONG)
 def test_wrong_profile_is_refused_with_the_place(place: str) -> None:
     with pytest.raises(FileProblem) as raised:
         parse(changed(WRONG[place]), "profile.json")
@@ -134,14 +135,14 @@ def test_wrong_profile_is_refused_with_the_place(place: str) -> None:
     assert place in raised.value.message
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+@every("value", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_times_that_are_no_numbers_are_refused(value: str) -> None:
     text = changed(first(median_seconds=123.456)).replace("123.456", value)
     with pytest.raises(FileProblem, match="is damaged"):
         parse(text, "profile.json")
 
 
-@pytest.mark.parametrize("kept", [0, 1, 100, -1])
+@every("kept", [0, 1, 100, -1])
 def test_truncated_profile_is_refused(kept: int) -> None:
     with pytest.raises(FileProblem, match="is damaged"):
         parse(json.dumps(BASE)[:kept], "profile.json")

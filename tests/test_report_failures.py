@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from builders import (
     advice,
     cpu_profile,
@@ -16,6 +15,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from rendering import bars, blocks, shown
 
 from advisor.profiles.conclusions import Gain
@@ -62,7 +62,7 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("form", FORMS)
+@every("form", FORMS)
 def test_failures_stand_beneath_a_verdict_with_figures(form: str) -> None:
     results = (measured("pageable", 0.04), measured("pinned", 0.02), late("managed"))
     run = profile(results=results, recommendation=recommendation())
@@ -78,7 +78,7 @@ def changed(run: Profile) -> bool:
     return any(answer.change for told in blocks(page_of(run), Answers) for answer in told.items)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@every("form", FORMS)
 def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> None:
     text = plain(shown(broken(), form))
     assert text.index("Every strategy that was run (pageable and zero-copy) failed: ") < text.index(
@@ -121,7 +121,7 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
     assert max(map(len, excerpt(long).splitlines())) <= 74
 
 
-@pytest.mark.parametrize("dies", ["was killed by SIGKILL", "exited with code 0 without a result"])
+@every("dies", ["was killed by SIGKILL", "exited with code 0 without a result"])
 def test_nothing_predicted_gives_the_reason(dies: str) -> None:
     declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
     run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))
@@ -151,7 +151,7 @@ def host_only(run: Profile) -> Profile:
     return run.model_copy(update={"workload": run.workload.model_copy(update={"stages": stages})})
 
 
-@pytest.mark.parametrize("run", [profile(recommendation=recommendation()), cpu_profile()])
+@every("run", [profile(recommendation=recommendation()), cpu_profile()])
 def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
     (told,) = verdicts(host_only(run))
     assert told.headline == "No stage of a frame runs on the device, so the memory strategy does not matter"
@@ -168,7 +168,7 @@ def over(*made: Profile | None) -> SweepResults:
     return sweep_results("w", "n", points)
 
 
-@pytest.mark.parametrize("form", SWEEPS)
+@every("form", SWEEPS)
 def test_failures_of_a_sweep_stand_beneath_a_verdict_with_figures(form: str) -> None:
     text = plain(render(page_of(over(broken(), cpu_profile(), None, broken())), form))
     heading = text.index("pageable and zero-copy failed at n = 1 and 4: ValueError: late")
@@ -220,7 +220,7 @@ def test_cards_say_that_memory_is_of_host_and_device() -> None:
     assert shown(cpu_profile(), "details").count("(memory: host and device)") == 2, "not of the Jetson"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "limit", "shown"),
     [
         ("One sentence. Another one", 100, "One sentence. Another one"),

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from builders import profile
+from every import every
 from rendering import blocks as blocks_of
 from rendering import markup, shown
 from script_runs import FRAMES, UPLOAD, place, played, repeats, script_run, upload, wait
@@ -65,7 +66,7 @@ def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
     assert re.search(r"10  Keep one page-locked array for gray +\d+ µs of 6.10 ms  \(estimated\)", text)
 
 
-@pytest.mark.parametrize("width", [60, 80, 140])
+@every("width", [60, 80, 140])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for run in (of(script_run()), of(played(), "rtx-2060", "orin-nano")):
         for form in ("txt", "details"):

@@ -17,6 +17,7 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from every import every
 from rendering import blocks, shown
 
 from advisor.model import accuracy
@@ -91,7 +92,7 @@ def test_short_forms_say_it_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> 
     assert evidence.error_line(()) == ""
 
 
-@pytest.mark.parametrize("form", ["txt", "details", "md", "html"])
+@every("form", ["txt", "details", "md", "html"])
 def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None:
     """Of a measured profile, `profile --target` begins with the measurement, `predict` with the targets."""
     run = profile(recommendation=recommendation(), predictions=(prediction("Jetson TX2"),))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from builders import MIB, footprint, measured, profile, recommendation
+from every import every
 from running import missing
 
 from advisor.profiles.reading import load
@@ -135,7 +135,7 @@ def test_older_profiles_have_none_of_it() -> None:
     assert blocks(measured("pageable", 0.01), measured("pinned", 0.02)) == []
 
 
-@pytest.mark.parametrize("rows", [(FULL, LACKING), (FULL,), (LACKING,)])
+@every("rows", [(FULL, LACKING), (FULL,), (LACKING,)])
 def test_pages_show_them(rows: tuple[Measured, ...]) -> None:
     made = page_of(page(*rows))
     drawn = html.render(made).replace("\N{NO-BREAK SPACE}", " ")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from every import every
 from test_nsys_exports import pinned
 
 from advisor.nsys.exports import read
@@ -30,13 +31,13 @@ def kinds(base: type[Block] = Block) -> list[type[Block]]:
     return [kind for each in base.__subclasses__() for kind in (each, *kinds(each))]
 
 
-@pytest.mark.parametrize("kind", kinds())
+@every("kind", kinds())
 def test_a_page_can_draw_every_kind_of_block(kind: type[Block]) -> None:
     drawn = [html.page_environment().get_template(name).module for name in html.MACROS]
     assert any(hasattr(module, kind.__name__.lower()) for module in drawn)
 
 
-@pytest.mark.parametrize("forms", ["html", "md txt", "html md txt"])
+@every("forms", ["html", "md txt", "html md txt"])
 def test_a_block_is_shown_where_it_says(forms: str) -> None:
     made = page(Prose("seen by some", forms=forms), Fold("more", (Prose("inside"),)))  # type: ignore[arg-type]
     shown = [form for form in FORMS if "seen by some" in render(made, form)]

@@ -19,6 +19,7 @@ from builders import (
     recommendation,
     skipped,
 )
+from every import every
 from rendering import bars, blocks, shown
 
 from advisor.profiles.conclusions import Objective, Preferences
@@ -107,7 +108,7 @@ def test_reasons_inside_readings_are_told_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])
+@every(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])
 def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: str) -> None:
     run = on(warnings=tuple(f"caution {i} ends" for i in range(number)))
     html = shown(run, "html")

@@ -21,6 +21,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, markup
@@ -68,7 +69,7 @@ def over(*recommendations: Recommendation | None) -> SweepResults:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("rival", "likely"),
     [
         ("1000 800 1200", False),  # the same simulated devices are slow for both: always a tenth slower
@@ -121,9 +122,7 @@ def cpu_sweep() -> SweepResults:
     )
 
 
-@pytest.mark.parametrize(
-    ("later", "told"), [(1.8e-5, True), (1.95e-5, True), (1.99e-5, False), (4e-5, False)]
-)
+@every(("later", "told"), [(1.8e-5, True), (1.95e-5, True), (1.99e-5, False), (4e-5, False)])
 def test_a_larger_problem_that_is_predicted_faster_is_called_noise(later: float, told: bool) -> None:
     made = [Point(n, bets(n, seconds, 1e-3)) for n, seconds in ((1024, 2e-5), (4096, later))]
     text = render(page_of(sweep_results("vector_add", "n", made)), "txt")
@@ -169,7 +168,7 @@ def for_range(*seconds: dict[str, float], chosen: tuple[str, ...]) -> str:
     return sweep_verdict(track, "n", 0.95).headline.replace("`", "")
 
 
-@pytest.mark.parametrize(
+@every(
     ("seconds", "chosen", "headline"),
     [
         # The one whose worst value is the least bad, not the one that is the best most often.
@@ -204,7 +203,7 @@ def test_every_value_has_a_row_on_a_narrow_terminal() -> None:
     assert {"1", "4", "16", "64", "256", "1024", "4096", "16384"} <= set(rows)
 
 
-@pytest.mark.parametrize(
+@every(
     ("chosen", "headline", "reason"),
     [
         ([A, A, B], "a up to n = 4, b from 16 on", "changes from a to b between n = 4 and 16,"),
@@ -306,7 +305,7 @@ def simulated(draws: tuple[str, str], ns: tuple[int, ...] = (1024, 4096, 16384))
 MANY = " ".join(["1000"] * 20)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rival", "place"),
     [
         # Twice as fast at 1024, 1.9 / 2 as fast at 4096: 0.93 of the way on logarithmic scales.
@@ -371,7 +370,7 @@ def test_only_a_prediction_makes_a_bet_of_overlapping_ranges() -> None:
     assert optima_of(bet, predicted=False) == Optima(rivals=("a", "b"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "kind", "shares"),
     [
         ([1, 10, 100], "logarithmic", [0, 0.5, 1]),
@@ -399,7 +398,7 @@ def test_labels_keep_their_distance() -> None:
     assert 2 <= sum(label.narrow for label in labels) <= 5
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [(512, "512"), (1024, "2¹⁰"), (1 << 24, "2²⁴"), (1000, "1000"), (1_500_000, "1.5M"), (0.25, "0.25"),
      (True, "True"), ("f4", "f4"), ("a-very-long-value", "a-very-long…"), (20_000, "20k")],
@@ -442,7 +441,7 @@ def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
     assert 0 < high < middle < low < 100, "up is more time"
 
 
-@pytest.mark.parametrize("last", [1.0, 5.0, 10.0])
+@every("last", [1.0, 5.0, 10.0])
 def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]
     made = line_chart("x", "t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
@@ -500,7 +499,7 @@ def test_page_needs_no_network_and_links_beside_itself() -> None:
     assert links == ["./n=1/r.html", "./n=4/r.html"]
 
 
-@pytest.mark.parametrize("strategies", [3, 14])
+@every("strategies", [3, 14])
 def test_terminal_fits_and_keeps_what_is_recommended(strategies: int) -> None:
     rows = tuple(measured(f"strategy-{i}", 0.01) for i in range(strategies))
     last = f"strategy-{strategies - 1}"
@@ -577,7 +576,7 @@ def closer(*values: Any, chosen: tuple[Recommendation, ...]) -> str:
     return sweep_verdict(tracks(sweep_results("w", "n", points))[0], "n").next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "chosen", "proposed"),
     [
         ((128, 256), (A, B), "n=128..256:5"),

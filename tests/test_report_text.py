@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import pytest
 from builders import (
     advice,
     cpu_profile,
@@ -19,6 +18,7 @@ from builders import (
     recommendation,
     skipped,
 )
+from every import every
 from rendering import shown
 from running import REPOSITORY
 from test_device_comparison import DEVICES
@@ -70,7 +70,7 @@ def made(name: str) -> Page:
     return PAGES[name]()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
     """25 lines with a blank one, the files and what opens a trace; --details has all that there is."""
     page = made(name)
@@ -88,7 +88,7 @@ def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
     assert in_parentheses == []
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name != "doctor"])
+@every("name", [name for name in PAGES if name != "doctor"])
 def test_quiet_is_the_verdict_alone_and_the_screen_begins_with_it(name: str) -> None:
     page = made(name)
     verdict = render(page, "verdict").splitlines()
@@ -111,7 +111,7 @@ def test_every_device_has_rows_on_a_tight_screen() -> None:
     assert "more facts" in screen[-1]
 
 
-@pytest.mark.parametrize("mixed", [False, True])
+@every("mixed", [False, True])
 def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen(mixed: bool) -> None:
     devices = [f"An accelerator with a long name, number {i}" for i in range(4)]
     mix = predicted("hybrid-1", 0.019, placements={"a": "zero-copy", "b": "pinned"})
@@ -141,7 +141,7 @@ def test_strategies_without_figures_are_one_line_with_reasons_where_these_fit() 
     assert "\n  failed: c; skipped: a, b\n" in many
 
 
-@pytest.mark.parametrize(
+@every(
     ("ends", "predicted", "drawn"),
     [
         ((0.5, 0.5, 0.5), False, "██████"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import builders
 import pytest
+from every import every
 from rendering import shown
 from running import advisor
 from test_nsys_exports import managed, pinned
@@ -131,7 +132,7 @@ def test_a_timeline_is_a_picture_with_a_key(tmp_path: Path) -> None:
     assert rows["host-to-device, pinned"] == "copies: host-to-device, pinned 3.00 ms"
 
 
-@pytest.mark.parametrize("tick", ["0", "1.00 ms", "4.00 ms"])
+@every("tick", ["0", "1.00 ms", "4.00 ms"])
 def test_the_axis_is_the_frame(tick: str) -> None:
     (frame,) = told_of(of(pinned=own())).frames
     assert tick in {one.label for one in frame.timeline.ticks}

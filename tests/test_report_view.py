@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from builders import (
     MIB,
     advice,
@@ -18,6 +17,7 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from every import every
 from rendering import bars, blocks, shown
 
 from advisor.profiles.conclusions import Evidence, Recommendation
@@ -80,7 +80,7 @@ def test_an_open_one_says_how_far_it_may_be_and_what_would_settle_it() -> None:
     )
 
 
-@pytest.mark.parametrize(("more", "seconds"), [(None, 240), (40.0, 110)])
+@every(("more", "seconds"), [(None, 240), (40.0, 110)])
 def test_an_open_one_gives_the_command_that_would_settle_it(more: float | None, seconds: int) -> None:
     run = profile(
         recommendation=recommendation(verdict="open", bound=0.08, seconds_more=more),
@@ -178,7 +178,7 @@ def paying(frame: float, setup: float, spread: float = 0.001) -> TableCell:
     return break_even(*pair(frame, setup, spread))
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "setup", "said"),
     [
         (0.008, 2.0, "after 500 frames"),
@@ -267,9 +267,7 @@ def test_same_code_for_several_devices_is_shown_once() -> None:
     assert [f.snippet for f in with_code(run, findings(run), none=True)] == ["", "", ""]
 
 
-@pytest.mark.parametrize(
-    "kept", [recommendation("pageable", verdict="near"), recommendation("pageable", verdict="keep")]
-)
+@every("kept", [recommendation("pageable", verdict="near"), recommendation("pageable", verdict="keep")])
 def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendation) -> None:
     cards = (prediction("a"), prediction("b", recommendation=kept))
     told = (advice(device="b"), advice("pin-per-frame", device="b", strategy=None), advice(device="a"))
@@ -313,7 +311,7 @@ def test_cpu_device_is_never_called_measured_on_its_name_alone() -> None:
     assert measured_label(profile(device=Device(name="T4", kind="cuda"))) == "measured on T4"
 
 
-@pytest.mark.parametrize(
+@every(
     ("low", "high", "said"),
     [
         (0.0199, 0.0201, "19.9 to 20.1 ms"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import pytest
 from builders import footprint, vector_add_workload
+from every import every
 
 from advisor import stats
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
@@ -117,7 +117,7 @@ def test_transfers_are_the_same_in_every_process() -> None:
     assert combined(sample(), sample()).transfer_bytes == {"to-device": 8, "to-host": 4}
 
 
-@pytest.mark.parametrize("verified", [(True, True), (True, False), (False, False)])
+@every("verified", [(True, True), (True, False), (False, False)])
 def test_verified_means_in_every_process(verified: tuple[bool, bool]) -> None:
     assert combined(*(sample(verified=v) for v in verified)).verified == all(verified)
 
@@ -126,7 +126,7 @@ def ended(outcome: Any) -> Ended:
     return Ended(outcome, "died", "ended with signal 7", "Bus error")
 
 
-@pytest.mark.parametrize(
+@every(
     ("cause", "said"),
     [
         ("differs", "its results are wrong: oh"),
@@ -143,7 +143,7 @@ def test_a_problem_becomes_a_failed_row(cause: Any, said: str) -> None:
     assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "traceback")
 
 
-@pytest.mark.parametrize("cause", get_args(Problem.model_fields["cause"].annotation))
+@every("cause", get_args(Problem.model_fields["cause"].annotation))
 def test_the_remedy_is_a_step_of_its_own(cause: str) -> None:
     row = failure("pinned", ended(Problem(cause=cause, message="oh", next_step="Do this.")))
     assert row.reason.endswith("oh")
@@ -176,13 +176,13 @@ def test_a_problem_without_detail_has_what_the_process_said() -> None:
     assert failure("pinned", ended(Problem(cause="bug", message="oh"))).detail == "Bus error"
 
 
-@pytest.mark.parametrize("outcome", [None, ReferenceRun()])
+@every("outcome", [None, ReferenceRun()])
 def test_a_process_that_left_no_figures(outcome: Any) -> None:
     row = failure("pinned", ended(outcome))
     assert (row.reason, row.detail) == ("ended with signal 7", "Bus error")
 
 
-@pytest.mark.parametrize(
+@every(
     ("ended", "step"),
     [
         (Ended(None, "timeout", "did not finish within 5.00 s"), "--timeout"),

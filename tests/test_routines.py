@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import routines as bench
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from published_cases import matrix_product, table
@@ -44,7 +45,7 @@ def again(function: Callable[..., Any], **buffers: Any) -> dict[str, float]:
     return {t.buffer: sum(x.bytes for x in t.again) / buffers[t.buffer].nbytes for t in trace.traffic}
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "operand_mib", "call", "dtype", "uses"),
     [
         ("matmul f32 256", 0.5, "matmul", "float32", 256),
@@ -85,7 +86,7 @@ def test_a_product_reads_each_operand_as_often_as_the_other_needs_it() -> None:
     assert wide["b"] == pytest.approx(38.14 - 1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "passes"),
     [
         (lambda a: a.var(), 20.14),

@@ -17,6 +17,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from judging import bet, figures, predicted_run, read, row, says, workload
 
 from advisor import stats
@@ -45,7 +46,7 @@ def on_orin(run: Profile) -> Profile:
     return run.model_copy(update={"device": cuda_device("tegra-io-coherent")})
 
 
-@pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent"])
+@every("memory_class", ["tegra", "tegra-io-coherent"])
 def test_reread_on_a_jetson_proposes_the_cached_managed_memory(memory_class: MemoryClass):
     run = profile(
         device=cuda_device(memory_class), results=(PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED), traffic=read(8)
@@ -72,7 +73,7 @@ def test_reread_on_thor_does_not_call_managed_memory_cached():
     assert "not cached" in found.detail
 
 
-@pytest.mark.parametrize("memory_class", CARDS)
+@every("memory_class", CARDS)
 def test_reread_on_a_card_proposes_one_copy(memory_class: MemoryClass):
     run = profile(
         device=cuda_device(memory_class), results=(PAGEABLE, PINNED, SLOW_ZERO_COPY), traffic=read(8)
@@ -83,7 +84,7 @@ def test_reread_on_a_card_proposes_one_copy(memory_class: MemoryClass):
     assert found.title != says("zero-copy-reread", on_orin(run)).title
 
 
-@pytest.mark.parametrize("memory_class", [*JETSONS, *CARDS])
+@every("memory_class", [*JETSONS, *CARDS])
 def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED)
     found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(1)))
@@ -92,7 +93,7 @@ def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
     assert found.strategy is None
 
 
-@pytest.mark.parametrize("memory_class", [*JETSONS, *CARDS])
+@every("memory_class", [*JETSONS, *CARDS])
 def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
     found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(8)))
@@ -147,7 +148,7 @@ def test_declared_passes_win_over_traced_ones():
     assert figures(says("zero-copy-reread", run))["reads of a by add"] == 8
 
 
-@pytest.mark.parametrize("traffic", [None, read(1, "assumed")])
+@every("traffic", [None, read(1, "assumed")])
 def test_unknown_passes_are_judged_by_the_kernels(traffic: Trace | None):
     jetson = cuda_device("tegra-io-coherent")
     found = says(
@@ -208,7 +209,7 @@ def test_the_baseline_in_use_is_no_advice():
     assert figures(found)["pageable: one frame"] == 0.010
 
 
-@pytest.mark.parametrize(
+@every(
     ("results", "reason"),
     [
         ((PAGEABLE, skipped("zero-copy", "cannot map host memory")), "cannot map host memory"),
@@ -242,7 +243,7 @@ def test_the_proposal_is_the_recommended_strategy_where_that_helps():
 # pageable-transfer
 
 
-@pytest.mark.parametrize("memory_class", [*CARDS, "coherent"])
+@every("memory_class", [*CARDS, "coherent"])
 def test_pageable_copies_on_a_card(memory_class: MemoryClass):
     found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED)))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
@@ -255,7 +256,7 @@ def test_pageable_copies_on_a_card(memory_class: MemoryClass):
     assert "pinned_empty" in found.snippet
 
 
-@pytest.mark.parametrize("memory_class", JETSONS)
+@every("memory_class", JETSONS)
 def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY)
     found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
@@ -272,8 +273,8 @@ def test_a_jetson_whose_best_strategy_still_copies_hears_so():
     assert found.title == by_id("pageable-transfer").text.title
 
 
-@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "discrete"])
-@pytest.mark.parametrize(
+@every("memory_class", ["tegra-io-coherent", "discrete"])
+@every(
     ("rows", "copies", "against"),
     [
         ((row("pageable", 0.040, kernels=0.030, copies=0.0036), PINNED), 0.0036, None),
@@ -301,7 +302,7 @@ def test_pageable_transfer_without_a_baseline_does_not_apply():
 # duplicate-allocation
 
 
-@pytest.mark.parametrize("memory_class", JETSONS)
+@every("memory_class", JETSONS)
 def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
     found = says("duplicate-allocation", profile(device=cuda_device(memory_class), results=rows))
@@ -319,7 +320,7 @@ def test_coherent_devices_share_a_dram_only_when_integrated():
     assert (spark.outcome, grace.outcome) == ("advice", "not-applicable")
 
 
-@pytest.mark.parametrize("memory_class", CARDS)
+@every("memory_class", CARDS)
 def test_a_card_has_a_memory_of_its_own(memory_class: MemoryClass):
     found = says(
         "duplicate-allocation", profile(device=cuda_device(memory_class), results=(PAGEABLE, MANAGED))
@@ -334,7 +335,7 @@ def test_half_the_memory_at_the_same_speed_is_worth_it():
     assert (found.outcome, found.strategy) == ("advice", "managed")
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "against"),
     [
         ((PAGEABLE, PINNED), None),
@@ -396,8 +397,8 @@ def test_declined_predictions_keep_their_reason():
 # All rules
 
 
-@pytest.mark.parametrize("memory_class", get_args(MemoryClass))
-@pytest.mark.parametrize(
+@every("memory_class", get_args(MemoryClass))
+@every(
     "results",
     [
         (),
@@ -478,7 +479,7 @@ def test_a_rule_is_handed_the_case_and_its_own_limits():
 ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "Nothing is managed.")
 
 
-@pytest.mark.parametrize(
+@every(
     ("requires", "results", "why"),
     [
         (("pinned",), (PAGEABLE, skipped("pinned", "no room")), "no room"),
@@ -502,7 +503,7 @@ def test_of_a_kind_by_no_buffer_although_the_strategy_ran():
     assert apply(rule, case).detail == "Nothing is managed."
 
 
-@pytest.mark.parametrize(("one_dram", "outcomes"), [(None, "aa"), (True, "an"), (False, "na")])
+@every(("one_dram", "outcomes"), [(None, "aa"), (True, "an"), (False, "na")])
 def test_a_rule_may_ask_for_one_dram_or_two(one_dram: bool | None, outcomes: str):
     rule = replace(RULES[0], requires=(), judge=lambda case, limits: passed("Asked."))
     rule.__dict__["text"] = replace(RULES[0].text, one_dram=one_dram)

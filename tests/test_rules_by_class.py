@@ -10,8 +10,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-import pytest
 from builders import MIB, cpu_profile, vector_add_trace, vector_add_workload
+from every import every
 from published_cases import DATA
 
 from advisor.devices.catalogue import load
@@ -113,7 +113,7 @@ def concluded(name: str, kind: str) -> tuple[Prediction, dict[str, Advice]]:
     return prediction, {found.rule: found for found in advice}
 
 
-@pytest.mark.parametrize(("name", "kind"), EXPECTED)
+@every(("name", "kind"), EXPECTED)
 def test_what_is_recommended(name: str, kind: str):
     prediction, _ = concluded(name, kind)
     wanted, slow = EXPECTED[name, kind]
@@ -156,7 +156,7 @@ SILENT = {
 }
 
 
-@pytest.mark.parametrize(("name", "kind"), SPOKEN)
+@every(("name", "kind"), SPOKEN)
 def test_who_speaks(name: str, kind: str):
     _, found = concluded(name, kind)
     said = {rule: found[rule].strategy for rule in SPOKEN[name, kind] if found[rule].outcome == "advice"}
@@ -164,13 +164,13 @@ def test_who_speaks(name: str, kind: str):
     assert all(found[rule].certainty == "predicted" for rule in said)
 
 
-@pytest.mark.parametrize(("name", "kind"), SILENT)
+@every(("name", "kind"), SILENT)
 def test_who_does_not(name: str, kind: str):
     _, found = concluded(name, kind)
     assert {rule for rule in SILENT[name, kind] if found[rule].outcome == "advice"} == set()
 
 
-@pytest.mark.parametrize(("name", "kind"), EXPECTED)
+@every(("name", "kind"), EXPECTED)
 def test_nothing_fails_and_no_machine_is_made_up(name: str, kind: str):
     """Readings, nodes and failures are those of this machine, which says nothing of another device."""
     _, found = concluded(name, kind)

@@ -16,6 +16,7 @@ from builders import (
     skipped,
     vector_add_trace,
 )
+from every import every
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
 from advisor.profiles.conclusions import Preferences
@@ -33,7 +34,7 @@ ZERO_COPY = row("zero-copy", 0.012, kernels=0.003)
 # staged-transfer
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm", "coherent"])
+@every("memory_class", ["discrete", "discrete-hmm", "coherent"])
 def test_staged_copies_on_a_card(memory_class: MemoryClass):
     found = says(
         "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, STAGED))
@@ -46,7 +47,7 @@ def test_staged_copies_on_a_card(memory_class: MemoryClass):
     assert figures(found)["staged: page-locked pool"] == 256 * MIB
 
 
-@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "tegra-coherent"])
+@every("memory_class", ["tegra-io-coherent", "tegra-coherent"])
 def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
     found = says(
         "staged-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, STAGED, ZERO_COPY))
@@ -55,7 +56,7 @@ def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
     assert found.title != by_id("staged-transfer").text.title
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "copies", "against"),
     [
         ((PAGEABLE, PINNED), "not-applicable", None, None),
@@ -101,7 +102,7 @@ def tiny(size: int = 8 << 10) -> WorkloadRecord:
     )
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
+@every("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
 def test_small_copies_are_done_without(memory_class: MemoryClass):
     rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 30e-6, 0.0))
     found = says("small-transfers", profile(device=cuda_device(memory_class), workload=tiny(), results=rows))
@@ -129,7 +130,7 @@ def test_one_small_copy_each_way_cannot_be_batched():
     assert found.outcome == "pass"
 
 
-@pytest.mark.parametrize(("size", "copies"), [(65 << 10, 30e-6), (64 << 10, 5e-6), (8 << 10, 0.0)])
+@every(("size", "copies"), [(65 << 10, 30e-6), (64 << 10, 5e-6), (8 << 10, 0.0)])
 def test_large_or_cheap_copies_are_no_small_transfers(size: int, copies: float):
     rows = (small("pageable", 60e-6, copies), small("zero-copy", 30e-6, 0.0))
     assert says("small-transfers", profile(workload=tiny(size), results=rows)).outcome == "pass"
@@ -147,7 +148,7 @@ OVERLAPPED = row(
 )
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "coherent"])
+@every("memory_class", ["discrete", "coherent"])
 def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
     found = says(
         "serial-copies", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, OVERLAPPED))
@@ -159,7 +160,7 @@ def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
     assert found.gain is None, "each frame takes longer"
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         ((PINNED,), "not-applicable", "pinned-pipelined"),
@@ -266,7 +267,7 @@ COPYING = row("managed", 0.020, kernels=0.002, host_copy_seconds=0.006)
 REGISTERED = row("zero-copy-registered", 0.014, kernels=0.002)
 
 
-@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "discrete"])
+@every("memory_class", ["tegra-io-coherent", "discrete"])
 def test_a_copy_by_hand_is_spared_by_registering(memory_class: MemoryClass):
     found = says("hidden-host-copy", camera(COPYING, REGISTERED, memory_class=memory_class))
     assert (found.outcome, found.strategy) == ("advice", "zero-copy-registered")
@@ -294,7 +295,7 @@ def test_a_copy_by_hand_that_the_recommended_strategy_makes():
     assert found.gain.basis == "estimated"
 
 
-@pytest.mark.parametrize(
+@every(
     ("run", "outcome", "shown"),
     [
         (profile(results=(PAGEABLE, COPYING)), "not-applicable", {}),
@@ -323,10 +324,8 @@ def test_locking_in_each_frame_is_seen_and_priced():
     assert found.gain.basis == "estimated"
 
 
-@pytest.mark.parametrize(
-    ("seen", "outcome"), [(PageLocking(calls=0.1, seconds=1e-4), "pass"), (None, "not-applicable")]
-)
-@pytest.mark.parametrize("memory_class", ["tegra", "discrete"])
+@every(("seen", "outcome"), [(PageLocking(calls=0.1, seconds=1e-4), "pass"), (None, "not-applicable")])
+@every("memory_class", ["tegra", "discrete"])
 def test_a_pool_that_grows_is_no_habit(memory_class: MemoryClass, seen: Any, outcome: str):
     run = profile(
         device=cuda_device(memory_class), results=(row("pageable", 0.04, kernels=0.002, page_locking=seen),)
@@ -349,7 +348,7 @@ LOCKED = row("pinned", 0.020, kernels=0.002, copies=0.010, footprint=footprint(p
 LEAN = row("managed-prefetch", 0.0202, kernels=0.002, footprint=footprint(managed=192 * MIB))
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra"])
+@every("memory_class", ["discrete", "tegra"])
 def test_half_of_the_memory_locked_is_too_much(memory_class: MemoryClass):
     """Two are tied, and the recommended one, which changes less code, locks half."""
     rows = (PAGEABLE, LOCKED, LEAN)
@@ -397,7 +396,7 @@ def with_memory(total: int, *rows: Any, memory_class: MemoryClass = "discrete") 
     return profile(device=cuda_device(memory_class, total_global_mem=total), results=rows)
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+@every("memory_class", ["discrete", "tegra-io-coherent"])
 def test_buffers_that_outgrow_the_device(memory_class: MemoryClass):
     rows = (row("managed", 0.2, kernels=0.15), ZERO_COPY, skipped("pinned", "needs 192 MiB of memory"))
     found = says("oversubscription", with_memory(200 * MIB, *rows, memory_class=memory_class))
@@ -414,7 +413,7 @@ CANNOT = "not even managed memory can be larger than the GPU's"
 ONE_DRAM = "The system and other programs need part"
 
 
-@pytest.mark.parametrize(
+@every(
     ("total", "memory_class", "flags", "said"),
     [
         (200, "discrete", {"concurrent_managed_access": 1}, ONE_FITS),
@@ -479,8 +478,8 @@ def test_what_only_kernels_use_counts_and_what_only_the_cpu_uses_does_not():
     assert figures(says("oversubscription", run))["memory the buffers need"] == 180 * MIB
 
 
-@pytest.mark.parametrize("device", ["RTX 4090", "Jetson AGX Orin 64GB"])
-@pytest.mark.parametrize("rule", ["pageable-transfer", "staged-transfer"])
+@every("device", ["RTX 4090", "Jetson AGX Orin 64GB"])
+@every("rule", ["pageable-transfer", "staged-transfer"])
 def test_overlapping_frames_copy_too(rule: str, device: str):
     """What the model hides behind other work is still copied; here it is what is recommended."""
     overlapped = bet("pinned-pipelined", 0.010, kernels=0.002).model_copy(update={"latency_seconds": 0.015})
@@ -517,7 +516,7 @@ def test_waits_are_told_by_line_with_what_they_cost():
     assert figures(found)["waits in a frame"] == 2
 
 
-@pytest.mark.parametrize(
+@every(
     ("run", "outcome"),
     [
         (waiting(), "pass"),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rule_examples
+from every import every
 from rendering import Accepted
 from running import Command
 
@@ -232,7 +233,7 @@ def test_an_unknown_rule_offers_the_nearest(command: Command, given: str, near: 
     assert "`advisor rules`" in said.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("unit", "value", "text"),
     [("bytes", 4 << 20, "4.00 MiB"), ("bytes", float("inf"), "inf"), ("seconds", 1e-5, "1e-05 s")],
 )

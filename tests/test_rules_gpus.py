@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import cuda_device, profile
+from every import every
 from judging import figures, row, says
 
 from advisor.profiles.schema import BufferRecord, Profile, StageRecord, WorkloadRecord
@@ -75,7 +76,7 @@ def test_gpus_that_reach_each_other_copy_to_each_other() -> None:
     assert found.gain.seconds_per_frame == pytest.approx(0.006)
 
 
-@pytest.mark.parametrize(
+@every(
     ("made", "gpu", "rows", "said"),
     [
         (SPLIT, PEERS, (), "No GPU reads what another one writes"),

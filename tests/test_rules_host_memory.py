@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import MIB, catalogue_device, cuda_device, profile, vector_add_trace, vector_add_workload
+from every import every
 from judging import bet, figures, predicted_run, read, restless, row, says, workload
 
 from advisor.profiles.schema import MemoryClass, Profile, Trace, WorkloadRecord
@@ -29,7 +30,7 @@ def test_a_nano_reads_its_page_locked_results_slowly():
     assert figures(found)["zero-copy: consume"] == 0.048
 
 
-@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "tegra-coherent", "discrete", "coherent"])
+@every("memory_class", ["tegra-io-coherent", "tegra-coherent", "discrete", "coherent"])
 def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryClass):
     rows = (PAGEABLE, UNCACHED, MANAGED)
     found = says("uncached-host-read", profile(device=cuda_device(memory_class), results=rows))
@@ -37,7 +38,7 @@ def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryC
     assert "caches page-locked memory" in found.detail
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         (
@@ -87,7 +88,7 @@ def reading_back(amount: float) -> Trace:
     return Trace(traffic=(seen,))
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
+@every("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
 def test_reading_back_write_combined_memory(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, SLOW_WRITES)
     run = profile(device=cuda_device(memory_class), results=rows, traffic=reading_back(32 * MIB))
@@ -105,7 +106,7 @@ def test_slow_writes_without_a_trace_are_likely_reads():
     assert (found.outcome, found.certainty) == ("advice", "likely")
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome"),
     [
         ((PINNED, row("write-combined", 0.020, kernels=0.002, copies=0.01, produce=0.005)), "pass"),
@@ -127,7 +128,7 @@ def test_on_a_nano_all_page_locked_memory_is_uncached():
 # write-combined-without-gain
 
 
-@pytest.mark.parametrize("memory_class", ["coherent", "discrete", "tegra-io-coherent"])
+@every("memory_class", ["coherent", "discrete", "tegra-io-coherent"])
 def test_write_combining_that_halves_the_copies(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, row("write-combined", 0.030, kernels=0.002, copies=0.020))
     found = says("write-combined-without-gain", profile(device=cuda_device(memory_class), results=rows))
@@ -135,7 +136,7 @@ def test_write_combining_that_halves_the_copies(memory_class: MemoryClass):
     assert figures(found)["write-combined: copies"] == 0.020
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         ((PINNED, restless(row("write-combined", 0.021, kernels=0.002), 0.2)), "pass", "clearly"),
@@ -161,7 +162,7 @@ def strided(kernels: float, **fields: Any) -> Profile:
     return profile(results=(COPIED, zero_copy), traffic=vector_add_trace(), **fields)
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm"])
+@every("memory_class", ["discrete", "discrete-hmm"])
 def test_strides_over_the_link(memory_class: MemoryClass):
     found = says("zero-copy-uncoalesced", strided(0.021, device=cuda_device(memory_class)))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
@@ -187,7 +188,7 @@ def test_strides_on_a_jetson_are_held_against_device_memory():
     assert says("zero-copy-uncoalesced", strided(0.0024, device=jetson)).outcome == "pass"
 
 
-@pytest.mark.parametrize(
+@every(
     ("traffic", "text"),
     [(read(8), "zero-copy-reread"), (read(1, "assumed"), "not known"), (None, "not known")],
 )
@@ -210,7 +211,7 @@ def test_strides_are_not_predicted():
 SYSTEM = row("system", 0.0121, kernels=0.002)
 
 
-@pytest.mark.parametrize("memory_class", ["tegra-coherent", "coherent", "discrete-hmm"])
+@every("memory_class", ["tegra-coherent", "coherent", "discrete-hmm"])
 def test_malloc_would_do(memory_class: MemoryClass):
     rows = (PAGEABLE, row("zero-copy", 0.012, kernels=0.002), SYSTEM)
     found = says("system-memory-available", profile(device=cuda_device(memory_class), results=rows))
@@ -219,7 +220,7 @@ def test_malloc_would_do(memory_class: MemoryClass):
     assert found.gain.seconds_per_frame == pytest.approx(0.0279)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         ((PAGEABLE, row("pinned", 0.010, kernels=0.002), SYSTEM), "pass", "pinned"),
@@ -234,7 +235,7 @@ def test_system_memory_keeps_quiet(rows: Any, outcome: str, text: str):
     assert text in found.detail
 
 
-@pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent", "discrete"])
+@every("memory_class", ["tegra", "tegra-io-coherent", "discrete"])
 def test_where_kernels_cannot_reach_it_malloc_is_not_spoken_of(memory_class: MemoryClass):
     run = profile(device=cuda_device(memory_class), results=(PAGEABLE, SYSTEM))
     assert says("system-memory-available", run).outcome == "not-applicable"
@@ -256,7 +257,7 @@ def test_thor_turns_orins_advice_round():
     assert orin.outcome == "not-applicable"
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         ((PAGEABLE, REGISTERED, MANAGED), "pass", "managed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from every import every
 from script_runs import (
     DOWNLOAD,
     FRAMES,
@@ -71,7 +72,7 @@ RUNS = {rule: run_of(fires) for rule, (fires, _) in LINES.items()}
 """For the examples of rules that speak of lines alone."""
 
 
-@pytest.mark.parametrize("rule", LINES)
+@every("rule", LINES)
 def test_a_line_fires_it_and_one_close_to_it_does_not(rule: str) -> None:
     fires, near = LINES[rule]
     run = run_of(fires)

@@ -16,6 +16,7 @@ from builders import (
     profile,
     recommendation,
 )
+from every import every
 from judging import bet, figures, predicted_run, restless, row, says
 
 from advisor.devices.caveats import moved_clocks
@@ -44,7 +45,7 @@ def linked(*rows: Any, memory_class: MemoryClass = "discrete", **state: Any) -> 
     return on_machine(run, gpu_readings=readings)
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm"])
+@every("memory_class", ["discrete", "discrete-hmm"])
 def test_a_card_in_a_narrow_slot(memory_class: MemoryClass):
     """Before, the GPU is idle at generation 1, which says nothing."""
     run = linked(memory_class=memory_class, link_generation=3, link_width=8)
@@ -59,7 +60,7 @@ def test_a_card_in_a_narrow_slot(memory_class: MemoryClass):
     assert figures(found).items() >= {**link, "PCIe lanes at best": 16}.items()
 
 
-@pytest.mark.parametrize(
+@every(
     ("run", "outcome"),
     [
         (linked(), "pass"),
@@ -100,7 +101,7 @@ def sockets(nodes: Any = TWO, gpu: int | None = 1, numa: str = "local", **fields
     return run.model_copy(update={"method": run.method.model_copy(update={"numa": numa})})
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "coherent"])
+@every("memory_class", ["discrete", "coherent"])
 def test_two_sockets(memory_class: MemoryClass):
     found = says("numa-remote", sockets(device=cuda_device(memory_class)))
     assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "likely")
@@ -110,7 +111,7 @@ def test_two_sockets(memory_class: MemoryClass):
     assert "as requested" not in found.detail
 
 
-@pytest.mark.parametrize(
+@every(
     ("run", "reason"),
     [
         (sockets(TWO[:1]), "one NUMA node"),
@@ -135,7 +136,7 @@ def test_nodes_hardly_matter_where_nothing_crosses():
 # host-bound-frame
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+@every("memory_class", ["discrete", "tegra-io-coherent"])
 def test_a_frame_full_of_host_work(memory_class: MemoryClass):
     bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
     found = says("host-bound-frame", profile(device=cuda_device(memory_class), results=(bound,)))
@@ -189,7 +190,7 @@ def test_parts_that_were_not_timed_say_nothing():
 WRONG = failed("zero-copy", f"{WRONG_RESULTS}12 of 16 elements of 'c' differ from the reference run")
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra"])
+@every("memory_class", ["discrete", "tegra"])
 def test_results_that_need_the_copies_wait(memory_class: MemoryClass):
     run = profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, WRONG))
     found = says("missing-synchronisation", run)
@@ -198,7 +199,7 @@ def test_results_that_need_the_copies_wait(memory_class: MemoryClass):
     assert figures(found) == {"strategies whose results differ": 1, "strategies whose results agree": 2}
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "differ"),
     [
         ((PAGEABLE, PINNED, failed("zero-copy", "ended with a bus error")), "pass", None),
@@ -310,7 +311,7 @@ def test_where_the_rest_is_the_noise_the_host_is_left_alone():
     assert "No reading of the machine explains it" in found.detail
 
 
-@pytest.mark.parametrize(
+@every(
     ("machine", "word"),
     [
         ({"host": host_state(numa_nodes=TWO[:1], gpu_numa_node=0)}, "numactl"),
@@ -324,7 +325,7 @@ def test_help_that_this_machine_has_no_use_for_is_not_given(machine: dict[str, A
     assert word not in found.detail
 
 
-@pytest.mark.parametrize(("hertz", "told"), [(1_500_000_000, True), (2_450_000_000, False)])
+@every(("hertz", "told"), [(1_500_000_000, True), (2_450_000_000, False)])
 def test_clocks_are_told_where_they_moved_under_load(hertz: int, told: bool):
     """Those of an idle GPU say nothing."""
     states = (gpu_state("before"), gpu_state("under-load"), gpu_state("under-load", sm_hertz=hertz))
@@ -334,7 +335,7 @@ def test_clocks_are_told_where_they_moved_under_load(hertz: int, told: bool):
     assert bool(moved_clocks(states)) == told
 
 
-@pytest.mark.parametrize("blocks", [5, 18])
+@every("blocks", [5, 18])
 def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks: int):
     made = held(0.002, 0.0002).blocks[:blocks]
     found = noise_of(made, "pinned")
@@ -343,10 +344,8 @@ def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks:
     assert noise_of(late, "pinned") is None
 
 
-@pytest.mark.parametrize(
-    ("rows", "loud"), [((PAGEABLE, PINNED), False), ((PAGEABLE, restless(PINNED, 0.2)), True)]
-)
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+@every(("rows", "loud"), [((PAGEABLE, PINNED), False), ((PAGEABLE, restless(PINNED, 0.2)), True)])
+@every("memory_class", ["discrete", "tegra-io-coherent"])
 def test_noise_that_does_not_matter(memory_class: MemoryClass, rows: Any, loud: bool):
     found = says("unstable-measurement", profile(device=cuda_device(memory_class), results=rows))
     assert found.outcome == "pass"

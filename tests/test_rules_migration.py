@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import MIB, catalogue_device, cuda_device, profile
+from every import every
 from judging import bet, figures, predicted_run, restless, row, says, workload
 
 from advisor.profiles.schema import MemoryClass
@@ -20,7 +21,7 @@ FAULTING = row("managed", 0.050, kernels=0.021, produce=0.010)
 # page-fault-migration
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "discrete-hmm"])
+@every("memory_class", ["discrete", "discrete-hmm"])
 def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
     found = says("page-fault-migration", profile(device=cuda_device(memory_class), results=rows))
@@ -31,7 +32,7 @@ def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     assert figures(found)["managed: host stages"] == pytest.approx(0.011)
 
 
-@pytest.mark.parametrize(
+@every(
     ("waiting", "said"),
     [(9.5e-6, "goes to pages not in device memory (faults, or"), (11e-6, "goes to faults,")],
 )
@@ -53,7 +54,7 @@ def test_prefetching_is_proposed_where_it_is_the_best():
     assert found.title == by_id("page-fault-migration").text.title
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         ((PINNED, row("managed", 0.050, kernels=0.005)), "pass", "only 4.00 ms"),
@@ -70,7 +71,7 @@ def test_page_faults_keep_quiet(rows: Any, outcome: str, text: str):
     assert text in found.detail
 
 
-@pytest.mark.parametrize("memory_class", ["tegra", "tegra-io-coherent", "tegra-coherent", "coherent"])
+@every("memory_class", ["tegra", "tegra-io-coherent", "tegra-coherent", "coherent"])
 def test_no_faults_on_one_memory(memory_class: MemoryClass):
     run = profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, FAULTING))
     assert says("page-fault-migration", run).outcome == "not-applicable"
@@ -127,13 +128,13 @@ def test_over_a_coherent_link_no_page_would_have_to_move():
     assert "a (64.0 MiB) 2 times" in found.detail
 
 
-@pytest.mark.parametrize("device", [cuda_device("tegra-io-coherent"), cuda_device("coherent", integrated=1)])
+@every("device", [cuda_device("tegra-io-coherent"), cuda_device("coherent", integrated=1)])
 def test_nothing_migrates_on_one_dram(device):
     run = profile(device=device, workload=SOLVER, results=(PAGEABLE, PINNED, FAULTING))
     assert says("ping-pong-migration", run).outcome == "not-applicable"
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "outcome", "text"),
     [
         ((PAGEABLE, FAULTING), "pass", "clearly faster"),
@@ -153,7 +154,7 @@ ATTACHED = row("managed-prefetch", 0.010, kernels=0.001)
 PLAIN = row("managed", 0.014, kernels=0.001)
 
 
-@pytest.mark.parametrize("memory_class", ["tegra-io-coherent", "tegra", "discrete"])
+@every("memory_class", ["tegra-io-coherent", "tegra", "discrete"])
 def test_attaching_where_prefetching_fails(memory_class: MemoryClass):
     device = cuda_device(memory_class, concurrent_managed_access=0)
     found = says("prefetch-unsupported", profile(device=device, results=(PAGEABLE, PLAIN, ATTACHED)))
@@ -161,7 +162,7 @@ def test_attaching_where_prefetching_fails(memory_class: MemoryClass):
     assert found.gain.seconds_per_frame == pytest.approx(0.004)
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "rows", "outcome", "text"),
     [
         ({"concurrent_managed_access": 1}, (PLAIN, ATTACHED), "not-applicable", "is supported"),

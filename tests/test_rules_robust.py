@@ -6,7 +6,6 @@ import math
 import re
 from typing import Any, get_args
 
-import pytest
 from builders import (
     MIB,
     catalogue_device,
@@ -24,6 +23,7 @@ from builders import (
     vector_add_trace,
     vector_add_workload,
 )
+from every import every
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judging import read, restless, workload
@@ -189,8 +189,8 @@ def test_no_rule_fails_or_talks_nonsense_of_a_prediction(data: Any):
         assert all(item.predicted for item in said.evidence) or said.outcome != "advice" or not said.strategy
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("memory_class", get_args(MemoryClass))
+@every("name", NAMES)
+@every("memory_class", get_args(MemoryClass))
 def test_one_strategy_alone_gets_no_proposal(memory_class: MemoryClass, name: str):
     run = profile(device=cuda_device(memory_class), results=(measured(name, 0.02),), traffic=read(8))
     for found in advise(run).advice:

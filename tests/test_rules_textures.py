@@ -15,6 +15,7 @@ from builders import (
     vector_add_trace,
     vector_add_workload,
 )
+from every import every
 from field import Concluded, example_part
 from judging import bet, row, says
 
@@ -60,12 +61,12 @@ def not_at_all(y: Any) -> None:
     PLAIN(y)
 
 
-@pytest.mark.parametrize("stage", [by_a_kernel, by_a_source, by_a_helper, by_an_object, by_itself_again])
+@every("stage", [by_a_kernel, by_a_source, by_a_helper, by_an_object, by_itself_again])
 def test_a_texture_is_found(stage: Any) -> None:
     assert samples_textures(stage)
 
 
-@pytest.mark.parametrize("stage", [not_at_all, len, print, object()])
+@every("stage", [not_at_all, len, print, object()])
 def test_others_have_none(stage: Any) -> None:
     assert not samples_textures(stage)
 
@@ -85,13 +86,13 @@ def over(kernels: float, device: Device | None = None, **fields: Any) -> Profile
     return profile(results=(COPIED, zero_copy), device=device or cuda_device("discrete"), **fields)
 
 
-@pytest.mark.parametrize("memory_class", ["discrete", "tegra-io-coherent"])
+@every("memory_class", ["discrete", "tegra-io-coherent"])
 def test_slow_textures_over_mapped_memory_are_told(memory_class: MemoryClass) -> None:
     found = says("texture-in-mapped-memory", over(0.012, cuda_device(memory_class)))
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
 
 
-@pytest.mark.parametrize(
+@every(
     ("kernels", "memory_class", "outcome"),
     [
         (0.0112, "discrete", "pass"),  # 9 ms by a copy and device memory
@@ -111,7 +112,7 @@ def test_without_textures_the_rule_is_silent() -> None:
     assert found.outcome == "not-applicable"
 
 
-@pytest.mark.parametrize(("seconds", "outcome"), [(0.001, "advice"), (0.09, "pass")])
+@every(("seconds", "outcome"), [(0.001, "advice"), (0.09, "pass")])
 def test_a_prediction_of_textures_in_place_asks_to_be_measured(seconds: float, outcome: str) -> None:
     rows = (bet("pinned", 0.02, kernels=0.001, copies=0.012), bet("zero-copy", seconds, kernels=0.0005))
     best = recommendation("zero-copy" if seconds < 0.02 else "pinned")

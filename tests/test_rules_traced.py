@@ -7,6 +7,7 @@ from typing import Any
 
 import builders
 import pytest
+from every import every
 from test_nsys_exports import managed, pinned
 
 from advisor.nsys.exports import read
@@ -132,7 +133,7 @@ PINNED = copies("pinned")
 FROM_ORDINARY, INTO_ORDINARY = copies("pageable"), copies("device", "pageable", "device-to-host")
 
 
-@pytest.mark.parametrize(
+@every(
     ("rule", "strategy", "activity"),
     [
         ("page-fault-migration", "managed", {"migrations": ()}),
@@ -153,7 +154,7 @@ def test_a_cause_that_was_not_seen_is_in_doubt(rule: str, strategy: str, activit
     assert (passed.detail, passed.certainty) == ("d", None)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rule", "strategy", "activity"),
     [
         ("page-fault-migration", "managed", {}),

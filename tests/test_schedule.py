@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from builders import vector_add_workload
+from every import every
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ CONSUME = host("consume", b="in")
 FRESH = [PRODUCE, COMPUTE, CONSUME]
 
 
-@pytest.mark.parametrize(
+@every(
     ("traits", "steps"),
     [
         (COPIES, "produce >a compute <b consume"),
@@ -71,7 +72,7 @@ def test_fresh_data(traits: Traits, steps: str) -> None:
     assert planned.setup == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("traits", "steps"),
     [
         (COPIES, "produce +a >a compute <b -b consume"),
@@ -144,7 +145,7 @@ def test_what_a_stage_overwrites_may_leave_its_contents_behind() -> None:
     assert moves == [("to-host", "a"), ("to-device", "b")], "and not a and b where they are read"
 
 
-@pytest.mark.parametrize("traits", [COPIES, ASYNC])
+@every("traits", [COPIES, ASYNC])
 def test_weights_are_uploaded_once(traits: Traits) -> None:
     setup = [host("load", w="out")]
     frame = [PRODUCE, device("compute", a="in", w="in", b="out"), CONSUME]
@@ -162,7 +163,7 @@ def test_weights_written_on_the_device_in_setup_are_never_uploaded() -> None:
     assert planned.current() == {"w": {"device"}, "b": {"device"}}
 
 
-@pytest.mark.parametrize("traits", [COPIES, ASYNC])
+@every("traits", [COPIES, ASYNC])
 def test_state_that_stays_on_the_device_is_not_copied(traits: Traits) -> None:
     frame = [device("step", state="inout"), device("again", state="inout")]
     planned = plan([host("start", state="out")], frame, {"state": traits})
@@ -171,7 +172,7 @@ def test_state_that_stays_on_the_device_is_not_copied(traits: Traits) -> None:
     assert planned.current()["state"] == {"device"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("traits", "steps"),
     [
         (COPIES, "<x cpu >x gpu <x cpu2 >x gpu2 |"),
@@ -280,7 +281,7 @@ def test_prefetched_memory_follows_each_change_of_side_also_for_reading() -> Non
     assert planned.current()["a"] == {"device"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("setup", "frame"),
     [
         ([], [device("k", a="in")]),

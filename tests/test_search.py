@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from builders import cuda_device, measured, profile, recommendation, vector_add_workload
+from every import every
 from fakes import FakeClock, RecordingBackend, job
 from running import REPOSITORY, FakeLauncher, FakeSession, asked, measured_run, sample
 
@@ -117,7 +118,7 @@ def test_exhaustively_it_tries_every_mix() -> None:
     assert tuple(best[0].values()) == min(times, key=times.__getitem__)
 
 
-@pytest.mark.parametrize(("mode", "seconds"), [("auto", 3.0), ("exhaustive", 3.0), ("exhaustive", 8.0)])
+@every(("mode", "seconds"), [("auto", 3.0), ("exhaustive", 3.0), ("exhaustive", 8.0)])
 def test_it_ends_within_its_time_whatever_a_block_takes(mode: str, seconds: float) -> None:
     clock = FakeClock()
     record, _ = searched(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 from test_routines import device_trace
 
 from advisor.measure import routines
@@ -23,8 +24,8 @@ def crossings(array: Any, function: Callable[[Any], Any]) -> float:
     return 1 + sum(item.bytes for item in traffic.again) / traffic.bytes_read
 
 
-@pytest.mark.parametrize("width", [8, 16, 32, 4096])
-@pytest.mark.parametrize(
+@every("width", [8, 16, 32, 4096])
+@every(
     "gather",
     [
         lambda a: a[ORDER[:512]],
@@ -43,7 +44,7 @@ def test_rows_of_whole_sectors_cross_once(gather: Callable[[Any], Any], width: i
     assert crossings(np.zeros((ROWS, width), np.float32), gather) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("gather", "expected"),
     [
         (lambda a: a[ORDER], ALONE),
@@ -97,7 +98,7 @@ def test_a_view_without_gaps_fetches_nothing_more() -> None:
         assert strided_beyond(view) == 0
 
 
-@pytest.mark.parametrize(
+@every(
     "reduce",
     [
         lambda a: a.mean(axis=(1, 3), dtype=np.float32),
@@ -111,7 +112,7 @@ def test_a_reduction_of_short_pieces_fetches_their_sectors(reduce: Callable[[Any
     assert 4 < crossings(np.zeros((54, 20, 96, 20), np.uint8), reduce) < 6
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, 2, 3, (0, 2), (2, 3), (0, 1, 2, 3)])
+@every("axis", [None, 0, 1, 2, 3, (0, 2), (2, 3), (0, 1, 2, 3)])
 def test_a_reduction_that_reads_whole_lines_crosses_once(axis: Any) -> None:
     image = np.zeros((54, 20, 96, 128), np.float32)
     assert crossings(image, lambda a: a.sum(axis=axis)) == pytest.approx(1)

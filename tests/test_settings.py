@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every import every
 from running import asked
 
 from advisor.configuration import parse_formats
@@ -20,7 +21,7 @@ def test_file_and_name() -> None:
     assert (named.file, named.workload) == (Path("a/b.py"), "two")
 
 
-@pytest.mark.parametrize("target", ["", "::two", "b.py::"])
+@every("target", ["", "::two", "b.py::"])
 def test_neither_file_nor_name(target: str) -> None:
     with pytest.raises(UsageError, match="is not FILE or FILE::NAME"):
         asked(target)
@@ -41,7 +42,7 @@ def test_strategies_stand_in_the_order_of_the_table() -> None:
     assert [strategy.name for strategy in chosen.strategies] == ["pageable", "zero-copy"]
 
 
-@pytest.mark.parametrize(
+@every(
     "options",
     [
         {"rounds": 0},
@@ -73,7 +74,7 @@ def test_a_target_of_ones_own_that_is_missing() -> None:
         asked("b.py", targets=["my.toml"])
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "formats"),
     [("html", ("html",)), ("json, md", ("json", "md")), ("md,md,,html", ("md", "html"))],
 )
@@ -81,7 +82,7 @@ def test_formats(text: str, formats: tuple[str, ...]) -> None:
     assert parse_formats(text) == formats
 
 
-@pytest.mark.parametrize(("text", "named"), [("pdf,html,doc", "pdf, doc"), ("", "''"), ("HTML", "HTML")])
+@every(("text", "named"), [("pdf,html,doc", "pdf, doc"), ("", "''"), ("HTML", "HTML")])
 def test_unknown_formats(text: str, named: str) -> None:
     with pytest.raises(UsageError, match=f"there is no format {named}"):
         parse_formats(text)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import cuda_device
+from every import every
 from running import REPOSITORY
 from several_gpus_fakes import Gpus, fake_cupy, fake_numba, fake_torch
 
@@ -118,7 +119,7 @@ def test_frames_compute_the_right_results(
         np.testing.assert_array_equal(values, expected(name, frame))
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@every("name", WORKLOADS)
 def test_which_strategies_have_code_in_which_libraries(name: str) -> None:
     workload = record(name)
     found = {strategy.name: tuple(texts(strategy.name, workload)) for strategy in STRATEGIES}

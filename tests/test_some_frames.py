@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from builders import cuda_device, measured, profile, vector_add_trace
+from every import every
 from fakes import RecordingBackend, bench, job
 from field import InProcess
 from running import FILES, cpu_settings, missing
@@ -225,17 +226,15 @@ def test_frames_on_either_set_of_buffers() -> None:
     assert Counter(value for name, value in ran if name == "produce") == Counter(range(13))
 
 
-@pytest.mark.parametrize("every", [0, -1, 2.0, "10", True, None])
-@pytest.mark.parametrize("make", [host, device])
+@every("every", [0, -1, 2.0, "10", True, None])
+@every("make", [host, device])
 def test_every_is_a_count_of_frames(make: Any, every: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         make(chain, every=every)
     assert not missing(raised.value.message, "'chain'", repr(every), "1 or more")
 
 
-@pytest.mark.parametrize(
-    ("every", "what"), [((2, 4), "no stage runs in every frame"), ((1, 97, 101), "9797 frames")]
-)
+@every(("every", "what"), [((2, 4), "no stage runs in every frame"), ((1, 97, 101), "9797 frames")])
 def test_frames_that_make_no_period(every: tuple[int, ...], what: str) -> None:
     with pytest.raises(WorkloadError) as raised:
         Workload({"a": Buffer(4, "f4")}, [host(print, every=count) for count in every])

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +54,7 @@ def test_interval_scales_with_the_unit(data, factor):
     assert stats.median_interval(scaled, resamples=50) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("data", [[[0.5]], [[0.5] * 40], [[0.5] * 40] * 3])
+@every("data", [[[0.5]], [[0.5] * 40], [[0.5] * 40] * 3])
 def test_samples_without_spread_have_an_interval_without_width(data):
     assert stats.median_interval(data) == pytest.approx((0.5, 0.5))
     assert stats.ratio_interval(data, [[0.25]]) == stats.Ratio(2.0, 2.0, 2.0)
@@ -70,7 +71,7 @@ def test_a_few_huge_outliers_do_not_move_the_interval():
     assert stats.median_interval(disturbed) == pytest.approx(stats.median_interval(calm), rel=0.02)
 
 
-@pytest.mark.parametrize("data", [[], [[]], [[0.0]], [[-1.0]], [[math.nan]], [[1.0], [math.inf]]])
+@every("data", [[], [[]], [[0.0]], [[-1.0]], [[math.nan]], [[1.0], [math.inf]]])
 def test_times_that_are_none_are_refused(data):
     with pytest.raises(ValueError, match="frame times"):
         stats.median_interval(data)
@@ -80,7 +81,7 @@ def test_empty_rounds_do_not_count():
     assert stats.median_interval([[1.0, 2.0], []]) == stats.median_interval([[1.0, 2.0]])
 
 
-@pytest.mark.parametrize("frames", [7, 40, 101])
+@every("frames", [7, 40, 101])
 def test_one_process_is_the_percentile_bootstrap_of_scipy(frames):
     data = np.random.default_rng(frames).lognormal(0, 0.1, frames)
     ours = stats.median_interval([list(data)], resamples=20_000, seed=1)
@@ -92,7 +93,7 @@ def test_one_process_is_the_percentile_bootstrap_of_scipy(frames):
     assert ours[0] < np.median(data) < ours[1]
 
 
-@pytest.mark.parametrize("frames", [1, 2, 5, 6])
+@every("frames", [1, 2, 5, 6])
 def test_bootstrap_medians_have_the_distribution_of_resampled_ones(frames):
     data, generator = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0][:frames], np.random.default_rng(3)
     ours = stats._bootstrap_medians([np.array(data)], 20_000, generator)
@@ -107,7 +108,7 @@ def test_cluster_bootstrap_draws_whole_processes():
     assert np.mean(draws == 3.0) > 0.25
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@every("confidence", [0.5, 0.9, 0.95, 0.99])
 def test_student_quantile(confidence):
     for freedom in (1, 1.5, 2, 2.7, 4, 9, 30, 200):
         expected = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
@@ -176,7 +177,7 @@ def test_coverage_of_one_process():
     assert 0.91 <= interval <= 0.98
 
 
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+@every("confidence", [0.9, 0.95, 0.99])
 def test_half_width_takes_ranks_that_cover(confidence):
     """The samples 1..n name their own ranks, so that the interval's ends can be read off its width."""
     for count in range(1, 400):

@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 from builders import cuda_device, vector_add_workload
+from every import every
 
 from advisor.errors import UsageError
 from advisor.profiles.schema import (
@@ -74,7 +75,7 @@ KNOWN = [
 """Names that saved profiles hold: none is dropped or renamed."""
 
 
-@pytest.mark.parametrize("strategy", NAMES)
+@every("strategy", NAMES)
 def test_buffers_of_both_sides_get_the_strategys_placement(strategy: str) -> None:
     placements = by_name(strategy).placements(vector_add_workload())
     kind = type(by_name(strategy).placement)
@@ -83,8 +84,8 @@ def test_buffers_of_both_sides_get_the_strategys_placement(strategy: str) -> Non
     assert {name: type(placed) for name, placed in placements.items()} == {"a": kind, "b": kind, "c": of_c}
 
 
-@pytest.mark.parametrize("strategy", ["write-combined", "zero-copy-wc"])
-@pytest.mark.parametrize(
+@every("strategy", ["write-combined", "zero-copy-wc"])
+@every(
     ("host_access", "write_combined"),
     [
         ({"h": "out"}, True),
@@ -113,7 +114,7 @@ def test_what_setup_does_on_the_host_counts_too() -> None:
     assert not place("write-combined", setup).write_combined
 
 
-@pytest.mark.parametrize(
+@every(
     ("sides", "access", "hints"),
     [
         # written in setup only
@@ -149,7 +150,7 @@ def test_foreign_data_keeps_its_hints() -> None:
     assert placed.hints == ("prefer-device", "accessed-by-host")
 
 
-@pytest.mark.parametrize("strategy", NAMES)
+@every("strategy", NAMES)
 def test_buffers_of_one_side_stay_there(strategy: str) -> None:
     on_device = workload({"k": "device", "h": "host"}, k="inout")
     assert isinstance(place(strategy, on_device), DeviceOnly)
@@ -159,7 +160,7 @@ def test_buffers_of_one_side_stay_there(strategy: str) -> None:
     assert isinstance(place(strategy, untouched), HostOnly)
 
 
-@pytest.mark.parametrize("strategy", NAMES)
+@every("strategy", NAMES)
 def test_external_data_pays_a_copy_unless_any_memory_will_do(strategy: str) -> None:
     placed = place(strategy, workload({"h": "host", "k": "device"}, external=True, h="out", k="in"))
     free = {"pageable", "staged", "registered", "zero-copy-registered", "system"}
@@ -181,7 +182,7 @@ def test_external_data_of_one_side_is_not_copied() -> None:
     assert isinstance(place("pinned", workload({"h": "host"}, external=True, h="out")), HostOnly)
 
 
-@pytest.mark.parametrize(
+@every(
     ("strategy", "attributes", "reason"),
     [
         ("zero-copy", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
@@ -207,7 +208,7 @@ def test_unavailable_with_the_reason(strategy: str, attributes: dict[str, int], 
     )
 
 
-@pytest.mark.parametrize("strategy", NAMES)
+@every("strategy", NAMES)
 def test_an_attribute_the_device_does_not_tell_is_no_reason(strategy: str) -> None:
     """But to let kernels loose on ordinary memory it has to be known that they reach it."""
     why = by_name(strategy).unavailable(cuda_device())
@@ -233,7 +234,7 @@ MISSING: dict[MemoryClass, set[str]] = {
 }
 
 
-@pytest.mark.parametrize("memory_class", get_args(MemoryClass))
+@every("memory_class", get_args(MemoryClass))
 def test_what_each_memory_class_lacks(memory_class: MemoryClass) -> None:
     device = gpu(memory_class, **ATTRIBUTES[memory_class])
     assert {s.name for s in STRATEGIES if s.unavailable(device)} == MISSING[memory_class]

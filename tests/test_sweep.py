@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from builders import cpu_profile, cuda_device, failed, profile, vector_add_workload
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
@@ -34,7 +35,7 @@ def parsed(text: str) -> Sweep:
     return swept
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "values"),
     [
         ("n=2**10..2**24", [4**i for i in range(5, 13)]),
@@ -66,7 +67,7 @@ def test_a_range_has_its_ends_rises_and_stays_short(first: int, factor: int) -> 
         assert steps[-1] <= max(steps[:-1], default=steps[-1])
 
 
-@pytest.mark.parametrize(
+@every(
     ("texts", "message"),
     [
         (["n"], "--sweep n has no values"),
@@ -91,7 +92,7 @@ def test_what_is_no_sweep(texts: list[str], message: str) -> None:
     assert raised.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("default", "suggested"),
     [
         (480, "--sweep n=120..1920, --sweep n=120..1920:4 (four values), or --sweep n=120,1920."),
@@ -302,7 +303,7 @@ def test_profiles_are_put_together_with_links_to_their_pages(tmp_path: Path) -> 
     assert made.parameter == "n"
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "note"),
     [
         ({}, None),
@@ -327,7 +328,7 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
         )
 
 
-@pytest.mark.parametrize(
+@every(
     ("other", "message"),
     [
         (at_n(1), "a and b both have the same parameters"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
     assert printable(shown) == shown
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "shown"),
     [
         ("\x1b[31mred", "\\x1b[31mred"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
@@ -36,7 +37,7 @@ def inferred(a: Any, b: Any) -> None:
         b.copy_(torch.nn.functional.linear(a, a))
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "read", "written", "flops", "calls"),
     [
         (lambda a, b: torch.mm(a, a, out=b), 2, 1, 2 * N**3, 1),
@@ -96,7 +97,7 @@ FAR = 1 << 15
 ORDER = np.random.default_rng(1).permutation(FAR)
 
 
-@pytest.mark.parametrize(
+@every(
     "gather",
     [
         lambda a, order: a[order],

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from every import every
 
 from advisor.nsys.exports import read
 from advisor.profiles.traces import StrategyTrace
@@ -34,7 +35,7 @@ def waits(trace: StrategyTrace) -> dict[str, int]:
     return {s.kind: s.count for s in trace.activity.synchronizations or ()}
 
 
-@pytest.mark.parametrize(
+@every(
     ("strategy", "up", "down"),
     [
         ("pageable", "pageable", "pageable"),
@@ -109,21 +110,21 @@ def test_managed_memory_moves_whole_both_ways() -> None:
     assert {name for name, seen in steps.items() if seen.gpu_page_faults} == {"device:add", "synchronize"}
 
 
-@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s != "managed"])
+@every("strategy", [s for s in STRATEGIES if s != "managed"])
 def test_why_there_are_no_page_faults(strategy: str) -> None:
     why = "no managed memory was allocated"
     assert traced(strategy).absent == {"cpu_page_faults": why, "gpu_page_faults": why}
     assert traced(strategy).faults() == (None, None)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@every("strategy", STRATEGIES)
 def test_one_kernel_a_frame(strategy: str) -> None:
     trace = traced(strategy)
     (kernel,) = trace.activity.kernels or ()
     assert (kernel.name, kernel.count) == ("cupy_add__float32_float32_float32", trace.frames)
 
 
-@pytest.mark.parametrize(
+@every(
     ("strategy", "expected"),
     [
         ("pageable", {"stream sync": 15}),
@@ -138,7 +139,7 @@ def test_waits_are_named_by_the_call(strategy: str, expected: dict[str, int]) ->
     assert waits(traced(strategy)) == expected
 
 
-@pytest.mark.parametrize("strategy", ["pageable", "staged", "pinned"])
+@every("strategy", ["pageable", "staged", "pinned"])
 def test_the_gpu_idles_but_for_its_copies_and_kernels(strategy: str) -> None:
     """In these nothing on the GPU overlaps, so that the sums must give the same share."""
     trace = traced(strategy)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,14 +167,12 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("function", "read", "written"), [c[1:] for c in COUNTED], ids=[c[0] for c in COUNTED]
-)
+@every(("function", "read", "written"), [c[1:] for c in COUNTED], ids=[c[0] for c in COUNTED])
 def test_bytes(function: Callable[..., Any], read: float, written: float) -> None:
     assert seen(function, a=zeros()) == pytest.approx((read, written))
 
 
-@pytest.mark.parametrize(
+@every(
     "use",
     [
         lambda index, a: a[index],
@@ -298,7 +297,7 @@ def test_a_read_only_array_stays_so_with_the_same_error() -> None:
         assert str(of_plain.value) == str(of_traced.value)
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [
         lambda a: a + np.zeros(3),

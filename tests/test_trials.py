@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from every import every
 
 from advisor.measure.trying.alternation import Alternation
 from advisor.profiles.trials import Trial, TrialBlock
@@ -63,7 +64,7 @@ def test_each_round_has_each_contestant_once_and_no_work_of_another() -> None:
     assert len({tuple(b.contestant for b in blocks if b.round == n) for n in rounds}) > 1
 
 
-@pytest.mark.parametrize(("frame", "frames"), [(0.5, 2), (0.001, 10), (1e-6, 1000)])
+@every(("frame", "frames"), [(0.5, 2), (0.001, 10), (1e-6, 1000)])
 def test_a_block_lasts_long_enough_to_be_timed(frame: float, frames: int) -> None:
     blocks = Loop({AS_IS: frame, "lock": frame}).run(8000)
     assert {block.frames for block in blocks} == {frames}

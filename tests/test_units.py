@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import units
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "significant", "text"),
     [
         (0, 3, "0"),
@@ -36,7 +37,7 @@ def test_digits(value: float, significant: int, text: str) -> None:
     assert units.digits(value, significant) == text
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         (0, "0 s"),
@@ -58,7 +59,7 @@ def test_seconds(value: float, text: str) -> None:
     assert units.seconds(value) == text
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         (0, "0 B"),
@@ -80,7 +81,7 @@ def test_size(value: float, text: str) -> None:
     assert units.size(value) == text
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"), [(1.98e9, "1.98 GHz"), (345e6, "345 MHz"), (999.6e6, "1.00 GHz"), (1e9, "1.00 GHz")]
 )
 def test_frequencies(value: float, text: str) -> None:

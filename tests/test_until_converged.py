@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from builders import cuda_device, measured
+from every import every
 from fakes import RecordingBackend, bench, job
 from field import InProcess
 from running import FILES, cpu_settings, missing
@@ -78,7 +79,7 @@ def iterations(frame: list[StageUse], traits: Traits, count: int) -> list[str]:
     return spelled(list(in_turn(planned.steady, iter([count]))))
 
 
-@pytest.mark.parametrize(
+@every(
     ("traits", "once", "again"),
     [
         (COPIES, ">points >centres assign <sums move done", ">centres assign <sums move done"),
@@ -99,7 +100,7 @@ def test_prefetched_memory_of_a_loop_follows_its_sides() -> None:
     assert iterations(KMEANS, PREFETCHED, 3).count(">points") == 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("traits", "steps"),
     [
         (COPIES, "produce >b {} <x publish"),
@@ -191,8 +192,8 @@ def counting(ends: int) -> Workload:
     return Workload({"done": Buffer(2, "i4"), "draws": Buffer(8, "f8")}, stages)
 
 
-@pytest.mark.parametrize("listening", [True, False])
-@pytest.mark.parametrize(("ends", "count"), [(1, 1), (3, 3), (9, 5)])
+@every("listening", [True, False])
+@every(("ends", "count"), [(1, 1), (3, 3), (9, 5)])
 def test_frames_end_their_loops_written_out_or_step_by_step(listening: bool, ends: int, count: int) -> None:
     """Each iteration has random numbers of its own, the same in either way."""
     with bench(counting(ends), "pinned", listening=listening) as run:
@@ -407,8 +408,8 @@ def test_rules_know_how_often_a_loop_ran(profiles: dict[str, Any]) -> None:
     assert changes_of_side(centres, made.workload) == 4
 
 
-@pytest.mark.parametrize("strategy", ["pinned", "managed-prefetch", "zero-copy"])
-@pytest.mark.parametrize("workload", PROGRAMS)
+@every("strategy", ["pinned", "managed-prefetch", "zero-copy"])
+@every("workload", PROGRAMS)
 def test_code_to_copy_has_the_loop(workload: str, strategy: str) -> None:
     record = load(FILE, workload, {}).record
     written = snippet(strategy, record, cuda_device(concurrent_managed_access=1))
@@ -444,7 +445,7 @@ BUFFERS = {
 STEP = definition.host(step)
 
 
-@pytest.mark.parametrize(
+@every(
     ("stages", "given", "parts"),
     [
         ([], {}, ["list of stages", "[]"]),
@@ -476,7 +477,7 @@ def test_set_up_has_no_loop() -> None:
     assert not missing(raised.value.message, "setup[0]", "repeat")
 
 
-@pytest.mark.parametrize("traits", OWN)
+@every("traits", OWN)
 def test_a_loop_of_one_side(traits: Traits) -> None:
     """No device stage: nothing is moved."""
     frame = [host("begin", x="out"), *looped(host("step", x="inout", done="out"))]

@@ -17,6 +17,7 @@ from builders import (
     profile,
     vector_add_trace,
 )
+from every import every
 from rendering import shown
 
 from advisor import api, pipeline
@@ -185,7 +186,7 @@ DATA = Path(__file__).parent / "data"
 UNJUDGED = sorted(DATA.glob("h200-*.json"))
 
 
-@pytest.mark.parametrize("path", UNJUDGED, ids=lambda path: path.stem)
+@every("path", UNJUDGED, ids=lambda path: path.stem)
 def test_a_profile_without_a_final_has_its_verdict_from_its_processes(path: Path) -> None:
     read = reading.load(path)
     assert read.recommendation is None

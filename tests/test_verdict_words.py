@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from every import every
 
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.report.recommendations import sentence
@@ -17,7 +17,7 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
     return Recommendation(strategy=strategy, verdict=verdict, reason="", **fields)
 
 
-@pytest.mark.parametrize(
+@every(
     ("verdict", "fields", "expected", "next_step"),
     [
         ("fastest", {"bound": 0.0}, "Use `pinned`: every other is slower", "Change the code to pinned."),
@@ -83,7 +83,7 @@ def test_each_kind_has_its_words(verdict: str, fields: dict[str, Any], expected:
     assert with_reason(recommendation, SECONDS, Preferences()).next_step == next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("verdict", "expected"),
     [
         ("fastest", "Use `pinned`: every other{} is slower"),

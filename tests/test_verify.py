@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 from fakes import Bench, RecordingBackend, bench
 from running import missing
 
@@ -53,8 +54,8 @@ def refusal(*frame: Stage, names: str = "ab", backend: Any = None, dtype: Any = 
     return raised.value
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("strategy", ["pageable", "zero-copy"])
+@every("backend", BACKENDS)
+@every("strategy", ["pageable", "zero-copy"])
 def test_a_right_workload_passes(backend: Any, strategy: str) -> None:
     workload = Workload(buffers("a", "b"), frame=[host(fill), device(double), host(consume)])
     with bench(workload, strategy, backend()) as run:
@@ -62,7 +63,7 @@ def test_a_right_workload_passes(backend: Any, strategy: str) -> None:
         assert (run.inspector.results()["b"] == 2).all()
 
 
-@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+@every("strategy", [strategy.name for strategy in STRATEGIES])
 def test_verification_waits_for_the_device(strategy: str) -> None:
     """Copies and kernels happen as late as they may."""
     workload = Workload(buffers("a", "b"), frame=[host(fill), device(double), host(consume)])
@@ -85,7 +86,7 @@ def test_checked_frames_follow_one_another_as_long_as_they_are_asked_for() -> No
     assert seen == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@every("backend", BACKENDS)
 def test_an_output_nobody_writes(backend: Any) -> None:
     def forgets(a: Out) -> None:
         a = np.ones(N)  # noqa: F841
@@ -99,7 +100,7 @@ def test_an_output_nobody_writes(backend: Any) -> None:
     assert not missing(error.message, "'kernel_forgets'", "'b'", "Out")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@every("backend", BACKENDS)
 def test_an_output_written_in_part(backend: Any) -> None:
     def partly(a: Out) -> None:
         a[: N - 3] = 1
@@ -114,7 +115,7 @@ def test_an_output_written_in_part(backend: Any) -> None:
     assert not missing(error.message, "'kernel_partly'", f"1 of {N}", "'b'")
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float64, np.complex64])
+@every("dtype", [np.uint8, np.int16, np.float64, np.complex64])
 def test_elements_are_counted_whatever_their_size(dtype: Any) -> None:
     def partly(a: Out) -> None:
         a[2:] = 1
@@ -122,7 +123,7 @@ def test_elements_are_counted_whatever_their_size(dtype: Any) -> None:
     assert f"leaves 2 of {N} elements" in refusal(host(partly), names="a", dtype=dtype).message
 
 
-@pytest.mark.parametrize("frame", range(2))
+@every("frame", range(2))
 def test_data_that_looks_like_poison_is_data(frame: int) -> None:
     pattern = noise("", "", frame, N)
 
@@ -141,7 +142,7 @@ def test_each_frame_has_to_write_all() -> None:
     assert "unwritten" in refusal(host(in_turns), names="a").message
 
 
-@pytest.mark.parametrize("chance", [False, True], ids=["seeded", "by chance"])
+@every("chance", [False, True], ids=["seeded", "by chance"])
 def test_noise_that_looks_like_poison_here_and_there_is_data(chance: bool) -> None:
     """Of 65536 random bytes one meets two given patterns in two frames; a camera's image has more."""
     fresh = np.random.default_rng(1)
@@ -174,7 +175,7 @@ def test_poison_does_not_reach_later_frames() -> None:
         assert (run.inspector.results()["b"] == 9).all()  # three frames of 3
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@every("backend", BACKENDS)
 def test_a_hidden_write_on_the_host(backend: Any) -> None:
     def sneaky(b: In) -> None:
         ctypes.memset(b.ctypes.data, 7, 4)
@@ -255,7 +256,7 @@ def test_what_the_device_only_reads_is_no_result() -> None:
         assert list(run.inspector.results()) == ["b"]
 
 
-@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
+@every("strategy", [strategy.name for strategy in STRATEGIES])
 def test_the_newest_contents_come_from_the_side_that_wrote_last(strategy: str) -> None:
     def on_device(xp: Any, a: InOut, b: Out) -> None:
         xp.add(a, 1, out=a)
@@ -293,13 +294,13 @@ def test_a_check_gets_the_newest_contents_and_what_it_names() -> None:
     assert got["stream"].ptr == 7
 
 
-@pytest.mark.parametrize("value", [False, np.False_])
+@every("value", [False, np.False_])
 def test_a_check_that_returns_false(value: Any) -> None:
     with pytest.raises(AssertionError, match="check returned False"):
         checked(lambda b: value)
 
 
-@pytest.mark.parametrize("value", [True, np.True_, None, 0, 0.0, []])
+@every("value", [True, np.True_, None, 0, 0.0, []])
 def test_anything_but_false_is_content(value: Any) -> None:
     checked(lambda b: value)
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from every import every
 from field import InProcess
 from running import MISBEHAVING, cpu_settings, measured_run, missing
 from shared_server import launching
@@ -232,7 +233,7 @@ def explained(error: Exception, *, on_gpu: bool) -> Problem:
     raise AssertionError
 
 
-@pytest.mark.parametrize("on_gpu", [False, True])
+@every("on_gpu", [False, True])
 def test_a_cpu_twin_is_no_remedy_on_a_gpu(on_gpu: bool) -> None:
     told = explained(AttributeError("module 'cupy' has no attribute 'ad'"), on_gpu=on_gpu)
     assert told.cause == ("raised" if on_gpu else "twin")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 from running import missing
 
 from advisor.errors import WorkloadError
@@ -47,7 +48,7 @@ def test_a_buffer_has_dimensions_and_an_element() -> None:
     assert all(type(n) is int for n in Buffer((np.int32(5), np.uint8(2)), "f4").dimensions)
 
 
-@pytest.mark.parametrize("shape", [(), 2.0, "4", None, True, (3, True), [[4]], {4}])
+@every("shape", [(), 2.0, "4", None, True, (3, True), [[4]], {4}])
 def test_a_wrong_shape(shape: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         Workload({"image": Buffer(shape, np.float32)}, frame=[device(print)])
@@ -55,7 +56,7 @@ def test_a_wrong_shape(shape: Any) -> None:
     assert "Buffer(1024, np.float32)" in raised.value.next_step
 
 
-@pytest.mark.parametrize(
+@every(
     ("shape", "told"),
     [
         (0, "1 or more"),
@@ -75,7 +76,7 @@ def test_the_largest_size_that_has_a_number() -> None:
     assert Buffer((1 << 61) - 1, np.float32).dimensions == ((1 << 61) - 1,)
 
 
-@pytest.mark.parametrize("dtype", [None, object, "nonsense", 7, "V0", "U0", [("x", object)], "(2,)f4"])
+@every("dtype", [None, object, "nonsense", 7, "V0", "U0", [("x", object)], "(2,)f4"])
 def test_a_wrong_dtype(dtype: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         Workload({"image": Buffer(4, dtype)}, frame=[device(print)])
@@ -108,14 +109,14 @@ def test_a_stage_is_named_after_its_function() -> None:
     assert host(functools.partial(produce)).name == "partial"
 
 
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "8", None, True, [1]])
+@every("value", [-1, math.nan, math.inf, "8", None, True, [1]])
 def test_wrong_passes(value: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         device(produce, passes={"a": value})
     assert f"device(produce): a is {value!r}" in raised.value.message
 
 
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "8", True])
+@every("value", [-1, math.nan, math.inf, "8", True])
 def test_wrong_flops(value: Any) -> None:
     with pytest.raises(WorkloadError, match=r"device\(produce\): flops is"):
         device(produce, flops=value)
@@ -138,7 +139,7 @@ def test_passes_that_are_no_table() -> None:
         device(produce, passes=wrong)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "produce"])
+@every("wrong", [None, 3, "produce"])
 def test_what_is_no_function(wrong: Any) -> None:
     for make, where in ((host, "host"), (device, "device"), (workload, "@workload")):
         with pytest.raises(WorkloadError) as raised:
@@ -155,20 +156,20 @@ def test_a_cpu_twin_and_a_check_must_be_functions() -> None:
         Workload(BUFFERS, frame=[host(produce)], check=wrong)
 
 
-@pytest.mark.parametrize("buffers", [{}, None, NOT_A_MAPPING])
+@every("buffers", [{}, None, NOT_A_MAPPING])
 def test_buffers_must_be_a_table(buffers: Any) -> None:
     with pytest.raises(WorkloadError) as raised:
         Workload(buffers, frame=[host(produce)])
     assert f"buffers is {buffers!r}" in raised.value.message
 
 
-@pytest.mark.parametrize("buffers", [{"a b": Buffer(4, "f4")}, {1: Buffer(4, "f4")}, {"a": np.zeros(3)}])
+@every("buffers", [{"a b": Buffer(4, "f4")}, {1: Buffer(4, "f4")}, {"a": np.zeros(3)}])
 def test_a_buffer_must_be_a_buffer_under_a_name(buffers: Any) -> None:
     with pytest.raises(WorkloadError, match=r"^buffers\["):
         Workload(buffers, frame=[host(produce)])
 
 
-@pytest.mark.parametrize("name", RESERVED)
+@every("name", RESERVED)
 def test_a_buffer_cannot_take_a_special_name(name: str) -> None:
     with pytest.raises(WorkloadError, match=f"'{name}'") as raised:
         Workload({name: Buffer(4, "f4")}, frame=[host(produce)])
@@ -179,7 +180,7 @@ def test_what_stages_get_by_name() -> None:
     assert RESERVED == ("xp", "rng", "frame", "stream", "gpu", "gpus")
 
 
-@pytest.mark.parametrize("part", ["frame", "setup"])
+@every("part", ["frame", "setup"])
 def test_a_plain_function_is_no_stage(part: str) -> None:
     stages: Any = {"frame": [host(produce)], "setup": []}
     stages[part] = [host(produce), consume]
@@ -189,7 +190,7 @@ def test_a_plain_function_is_no_stage(part: str) -> None:
     assert "host(produce)" in raised.value.next_step
 
 
-@pytest.mark.parametrize("wrong", [host(produce), None, "produce"])
+@every("wrong", [host(produce), None, "produce"])
 def test_stages_come_in_a_list(wrong: Any) -> None:
     with pytest.raises(WorkloadError, match=r"^frame is "):
         Workload(BUFFERS, frame=wrong)

@@ -68,7 +68,7 @@ ONE_OF_A_KIND = re.compile(
     r"|workload: (reads address|removes all|changes the root directory$|an unknown buffer|1,000 par)"
     r"|workload: (tells (an option$|a variable|all forms|a pair$|JSON|a block)|cut in)|file: (no P|a missing)"
     r"|(sweep: .* fails|names: a fleet|partial results|a pair in a profile, report|secrets of git)$"
-    r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|few open|around: (PATH|asserts)"
+    r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|few open|around: PATH"
     r"|report p.json: stdout full|profile: no descriptor|signal (INT|KILL)|inherited: SIGCHLD|two runs into"
     r"|in --out: profile.json is a FIFO|between two runs: the user edits|the workload writes a page"
     r"|name: markup|arguments: 20,000|no space: profile|12 open files|workers killed|versions: no"
