@@ -32,12 +32,17 @@ TABLES = {
     "unresolvedFaultPc",
     "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "start end globalPid deviceId address "
     "numberOfPageFaults faultAccessType",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": f"start end {COMMON} graphId graphExecId",
+    "TARGET_INFO_GPU": "vmId id name busLocation isDiscrete l2CacheSize totalMemory memoryBandwidth",
+    "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid uuid numMultiprocessors",
+    "CUDA_CALLCHAINS": "id symbol module kernelMode thumbCode unresolved specialEntry originalIP "
+    "unwindMethod stackDepth",
     "CUDA_GPU_MEMORY_USAGE_EVENTS": "start globalPid deviceId contextId address pc bytes memKind "
     "memoryOperationType name correlationId",
 }
 POOLS = " localMemoryPoolAddress localMemoryPoolSize importedMemoryPoolAddress"
 """Columns that 2023.4 added to CUDA_GPU_MEMORY_USAGE_EVENTS."""
-TEXTS = {"value", "text", "jsonText", "name"}
+TEXTS = {"value", "text", "jsonText", "name", "busLocation", "uuid"}
 
 ENUMS: dict[str, tuple[tuple[str, str], ...]] = {
     "ENUM_CUDA_MEMCPY_OPER": (
@@ -47,12 +52,14 @@ ENUMS: dict[str, tuple[tuple[str, str], ...]] = {
         ("CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"),
         ("CUDA_MEMCPY_KIND_UVM_HTOD", "Unified Host-to-Device"),
         ("CUDA_MEMCPY_KIND_UVM_DTOH", "Unified Device-to-Host"),
+        ("CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"),
     ),
     "ENUM_CUDA_MEM_KIND": (
         ("CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"),
         ("CUDA_MEMOPR_MEMORY_KIND_PINNED", "Pinned"),
         ("CUDA_MEMOPR_MEMORY_KIND_DEVICE", "Device"),
         ("CUDA_MEMOPR_MEMORY_KIND_MANAGED", "Managed"),
+        ("CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"),
     ),
     "ENUM_CUDA_UNIF_MEM_MIGRATION": (
         ("CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_UNKNOWN", "Unknown"),

@@ -21,7 +21,8 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline, thinned, worked
 from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
 from advisor.report.pages import render
-from advisor.report.traces import MOST_DRAWN, TimelineView, trace_page, traces
+from advisor.report.timelines import MOST_DRAWN, TimelineView
+from advisor.report.traces import trace_page, traces
 from advisor.rules.advise import advise
 
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import began, choose_backend, only_format, put, say, say_written, summarize, text
+from advisor.cli.console import (
+    GATE_FAILED,
+    began,
+    choose_backend,
+    only_format,
+    put,
+    say,
+    say_written,
+    summarize,
+    text,
+)
 from advisor.cli.profiling import is_script
 from advisor.errors import INTERRUPTED, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
     from advisor.report.page import Page
     from advisor.verdicts.comparing.gates import Gate, Ruling
 
-GATE_FAILED = 1
 _RUN = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
 """Options of `advisor profile` that say how versions are run."""
 

@@ -19,10 +19,12 @@ from advisor.texts import bounded, for_log, printable
 
 if TYPE_CHECKING:
     from advisor.calibration.calibrations import Launch
+    from advisor.configuration import OptionSource
     from advisor.doctor.facts import Facts
     from advisor.measure.backends import Machine
     from advisor.measure.launcher import Launcher
     from advisor.measure.settings import Settings
+    from advisor.nsys.exports import FileTrace
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
     from advisor.strategies.backend import BackendName
@@ -99,6 +101,7 @@ def drop() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+GATE_FAILED = 1
 READER_GONE = 128 + 13
 """As a shell tells a program that SIGPIPE, signal 13, ended."""
 BUG = 70
@@ -195,6 +198,22 @@ def summarize(page: Page) -> None:
         pages.append_step_summary(page)
     except FileProblem as problem:
         say(f"warning: {problem.message}")
+
+
+def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionSource) -> FileTrace:
+    """A report of Nsight Systems, judged by the rules with the thresholds that were given."""
+    from advisor import configuration
+    from advisor.nsys.capturing import read_report
+    from advisor.profiles.conclusions import Preferences
+    from advisor.profiles.scratch import scratch
+    from advisor.rules.reports import judged
+
+    with scratch() as folder:
+        summary = read_report(file, nsys, folder, frame)
+    if summary.program is None:
+        return summary
+    preferences = configuration.preferences(configuration.places(source), Preferences())
+    return summary.model_copy(update={"program": judged(summary.program, preferences)})
 
 
 def make_room(directory: Path, quiet: bool) -> None:

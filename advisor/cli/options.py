@@ -116,7 +116,23 @@ Against = Annotated[
 History = Annotated[Path, _argument("DIR", "The directory that holds the profiles.")]
 Rule = Annotated[_Text, _argument("ID", "Explain this rule.")]
 Device = Annotated[str, _argument("NAME", "A device's name, or a TOML file.")]
-TraceFile = Annotated[Path, _argument("FILE", "A .nsys-rep, or its .sqlite export.")]
+TraceFile = Annotated[Path, _argument("FILE", "A .nsys-rep of any program, or its .sqlite export.")]
+Frame = Annotated[
+    _Text,
+    _named("NAME", "NVTX range that is one frame (default: what repeats, if anything does).", "--frame"),
+]
+TraceFailIf = Annotated[
+    list[str] | None,
+    _named(
+        "GATE",
+        "Gate: the id of a rule that must not give advice, advice for all of them, or ceiling=10% for the "
+        "most that memory may change. Repeatable.",
+        "--fail-if",
+    ),
+]
+TraceOut = Annotated[
+    _File, of_profile("out", parser=_out, help="Write the page to this directory; - writes to stdout.")
+]
 NewFile = Annotated[Path, _argument("FILE", "The file to write; it ends in .py.")]
 
 Compared = Annotated[
@@ -154,6 +170,9 @@ HostOnly = Annotated[bool, _flag("--host", "Measure only the CPU; needs no GPU."
 Card = Annotated[_Text, _named("DEVICE", "The card, where the output does not name it.", "--base")]
 BandwidthOutput = Annotated[Path, typer.Argument(metavar="FILE", help="What the program printed.")]
 EntryName = Annotated[_Text, typer.Option("--name", help="The device's name in the entry.")]
+FromTrace = Annotated[
+    _File, _named("REPORT", "Outline it from a .nsys-rep or its .sqlite export.", "--from-trace")
+]
 Like = Annotated[_Text, _named("WORKLOAD", "Copy this example, such as vector_add.")]
 From = Annotated[_Text, _named("FILE::FUNCTION", "Write it from one call of this function.", "--from")]
 

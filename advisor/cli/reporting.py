@@ -6,13 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from advisor.cli import options
 from advisor.cli.console import (
     AROUND,
+    GATE_FAILED,
     make_room,
     only_format,
     put,
+    read_trace,
     require_figures,
+    say,
     say_written,
     summarize,
     text,
@@ -158,24 +163,44 @@ def predict(
     require_figures(result)
 
 
+@options.takes("rules")
 def trace(
     file: options.TraceFile,
+    frame: options.Frame = None,
+    fail_if: options.TraceFailIf = None,
     nsys: options.Nsys = None,
+    out: options.TraceOut = None,
+    formats: options.PageFormats = "html,md",
     as_json: options.Json = False,
     details: options.Details = False,
+    quiet: options.Quiet = False,
+    **given: Any,
 ) -> None:
-    """Summarize an Nsight Systems report.
+    """Advise from an Nsight Systems report of any program.
 
-    Copies, migrations, page faults, kernels, waits and idle time: per strategy where it was recorded under
-    advisor's ranges, in total where it was not.
+    The most that memory can change, then what to change, by GPU: copies by kind of host memory, migrations,
+    idle time, page-locking and waits in the steady frames. Of a report recorded under advisor's ranges, the
+    figures of each strategy. A failed gate exits with code 1.
     """
-    from advisor.nsys.capturing import read_report
-    from advisor.profiles.scratch import scratch
-    from advisor.report.traces import trace_page
+    from advisor import configuration
+    from advisor.report import pages
+    from advisor.rules.report_gates import parse_gates, ruled
 
-    with scratch() as folder:
-        summary = read_report(file, nsys, folder)
-    put(summary.model_dump_json(indent=1) if as_json else text(trace_page(summary), details=details))
+    wanted, gates = configuration.parse_formats(formats, pages.PAGES), parse_gates(fail_if or ())
+    form = only_format(out, wanted)
+    summary = read_trace(file, nsys, frame, configuration.command_line(**given))
+    page = pages.trace_page(summary)
+    if as_json:
+        put(summary.model_dump_json(indent=1))
+    elif out is None:
+        put(text(page, details=details, quiet=quiet))
+    else:
+        _shown(page, out, wanted, form, details=details, quiet=quiet)
+    failed = [reason for gate in gates for reason in ruled(gate, summary.program)]
+    for reason in failed:
+        say(f"gate {reason}")
+    if failed:
+        raise typer.Exit(GATE_FAILED)
 
 
 def doctor(

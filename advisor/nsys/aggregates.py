@@ -15,9 +15,7 @@ from typing import Literal
 import numpy as np
 
 from advisor.nsys.database import NEEDED, THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
-
-Intervals = tuple[Integers, Integers]
-"""Begins and ends in ns."""
+from advisor.nsys.intervals import Intervals, before, union
 
 
 class Windows:
@@ -70,38 +68,15 @@ class Busy:
             return 0.0
         pieces = self._pieces[key]
         if len(pieces) > 1 or np.any(pieces[0][0][1:] <= pieces[0][1][:-1]):
-            pieces[:] = [_union(pieces)]
+            pieces[:] = [union(pieces)]
         starts, stops = pieces[0]
-        worked = _before(ends, starts, stops) - _before(begins, starts, stops)
+        worked = before(ends, (starts, stops)) - before(begins, (starts, stops))
         return min(int(worked.sum()) / length, 1.0)
 
     def extent(self) -> tuple[int, int]:
         """The first begin and the last end of all; only where anything was seen."""
         pieces = [piece for pieces in self._pieces.values() for piece in pieces]
         return min(int(b.min()) for b, _ in pieces), max(int(e.max()) for _, e in pieces)
-
-
-def _union(pieces: list[Intervals]) -> Intervals:
-    """The same time as intervals that do not overlap, in order. Empties the list, to save memory."""
-    begins = np.concatenate([begins for begins, _ in pieces])
-    ends = np.concatenate([ends for _, ends in pieces])
-    pieces.clear()
-    order = np.argsort(begins, kind="stable")
-    begins, ends = begins[order], ends[order]
-    del order
-    np.maximum.accumulate(ends, out=ends)
-    opens = np.concatenate(([True], begins[1:] > ends[:-1]))
-    closes = np.concatenate((opens[1:], [True]))
-    return begins[opens], ends[closes]
-
-
-def _before(moments: Integers, starts: Integers, stops: Integers) -> Integers:
-    """How much of the intervals lies before each moment."""
-    totals = np.concatenate(([0], np.cumsum(stops - starts)))
-    at = np.searchsorted(starts, moments, side="right")
-    last = np.maximum(at - 1, 0)
-    over = np.where(at > 0, np.maximum(stops[last] - moments, 0), 0)
-    return np.asarray(totals[at] - over, np.int64)
 
 
 Key = tuple[int, ...]

@@ -189,13 +189,14 @@ def _read(nsys: Nsys, report: Path, export: Path, seconds: float) -> exports.Fil
     raise _Untraced(_TOO_NEW)
 
 
-def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTrace:
+def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None = None) -> exports.FileTrace:
     """Any .nsys-rep, .qdrep or .sqlite; a report is exported into `scratch` first.
 
-    Raises `FileProblem` where it cannot be read, or no nsys can export it.
+    frame: the NVTX range that is one frame. Raises `FileProblem` where it cannot be read, or no nsys can
+    export it, and `UsageError` where it has no such range.
     """
     if path.suffix not in (".nsys-rep", ".qdrep"):
-        return _shown(exports.read(path))
+        return _shown(exports.read(path, any_program=True, frame=frame))
     if not path.is_file():
         raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.")
     target = scratch / "export.sqlite"
@@ -207,7 +208,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path) -> exports.FileTra
             next_step=f"Reading a report needs an nsys at least as new as the one that wrote it. {GET}",
             detail=problem.detail,
         ) from None
-    return _shown(exports.read(target))
+    return _shown(exports.read(target, any_program=True, frame=frame))
 
 
 def _shown(read: exports.FileTrace) -> exports.FileTrace:

@@ -38,6 +38,7 @@ _MOST_NAMES = 10_000
 """Names in an enumeration."""
 LONGEST = 2000
 """Characters of a name that are read."""
+_NEAR = 1_000_000
 _LARGEST_VALUE = 10_000_000
 """Bytes: SQLite would take a GB."""
 _SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
@@ -85,11 +86,11 @@ class Database:
         # A view, or a table that a module makes up, can have rows without end.
         tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         names = [str(row[0]) for row in self._run(f"{tables} LIMIT {_MOST_NAMES}").fetchall()]
-        self._columns = {
-            name: frozenset(str(row[1]) for row in self._run(f'PRAGMA table_info("{name}")'))
-            for name in names
-            if name.replace("_", "").isalnum()
-        }
+        plain = [name for name in names if name.replace("_", "").isalnum()]
+        told = {name: self._run(f'PRAGMA table_info("{name}")').fetchall() for name in plain}
+        self._columns = {name: frozenset(str(row[1]) for row in rows) for name, rows in told.items()}
+        self._full = {name: frozenset(str(row[1]) for row in rows if row[3]) for name, rows in told.items()}
+        """Columns that are never NULL, by their table."""
 
     def _run(self, query: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         if time.monotonic() > self._until:
@@ -144,7 +145,11 @@ class Database:
         Of the `first` rows alone. Raises ValueError for more than `MOST_ROWS`.
         """
         there = self._columns.get(table, frozenset())
-        chosen = [f'COALESCE("{c}", {UNKNOWN})' if c in there else str(UNKNOWN) for c in columns]
+        full = self._full.get(table, frozenset())
+        chosen = [
+            f'"{c}"' if c in full else f'COALESCE("{c}", {UNKNOWN})' if c in there else str(UNKNOWN)
+            for c in columns
+        ]
         condition = f" WHERE {where}" if where else ""
         cursor = self._run(f"SELECT {', '.join(chosen)} FROM {table}{condition} LIMIT {first}")
         form = np.dtype([(column, np.int64) for column in columns])
@@ -166,7 +171,10 @@ class Database:
 
 def distinct(values: Integers) -> list[int]:
     """The numbers that occur. Raises ValueError for more than `MOST_KINDS`."""
-    numbers: list[int] = np.unique(values).tolist()
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    near = len(values) and high - low < _NEAR  # counted, since sorting them all takes longer
+    found = np.flatnonzero(np.bincount(values - low)) + low if near else np.unique(values)
+    numbers: list[int] = found.tolist()
     if len(numbers) > MOST_KINDS:
         raise ValueError(f"it has more than {MOST_KINDS} processes or kinds of memory")
     return numbers

@@ -15,7 +15,9 @@ from advisor.nsys.activities import absent, activity, allocations
 from advisor.nsys.aggregates import Aggregates, Windows
 from advisor.nsys.database import NEEDED, Database, opened
 from advisor.nsys.frames import Frame, steady_frames, timeline
+from advisor.nsys.programs import program
 from advisor.profiles.base import Record, Seconds, Text, Word, optional
+from advisor.profiles.programs import ProgramTrace
 from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
 
 KNOWN_SCHEMA = 3
@@ -33,16 +35,20 @@ class WholeTrace(Record):
 
 
 class FileTrace(Record):
-    """One file. `whole` is there where no range of ours is."""
+    """One file. Without ranges of ours it has a `program`, or `whole` where a capture of our own is read."""
 
     tool: Word | None = None
     strategies: tuple[StrategyTrace, ...] = ()
     whole: WholeTrace | None = None
+    program: ProgramTrace | None = optional("Of any program: what its GPUs did")
     notes: tuple[Text, ...] = ()
 
 
-def read(path: Path) -> FileTrace:
+def read(path: Path, *, any_program: bool = False, frame: str | None = None) -> FileTrace:
     """Reads a SQLite export; the memory it takes does not grow with the file's frames.
+
+    any_program: without our ranges, GPU by GPU instead of in total. frame: so even with them, and the NVTX
+    range that is a frame.
 
     Raises `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form.
     """
@@ -51,8 +57,10 @@ def read(path: Path) -> FileTrace:
         notes = _notes(database, about.get("EXPORT_SCHEMA_VERSION", ""))
         parts = [about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION")]
         tool = " ".join(part for part in parts if part) or None
-        if frames := steady_frames(database):
+        if frame is None and (frames := steady_frames(database)):
             return FileTrace(tool=tool, strategies=_strategies(database, frames), notes=notes)
+        if any_program or frame is not None:
+            return FileTrace(tool=tool, program=program(database, frame), notes=notes)
         return FileTrace(tool=tool, whole=_whole(database), notes=notes)
 
 

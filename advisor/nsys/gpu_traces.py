@@ -1,0 +1,375 @@
+"""One process's work on one GPU as figures: copies, migrations, idle time and what the host did in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.nsys.activities import DIRECTIONS, cause_words
+from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables
+from advisor.nsys.intervals import NOTHING, Intervals, between, inside, seconds, starting, union
+from advisor.nsys.loops import Marked, by_ranges, by_repeats
+from advisor.nsys.work import WORKS, Calls, GpuWork, Light, places, split_kind
+from advisor.profiles.programs import SMALL, Flow, Frames, HostTime, Managed, Stream
+from advisor.profiles.traces import Kernels, Migrations, Span, Timeline, Track, thinned
+
+UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
+_ARRAYS = {"host-to-array": UP, "array-to-host": DOWN}
+"""Copies to and from texture memory cross the link as the others do."""
+_MOST_LENGTHS, _MOST_KERNELS, _MOST_SPANS, _MOST_SIZES, _MOST_STREAMS = 1000, 10, 300, 12, 8
+_MOST_DRAWN = 20_000
+_CHANGES = 3
+"""Of side, from which a range of managed memory goes back and forth: less is one round trip."""
+_TURNS = 1.5
+"""Of side in a frame: two are a round trip, which the first and the last frame can lack a part of."""
+_OWN = {-2: "memset", -3: "CUDA graph", -9: "copy on the device"}
+"""Names of work other than kernels that keeps a GPU busy, by its number in `work.py`."""
+
+
+@dataclass
+class GpuFigures:
+    """The figures of one GPU; all of them are of `window`."""
+
+    database: Database
+    work: GpuWork
+    calls: Calls | None
+    named: tuple[str, Intervals] | None
+    """The NVTX ranges that are its frames."""
+    elsewhere: Intervals = (NOTHING, NOTHING)
+    """When other GPUs of the process worked."""
+
+    @cached_property
+    def kinds(self) -> list[tuple[int, str, str]]:
+        """Of each kind of copy: its number, direction and the host's kind of memory."""
+        ways = self.database.labels("ENUM_CUDA_MEMCPY_OPER")
+        memories = self.database.labels("ENUM_CUDA_MEM_KIND")
+        found = []
+        for number in np.unique(self.work.copies.get("kind", NOTHING)).tolist():
+            kind, source, target = split_kind(number)
+            way = ways.get(kind, f"kind {kind}")
+            way = _ARRAYS.get(way, way)
+            found.append((number, way, memories.get(source if way == UP else target, "unknown")))
+        return found
+
+    def copied(self, way: str, at: Integers | slice = slice(None)) -> Integers:
+        """Positions of the copies in that direction, of all or among those given."""
+        wanted = [number for number, each, _ in self.kinds if each == way]
+        chosen = np.flatnonzero(np.isin(self.work.copies.get("kind", NOTHING)[at], wanted))
+        return chosen if isinstance(at, slice) else at[chosen]
+
+    @cached_property
+    def kernels(self) -> Intervals:
+        return union([self.work.intervals("kernels")])
+
+    @cached_property
+    def copies(self) -> Intervals:
+        return union([self.work.intervals("copies")])
+
+    @cached_property
+    def moved(self) -> Intervals:
+        return union([self.work.intervals("moved")])
+
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """From the first work to the last."""
+        pieces = [piece for piece in (self.kernels, self.copies, self.moved) if len(piece[0])]
+        begin, end = min(int(b[0]) for b, _ in pieces), max(int(e[-1]) for _, e in pieces)
+        return begin, max(end, begin + 1)
+
+    @cached_property
+    def marked(self) -> Marked | None:
+        if self.named is not None:
+            return by_ranges(*self.named)
+        return by_repeats(self.work, self.calls, self.copied(UP), self.copied(DOWN))
+
+    @cached_property
+    def window(self) -> Intervals:
+        """The steady frames; without frames, the extent."""
+        if self.marked is not None:
+            return union([self.marked.steady])
+        begin, end = self.extent
+        return np.array([begin]), np.array([end])
+
+    @property
+    def units(self) -> int:
+        return len(self.marked.begins) - self.marked.first if self.marked else 1
+
+    @cached_property
+    def idle(self) -> Intervals:
+        return between(union([self.kernels, self.copies, self.moved]), self.window)
+
+    @cached_property
+    def steady_copies(self) -> Integers:
+        """Positions of the copies in the window."""
+        return starting(self.work.copies.get("start", NOTHING), self.window)
+
+    @property
+    def other_copies(self) -> Integers:
+        """Positions of the copies before, between and after the steady frames."""
+        left = np.ones(len(self.work.copies.get("start", NOTHING)), bool)
+        left[self.steady_copies] = False
+        return np.flatnonzero(left)
+
+    def hidden_seconds(self) -> float:
+        """Of the copies' time, that in which a kernel ran."""
+        both = union([self.kernels, self.copies])
+        sums = (seconds(self.window, each) for each in (self.kernels, self.copies, both))
+        kernels, copies, either = sums
+        return max(kernels + copies - either, 0.0)
+
+    def frames(self) -> Frames | None:
+        if (marked := self.marked) is None:
+            return None
+        begins, ends = marked.steady
+        lengths = np.maximum(ends - begins, 1)[:_MOST_LENGTHS] / 1e9
+        return Frames(
+            source=marked.source,
+            name=marked.name,
+            count=len(marked.begins),
+            alike=marked.alike,
+            steady=tuple(lengths.tolist()),
+            steady_count=len(begins),
+            uploads=self._sizes(UP),
+            downloads=self._sizes(DOWN),
+        )
+
+    def _sizes(self, way: str) -> tuple[tuple[int, int], ...]:
+        """Bytes and number of the copies that most frames make in that direction, the largest first."""
+        at = self.copied(way, self.steady_copies)
+        if not len(at):
+            return ()
+        sizes, counts = np.unique(self.work.copies["bytes"][at], return_counts=True)
+        times = [(int(s), round(int(c) / self.units)) for s, c in zip(sizes, counts, strict=True)]
+        return tuple(sorted((pair for pair in times if pair[1]), reverse=True)[:_MOST_SIZES])
+
+    def flows(self, at: Integers) -> tuple[Flow, ...]:
+        """These copies by direction, memory and size; those that take longest first."""
+        copies, found = self.work.copies, []
+        kinds = copies["kind"][at] if len(at) else NOTHING
+        small = copies["bytes"][at] <= SMALL if len(at) else NOTHING
+        for way, memory, little in sorted({(w, m, s) for _, w, m in self.kinds for s in (False, True)}):
+            numbers = [number for number, w, m in self.kinds if (w, m) == (way, memory)]
+            mine = at[np.isin(kinds, numbers) & (small == little)] if len(at) else at
+            if way not in (UP, DOWN) or not len(mine):
+                continue
+            lasted = union([(copies["start"][mine], copies["end"][mine])])
+            found.append(
+                Flow(
+                    kind=way,
+                    memory=memory,
+                    small=little,
+                    count=len(mine),
+                    bytes=int(copies["bytes"][mine].sum(dtype=np.int64)),
+                    seconds=int((lasted[1] - lasted[0]).sum()) / 1e9,
+                    hidden_seconds=seconds(lasted, self.kernels),
+                    where=places(self.database, copies["call"][mine], self.work.process),
+                )
+            )
+        return tuple(sorted(found, key=lambda flow: -flow.seconds))
+
+    def peer_seconds(self) -> float:
+        at = self.copied(PEER, self.steady_copies)
+        copies = self.work.copies
+        return int((copies["end"][at] - copies["start"][at]).sum()) / 1e9 if len(at) else 0.0
+
+    def managed(self, *, alone: bool) -> Managed | None:
+        """Migrations; None where none of this GPU were recorded. alone: the process uses no other GPU."""
+        moved = self.work.moved
+        if not moved:
+            return None
+        at = starting(moved["start"], self.window)
+        lasted = union([(moved["start"][at], moved["end"][at])])
+        ranges, size = self._bouncing(at)
+        cpu, gpu = self._faults(alone=alone)
+        kernels = inside(self.kernels, lasted) > 0 if len(at) else NOTHING
+        total = int((lasted[1] - lasted[0]).sum()) / 1e9
+        return Managed(
+            migrations=tuple(self._migrations(at)),
+            seconds=total,
+            exposed_seconds=total - seconds(lasted, self.kernels),
+            stalled_seconds=int((self.kernels[1] - self.kernels[0])[kernels].sum()) / 1e9,
+            bouncing_ranges=ranges,
+            bouncing_bytes=size,
+            cpu_page_faults=cpu,
+            gpu_page_faults=gpu,
+        )
+
+    def _migrations(self, at: Integers) -> Iterator[Migrations]:
+        names, causes = self.database.names("ENUM_CUDA_MEMCPY_OPER"), cause_words(self.database)
+        moved = {name: column[at].astype(np.int64) for name, column in self.work.moved.items()}
+        keys = moved["kind"] * 512 + moved["cause"] + 1
+        for key in np.unique(keys).tolist():
+            mine = keys == key
+            way = DIRECTIONS.get(names[key // 512].rpartition("_")[2])
+            if way is None:
+                continue
+            yield Migrations(
+                direction=way,
+                cause=causes.get(key % 512 - 1),
+                count=int(mine.sum()),
+                bytes=int(moved["bytes"][mine].sum()),
+                seconds=int((moved["end"][mine] - moved["start"][mine]).sum()) / 1e9,
+            )
+
+    def _bouncing(self, at: Integers) -> tuple[int | None, int | None]:
+        """Ranges that go both ways in most frames, and the bytes that moved in them."""
+        moved = self.work.moved
+        at = at[moved["range"][at] != UNKNOWN]
+        if not len(at):
+            return None, None
+        at = at[np.lexsort((moved["start"][at], moved["range"][at]))]
+        _, ranges = np.unique(moved["range"][at], return_inverse=True)
+        same = ranges[1:] == ranges[:-1]
+        changed = same & (moved["kind"][at][1:] != moved["kind"][at][:-1])
+        changes = np.bincount(ranges[1:][changed], minlength=int(ranges.max()) + 1)
+        often = changes >= max(_CHANGES, _TURNS * self.units)
+        return int(often.sum()), int(moved["bytes"][at][often[ranges]].sum(dtype=np.int64))
+
+    def _faults(self, *, alone: bool) -> tuple[int | None, int | None]:
+        """Page faults by the CPU, which belong to a process, and by the GPU; None where not recorded."""
+        database, window = self.database, self.window
+        during = f"start >= {int(window[0][0])} AND start <= {int(window[1][-1])} AND "
+        during += f"globalPid / {THREAD_BITS} = {self.work.process}"
+        found: list[int | None] = [None, None]
+        if alone and database.has(Tables.CPU_FAULTS, "start", "globalPid"):
+            ((found[0],),) = database.rows(f"SELECT COUNT(*) FROM {Tables.CPU_FAULTS} WHERE {during}")
+        if database.has(Tables.GPU_FAULTS, "start", "globalPid", "deviceId", "numberOfPageFaults"):
+            query = (
+                f"SELECT TOTAL(numberOfPageFaults) FROM {Tables.GPU_FAULTS} WHERE {during} AND deviceId = "
+            )
+            ((total,),) = database.rows(f"{query}{self.work.device}")
+            found[1] = int(total)
+        return found[0], found[1]
+
+    def host(self) -> tuple[HostTime, ...] | None:
+        """The host's CUDA calls in the window by what they do; None where none were recorded."""
+        if self.calls is None:
+            return None
+        found, begun = [], starting(self.calls.columns["start"], self.window)
+        for number, work in enumerate(WORKS):
+            at = begun[self.calls.columns["work"][begun] == number]
+            if not len(at):
+                continue
+            lasted = union([self.calls.intervals(at)])
+            wanted = work in ("page-locking", "allocation", "waits")
+            found.append(
+                HostTime(
+                    work=work,
+                    count=len(at),
+                    seconds=int((lasted[1] - lasted[0]).sum()) / 1e9,
+                    idle_seconds=seconds(lasted, self.idle),
+                    where=places(self.database, self.calls.columns["call"][at], self.work.process)
+                    if wanted
+                    else None,
+                )
+            )
+        return tuple(found)
+
+    def idle_in_calls(self) -> tuple[float, float] | None:
+        """Idle time in calls that copy, wait, allocate or page-lock; and without waits for other GPUs."""
+        if self.calls is None:
+            return None
+        at = self.calls.of("waits")
+        others = np.setdiff1d(np.arange(len(self.calls.columns["work"])), at)
+        waiting = union([self.calls.intervals(at), self.elsewhere])
+        removable = seconds(self.idle, union([self.calls.intervals(others)]))
+        removable += seconds(self.idle, waiting) - seconds(self.idle, self.elsewhere)
+        return seconds(self.idle, union([self.calls.intervals()])), removable
+
+    def light(self) -> Light:
+        """For `add_launches`."""
+        return Light(self.work.process, self.window, self.idle)
+
+    def waits(self) -> tuple[int, float] | None:
+        """Calls that wait for the GPU, and the idle time that begins while they wait, but for the longest of
+        each frame: one wait at its end is needed."""
+        if self.calls is None:
+            return None
+        columns = self.calls.columns
+        at = starting(columns["start"], self.window)
+        ends = columns["end"][at[columns["blocking"][at] == 1]]
+        begins, stops = self.idle
+        # The idle interval that each wait ends in, once.
+        behind, first = np.unique(np.searchsorted(begins, ends, side="right") - 1, return_index=True)
+        ended = (behind >= 0) & (ends[first] < stops[behind]) if len(begins) else behind < 0
+        gaps = (stops - begins)[behind[ended]].tolist()
+        spared = sum(sorted(gaps)[: max(len(gaps) - self.units, 0)])
+        return len(ends), spared / 1e9
+
+    def kernel_sums(self) -> tuple[Kernels, ...]:
+        """The kernels that take longest."""
+        columns = self.work.kernels
+        at = starting(columns.get("start", NOTHING), self.window)
+        if not len(at):
+            return ()
+        numbers, counts, lasted = _sums(columns["name"][at], columns["end"][at] - columns["start"][at])
+        most = np.argsort(-lasted)[:_MOST_KERNELS]
+        names = self.database.strings([int(numbers[i]) for i in most]) | _OWN
+        return tuple(
+            Kernels(
+                name=names.get(int(numbers[i]), "unnamed"),
+                count=int(counts[i]),
+                seconds=float(lasted[i]) / 1e9,
+            )
+            for i in most
+        )
+
+    def streams(self) -> tuple[Stream, ...]:
+        """The busiest streams."""
+        sums: dict[int, list[float]] = {}
+        for kind, columns in enumerate((self.work.kernels, self.work.copies)):
+            at = starting(columns.get("start", NOTHING), self.window)
+            if len(at):
+                lengths = columns["end"][at] - columns["start"][at]
+                numbers, _, lasted = _sums(columns["stream"][at], lengths)
+                for number, total in zip(numbers.tolist(), lasted.tolist(), strict=True):
+                    sums.setdefault(number, [0.0, 0.0])[kind] += total / 1e9
+        busiest = sorted(sums.items(), key=lambda item: -sum(item[1]))[:_MOST_STREAMS]
+        return tuple(Stream(number=n, kernel_seconds=k, copy_seconds=c) for n, (k, c) in busiest)
+
+    def timeline(self) -> Timeline | None:
+        """The steady frame whose length is the median."""
+        if self.marked is None:
+            return None
+        begins, ends = self.marked.steady
+        middle = np.argsort(ends - begins, kind="stable")[len(begins) // 2]
+        begin, end = int(begins[middle]), int(ends[middle])
+        spans = sorted(self._spans(begin, end), key=lambda span: (span.begin_seconds, span.end_seconds))
+        drawn = Timeline(source="nsys", frame_seconds=(end - begin) / 1e9, spans=tuple(spans))
+        return thinned(drawn, _MOST_SPANS)
+
+    def _spans(self, begin: int, end: int) -> Iterator[Span]:
+        ways = {number: f"{way}, {memory}" for number, way, memory in self.kinds}
+        unified = self.database.names("ENUM_CUDA_MEMCPY_OPER")
+        pages = {n: DIRECTIONS.get(name.rpartition("_")[2], name) for n, name in unified.items()}
+        rows: list[tuple[Track, dict[str, Integers], str, dict[int, str] | None]] = [
+            ("copy", self.work.copies, "kind", ways),
+            ("kernel", self.work.kernels, "name", None),
+            ("migration", self.work.moved, "kind", pages),
+        ]
+        if self.calls is not None:
+            rows.append(("host", self.calls.columns, "work", dict(enumerate(WORKS))))
+        for track, columns, label, labels in rows:
+            if not columns:
+                continue
+            at = np.flatnonzero((columns["start"] < end) & (columns["end"] > begin))[:_MOST_DRAWN]
+            numbers = columns[label][at].tolist()
+            names = labels if labels is not None else self.database.strings(sorted(set(numbers))) | _OWN
+            starts, stops = columns["start"][at].tolist(), columns["end"][at].tolist()
+            for first, last, number in zip(starts, stops, numbers, strict=True):
+                first, last = max(first, begin) - begin, min(last, end) - begin
+                if last > first:
+                    name = names.get(number, track)
+                    yield Span(track=track, label=name, begin_seconds=first / 1e9, end_seconds=last / 1e9)
+
+
+def _sums(numbers: Integers, lengths: Integers) -> tuple[Integers, Integers, npt.NDArray[np.float64]]:
+    """Each number that occurs, how often, and the sum of its lengths."""
+    ordered = np.sort(numbers)
+    kinds = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    which = np.searchsorted(kinds, numbers)
+    return kinds, np.bincount(which).astype(np.int64), np.bincount(which, lengths).astype(np.float64)

@@ -1,0 +1,193 @@
+"""The frames of one GPU's work: by an NVTX range, else by what repeats; steady ones apart from warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.nsys.database import LONGEST, THREAD_BITS, UNKNOWN, Database, Integers
+from advisor.nsys.intervals import Intervals, seconds, union
+from advisor.nsys.repeats import LEAST, repeats
+from advisor.nsys.repeats import Sequence as Events
+from advisor.nsys.work import Calls, GpuWork
+
+Source = Literal["nvtx", "all work", "uploads", "uploads by size", "downloads"]
+_RANGES = ("NvtxPushPopRange", "NvtxStartEndRange")
+_NUMBERS = {"NvtxPushPopRange": 59, "NvtxStartEndRange": 60}
+"""From the user guide, for exports without ENUM_NSYS_EVENT_TYPE."""
+_WARM = 1.25
+"""Times the median that a first frame of a warm-up takes at least: the noise of a frame is below it."""
+_COVERED = 1 / 3
+"""The least share of the GPU's busy time in frames: a choice. Less is not the program's loop."""
+_MOST_NAMES, _MOST_RANGES = 20, 1_000_000
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The frames of a program: begins and ends in ns, of all and of the steady ones."""
+
+    source: Source
+    name: str
+    alike: float
+    begins: Integers
+    ends: Integers
+    first: int
+    """The first steady one."""
+
+    @property
+    def steady(self) -> Intervals:
+        return self.begins[self.first :], self.ends[self.first :]
+
+
+def recurring(database: Database) -> tuple[tuple[str, int], ...]:
+    """Names of NVTX ranges that could be frames, and how often each occurs; the most frequent first."""
+    if not database.has("NVTX_EVENTS", "start", "end", "eventType", "globalTid", "text"):
+        return ()
+    name = _name(database)
+    rows = database.rows(
+        f"SELECT {name}, COUNT(*) FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND end > start "
+        f"AND {name} IS NOT NULL GROUP BY 1 HAVING COUNT(*) >= {LEAST} ORDER BY 2 DESC, 1 LIMIT {_MOST_NAMES}"
+    )
+    return tuple((str(text), int(count)) for text, count in rows)
+
+
+def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
+    """The ranges of that name by process; of a process, those of the thread that has most."""
+    if not database.has("NVTX_EVENTS", "start", "end", "eventType", "globalTid", "text"):
+        return {}
+    rows = database.rows(
+        f"SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
+        f"{_name(database)} = ? AND end > start ORDER BY start LIMIT {_MOST_RANGES}",
+        (wanted,),
+    )
+    table = np.array([tuple(map(int, row)) for row in rows], np.int64).reshape(-1, 3)
+    found: dict[int, Intervals] = {}
+    threads, counts = np.unique(table[:, 2], return_counts=True)
+    for thread in threads[np.argsort(counts)].tolist():
+        mine = table[table[:, 2] == thread]
+        found[thread // THREAD_BITS] = mine[:, 0], mine[:, 1]
+    return found
+
+
+def _name(database: Database) -> str:
+    registered = database.has("NVTX_EVENTS", "textId") and database.has("StringIds", "id", "value")
+    text = "COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))" if registered else "text"
+    return f"substr({text}, 1, {LONGEST})"
+
+
+def _types(database: Database) -> str:
+    numbers = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
+    return ",".join(str({**_NUMBERS, **numbers}[name]) for name in _RANGES)
+
+
+def by_ranges(name: str, ranges: Intervals) -> Marked | None:
+    """Frames by the ranges of one name. One that launches and does not wait ends before its work does: where
+    ranges follow one another closely, a frame lasts until the next begins."""
+    begins, ends = ranges
+    if not len(begins):
+        return None
+    if len(begins) > 1:
+        gaps = begins[1:] - ends[:-1]
+        whole = np.median(gaps) < np.median(ends - begins)
+        reached = begins[1:] if whole else np.minimum(ends[:-1], begins[1:])
+        ends = np.append(reached, ends[-1])
+    return Marked("nvtx", name, 1.0, begins, ends, _warm(begins, ends))
+
+
+def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers) -> Marked | None:
+    """Frames by what repeats. `uploads`, `downloads`: positions among the copies."""
+    busy = union([work.intervals("kernels"), work.intervals("copies")])
+    total = int((busy[1] - busy[0]).sum()) / 1e9
+    for source, events in _sequences(work, calls, uploads, downloads):
+        found = repeats(events) if len(events.kinds) else None
+        if found is None:
+            continue
+        begins, ends = events.begins[found.firsts], _ends(events, found.firsts, found.lasts, busy)
+        marked = Marked(source, source, found.alike, begins, ends, _warm(begins, ends))
+        if seconds((begins, ends), busy) >= _COVERED * total:
+            return marked
+    return None
+
+
+def _ends(events: Events, firsts: Integers, lasts: Integers, busy: Intervals) -> Integers:
+    """A frame ends where the next begins, or with its last event; the last one with the work after it."""
+    begins = events.begins[firsts]
+    reached = np.maximum.reduceat(np.append(events.ends, 0), np.column_stack((firsts, lasts)).reshape(-1))[
+        ::2
+    ]
+    follows = np.append(lasts[:-1] == firsts[1:], False)
+    ends = np.where(follows, np.append(begins[1:], 0), reached)
+    usual = int(np.median(ends[:-1] - begins[:-1]))
+    # Kernels and downloads follow the uploads by which the last frame was found.
+    ends[-1] = max(ends[-1], min(int(busy[1][-1]), int(begins[-1]) + usual))
+    return np.maximum(ends, begins + 1)
+
+
+def _warm(begins: Integers, ends: Integers) -> int:
+    """How many of the first frames, a third at most, take longer than frames usually do."""
+    lengths = ends - begins
+    longer = lengths > _WARM * np.median(lengths)
+    first = 0
+    while first < len(lengths) // 3 and longer[first]:
+        first += 1
+    return first
+
+
+def _sequences(
+    work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers
+) -> Iterator[tuple[Source, Events]]:
+    """All work with the host's waits, then without them; the uploads; the uploads by their size, doubled or
+    halved; the downloads."""
+    copies, kernels = work.copies, work.kernels
+    sizes = copies.get("bytes", np.array([], np.int64)).astype(np.int64)
+    kinds = copies.get("kind", np.array([], np.int64)).astype(np.int64)
+    exact = sizes * (1 << 20) + kinds % (1 << 20)
+    is_upload = np.zeros(len(sizes), bool)
+    is_upload[uploads] = True
+    parts: list[_Part] = [(copies, 3 * exact, True, is_upload)] if copies else []
+    if kernels:
+        parts.append((kernels, 3 * kernels["name"].astype(np.int64) + 1, False, None))
+    if calls is not None:
+        waits = calls.of("waits")
+        waited = {name: column[waits] for name, column in calls.columns.items()}
+        yield "all work", _events([*parts, (waited, np.full(len(waits), 2), True, None)])
+    yield "all work", _events(parts)
+    for source, at, named in (
+        ("uploads", uploads, exact),
+        ("uploads by size", uploads, np.round(np.log2(np.maximum(sizes, 1)))),
+        ("downloads", downloads, exact),
+    ):
+        if len(at):
+            chosen = {name: column[at] for name, column in copies.items()}
+            events = _events([(chosen, named[at].astype(np.int64), True, is_upload[at])])
+            yield source, events  # type: ignore[misc]
+
+
+_Part = tuple[Mapping[str, Integers], Integers, bool, npt.NDArray[np.bool_] | None]
+"""Columns, what must be equal, whether these are copies or waits, which of them are uploads."""
+
+
+def _events(parts: Sequence[_Part]) -> Events:
+    """Several columns as one sequence, in the order of the calls where all of them are known."""
+    parts = [part for part in parts if len(part[1])]
+    if not parts:
+        nothing = np.array([], np.int64)
+        return Events(nothing.astype(np.int32), nothing > 0, nothing, nothing, nothing > 0)
+    calls = np.concatenate([columns["call"] for columns, *_ in parts])
+    begins = np.concatenate([columns["start"] for columns, *_ in parts])
+    known = len(calls) and calls.min() > max(UNKNOWN, 0)
+    order = np.lexsort((begins, calls)) if known else np.argsort(begins, kind="stable")
+    begins = begins[order]
+    del calls
+    ends = np.concatenate([columns["end"] for columns, *_ in parts])[order]
+    named = np.concatenate([kinds for _, kinds, *_ in parts])
+    ordered = np.sort(named)
+    kinds = np.searchsorted(ordered[np.append(True, ordered[1:] != ordered[:-1])], named)
+    del named, ordered
+    marked = np.concatenate([np.full(len(kinds), told) for _, kinds, told, _ in parts])[order]
+    uploads = np.concatenate([np.zeros(len(k), bool) if up is None else up for _, k, _, up in parts])[order]
+    return Events(kinds.astype(np.int32)[order], marked, begins, ends, uploads)

@@ -1,0 +1,188 @@
+"""Any program's report, GPU by GPU: copies, migrations, kernels and idle time in its steady frames.
+
+The memory it takes is 30 to 60 bytes for each piece of work and 20 for each call of the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from advisor.devices.host_rates import card
+from advisor.errors import UsageError, nearest
+from advisor.nsys.activities import allocations
+from advisor.nsys.database import THREAD_BITS, Database, Tables
+from advisor.nsys.gpu_traces import GpuFigures
+from advisor.nsys.intervals import Intervals, seconds, union
+from advisor.nsys.loops import ranges_of, recurring
+from advisor.nsys.work import GRAPHS, GpuWork, Light, add_launches, read_calls, read_work
+from advisor.profiles.programs import GpuTrace, HostTime, Link, ProgramTrace
+
+Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None]]
+"""Number, name and whether it has its own memory, of the GPU that a process calls a CUDA device."""
+_ANY = -1
+"""In place of the process, where no table tells."""
+_SHARE_OF_LINK = 0.8
+"""Of a PCIe link's rate as specified, what copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
+on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
+
+
+def program(database: Database, frame: str | None = None) -> ProgramTrace:
+    """What the export holds of each GPU. `frame`: the NVTX range that is one frame.
+
+    Raises `UsageError` where no range has that name.
+    """
+    names = recurring(database)
+    ranges = {} if frame is None else ranges_of(database, frame)
+    if frame is not None and not ranges:
+        known = [name for name, _ in names]
+        raise UsageError(
+            f"the report has no NVTX range {frame!r}{nearest(frame, known)}",
+            next_step=f"It has: {', '.join(known)}." if known else "Omit --frame: none of its ranges recurs.",
+        )
+    calls, works, devices = read_calls(database), read_work(database), _devices(database)
+    processes, gpus, light, others = [work.process for work in works], [], [], _elsewhere(works)
+    while works:
+        work = works.pop(0)  # its memory is free for the next
+        named = (frame, ranges[work.process]) if frame is not None and work.process in ranges else None
+        elsewhere = others.pop((work.process, work.device))
+        figures = GpuFigures(database, work, calls.get(work.process), named, elsewhere)
+        gpus.append(_trace(figures, devices, alone=processes.count(work.process) == 1))
+        light.append(figures.light())
+    add_launches(database, light)
+    gpus = [_with_launches(gpu, each) for gpu, each in zip(gpus, light, strict=True)]
+    return ProgramTrace(
+        gpus=_labelled(gpus),
+        allocations=allocations(database, None),
+        ranges=names,
+        absent=dict(_absent(database, gpus)),
+    )
+
+
+def _elsewhere(works: Sequence[GpuWork]) -> dict[tuple[int, int], Intervals]:
+    """By process and device, when its other GPUs worked."""
+    return {
+        (work.process, work.device): union(
+            [
+                each.intervals(kind)
+                for each in works
+                if each.process == work.process and each is not work
+                for kind in ("kernels", "copies", "moved")
+            ]
+        )
+        for work in works
+    }
+
+
+def _trace(figures: GpuFigures, devices: Names, *, alone: bool) -> GpuTrace:
+    work, window, (begin, end) = figures.work, figures.window, figures.extent
+    number, name, discrete = devices.get(
+        (work.process % THREAD_BITS, work.device), devices.get((_ANY, work.device), (work.device, None, None))
+    )
+    known = any(figures.database.readable(table) for table in (Tables.COPIES, Tables.KERNELS))
+    waits, idle = figures.waits(), figures.idle_in_calls()
+    steady = figures.steady_copies
+    return GpuTrace(
+        label=f"GPU {number}",
+        name=name,
+        process=work.process,
+        shares_dram=None if discrete is None else not discrete,
+        seconds=max(int((window[1] - window[0]).sum()), 1) / 1e9,
+        total_seconds=(end - begin) / 1e9,
+        frames=figures.frames(),
+        kernel_seconds=seconds(window, figures.kernels),
+        copy_seconds=seconds(window, figures.copies),
+        hidden_seconds=figures.hidden_seconds(),
+        idle_seconds=int((figures.idle[1] - figures.idle[0]).sum()) / 1e9,
+        idle_in_calls_seconds=idle and idle[0],
+        removable_seconds=idle and idle[1],
+        flows=figures.flows(steady) if known else None,
+        set_up=figures.flows(figures.other_copies),
+        peer_seconds=figures.peer_seconds(),
+        managed=figures.managed(alone=alone),
+        host=figures.host(),
+        waits=waits and waits[0],
+        wait_gap_seconds=waits and waits[1],
+        kernels=figures.kernel_sums(),
+        streams=figures.streams(),
+        links=_links(name),
+        timeline=figures.timeline(),
+    )
+
+
+def _with_launches(gpu: GpuTrace, light: Light) -> GpuTrace:
+    """With the calls that were only added up, and the idle time that no call of the host explains."""
+    if gpu.host is None or gpu.idle_in_calls_seconds is None:
+        return gpu
+    more = tuple(
+        HostTime(work=work, count=count, seconds=lasted / 1e9, idle_seconds=idle / 1e9)
+        for work, (count, lasted, idle) in light.sums.items()
+        if count
+    )
+    told = gpu.idle_in_calls_seconds + sum(each.idle_seconds for each in more)
+    outside = max(gpu.idle_seconds - told, 0.0)
+    return gpu.model_copy(update={"host": (*gpu.host, *more), "outside_seconds": outside})
+
+
+def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
+    """In order; where two have one number, with their processes too."""
+    labels = [gpu.label for gpu in gpus]
+    return tuple(
+        gpu.model_copy(update={"label": f"{gpu.label} (process {gpu.process % THREAD_BITS})"})
+        if labels.count(gpu.label) > 1
+        else gpu
+        for gpu in sorted(gpus, key=lambda gpu: (gpu.label, gpu.process))
+    )
+
+
+def _devices(database: Database) -> Names:
+    gpus: dict[int, tuple[int, str | None, bool | None]] = {}
+    if database.has("TARGET_INFO_GPU", "id", "name"):
+        discrete = "isDiscrete" if database.has("TARGET_INFO_GPU", "isDiscrete") else "NULL"
+        rows = database.rows(f"SELECT id, name, {discrete} FROM TARGET_INFO_GPU LIMIT 1000")
+        gpus = {
+            int(n): (int(n), name and str(name), None if own is None else bool(own)) for n, name, own in rows
+        }
+    found = {(_ANY, number): gpu for number, gpu in gpus.items()}
+    if database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+        rows = database.rows("SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE LIMIT 10000")
+        for pid, device, gpu in rows:
+            found[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None))
+    return found
+
+
+def _links(name: str | None) -> dict[str, Link]:
+    """The catalogue's rates of page-locked copies, by direction; none for a GPU that it has not."""
+    entry = card(name)
+    if entry is None:
+        return {}
+    found = {}
+    for way in ("to-device", "to-host"):
+        measured = getattr(entry.figures, f"pinned_{way.replace('-', '_')}_bytes_per_second")
+        specified = entry.figures.link_bytes_per_second
+        if measured is not None:
+            found[way] = Link(bytes_per_second=measured.value, source=f"the catalogue's {entry.name}")
+        elif specified is not None:
+            rate, source = _SHARE_OF_LINK * specified.value, f"80 % of the link of {entry.name}"
+            found[way] = Link(bytes_per_second=rate, source=source)
+    return found
+
+
+def _absent(database: Database, gpus: Sequence[GpuTrace]) -> Iterator[tuple[str, str]]:
+    """What was not recorded, and how it would be."""
+    if not gpus:
+        yield "any work of a GPU", "--trace=cuda,nvtx,osrt"
+        return
+    if not database.has(Tables.CALLS):
+        yield "CUDA calls of the host", "--trace=cuda"
+    if not database.has(Tables.MEMORY):
+        yield "sizes and kinds of allocations", "--cuda-memory-usage=true"
+    if any(gpu.managed for gpu in gpus):
+        for table, side in ((Tables.CPU_FAULTS, "cpu"), (Tables.GPU_FAULTS, "gpu")):
+            if not database.has(table):
+                yield f"page faults by the {side.upper()}", f"--cuda-um-{side}-page-faults=true"
+    if not database.has("CUDA_CALLCHAINS"):
+        yield "the functions that made the calls", "--cudabacktrace=all --sample=process-tree"
+    if not database.has("NVTX_EVENTS"):
+        yield "NVTX ranges, which can mark the frames", "--trace=cuda,nvtx"
+    if database.has(GRAPHS):
+        yield "kernels and copies inside CUDA graphs", "--cuda-graph-trace=node"

@@ -1,0 +1,169 @@
+"""Any program in an Nsight Systems report: GPU by GPU, in its steady frames where it has frames.
+
+Times are those of the report; recording slows a program. What nsys did not record is None, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.profiles.base import Bytes, Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.traces import Allocations, Kernels, Migrations, Timeline
+
+Share = Annotated[float, Field(ge=0, le=1)]
+HostWork = Literal["page-locking", "allocation", "copies", "waits", "launches", "other"]
+"""What the host's CUDA calls do."""
+SMALL = 65536
+"""Bytes up to which a copy counts as small: the threshold of the rule small-transfers."""
+
+
+class Flow(Record):
+    """Copies in one direction with one kind of host memory, small ones (up to 64 KiB) apart."""
+
+    kind: Word = Field(description="host-to-device, device-to-host, ...")
+    memory: Word = Field(description="The host's: pageable, pinned (also registered), managed, unknown, ...")
+    small: bool
+    count: int = Field(gt=0)
+    bytes: Bytes
+    seconds: Seconds = Field(description="In which at least one of them ran")
+    hidden_seconds: Seconds = Field(description="Of these, while a kernel ran on the same GPU")
+    where: Text | None = optional("The function that called for most of them, by the report's backtraces")
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        return self.bytes / self.seconds if self.seconds > 0 else None
+
+    @property
+    def exposed_seconds(self) -> float:
+        return self.seconds - self.hidden_seconds
+
+
+class HostTime(Record):
+    """CUDA calls of one kind by the GPU's processes."""
+
+    work: HostWork
+    count: int = Field(gt=0)
+    seconds: Seconds = Field(
+        description="In which a thread was in such a call; of launches and others, added up"
+    )
+    idle_seconds: Seconds = Field(description="Of these, while the GPU did nothing")
+    where: Text | None = None
+
+
+class Managed(Record):
+    """Migrations and faults of managed memory; bytes that changed sides often, by ranges of 2 MiB."""
+
+    migrations: tuple[Migrations, ...]
+    seconds: Seconds = Field(description="In which at least one page moved")
+    exposed_seconds: Seconds = Field(description="Of these, while no kernel ran")
+    stalled_seconds: Seconds = Field(description="Whole kernels in which pages moved")
+    bouncing_bytes: Bytes | None = optional("Moved in ranges that went both ways in every frame")
+    bouncing_ranges: int | None = None
+    cpu_page_faults: int | None = None
+    gpu_page_faults: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(moved.bytes for moved in self.migrations)
+
+    def by_fault(self) -> float:
+        """The share of the bytes that no prefetch of the program asked for."""
+        asked = sum(m.bytes for m in self.migrations if m.cause == "user prefetch")
+        return 1 - asked / self.bytes if self.bytes else 0.0
+
+
+class Frames(Record):
+    """The frames of a program; the first ones that take longer are warm-up."""
+
+    source: Literal["nvtx", "all work", "uploads", "uploads by size", "downloads"]
+    name: Name = Field(description="Of the range, or how the frames were found")
+    count: int = Field(gt=0)
+    alike: Share = Field(description="Share of them with the same work as most")
+    steady_count: int = Field(gt=0, description="Without the first ones that took longer")
+    steady: tuple[PositiveSeconds, ...] = Field(
+        description="How long each steady one took; of the first 1000"
+    )
+    uploads: tuple[tuple[int, int], ...] = optional("Bytes and number of the uploads in most of them", ())
+    downloads: tuple[tuple[int, int], ...] = ()
+
+
+class Stream(Record):
+    """One stream of a GPU in the same time."""
+
+    number: int
+    kernel_seconds: Seconds
+    copy_seconds: Seconds
+
+
+class Link(Record):
+    """The best rate at which the device copies page-locked memory."""
+
+    bytes_per_second: float = Field(gt=0)
+    source: Text
+
+
+class Ceiling(Record):
+    """The most that memory can change; waiting for kernels is not counted."""
+
+    seconds: Seconds
+    share: Share
+
+
+class GpuTrace(Record):
+    """One GPU. Figures are of its steady frames, else from its first work to its last."""
+
+    label: Word
+    name: Text | None = None
+    process: int
+    shares_dram: bool | None = optional("Whether CPU and GPU use one DRAM")
+    seconds: PositiveSeconds
+    total_seconds: PositiveSeconds = Field(description="From its first work to its last")
+    frames: Frames | None = None
+    kernel_seconds: Seconds
+    copy_seconds: Seconds
+    hidden_seconds: Seconds = Field(description="Of the copies, while a kernel ran")
+    idle_seconds: Seconds
+    idle_in_calls_seconds: Seconds | None = optional(
+        "Idle time in which the host was in a call that copies, waits, allocates or page-locks"
+    )
+    removable_seconds: Seconds | None = optional("Of that, without waits for other GPUs")
+    outside_seconds: Seconds | None = optional("Idle time in which the host was in no CUDA call")
+    flows: tuple[Flow, ...] | None = None
+    peer_seconds: Seconds = 0.0
+    managed: Managed | None = None
+    host: tuple[HostTime, ...] | None = None
+    waits: int | None = optional("Calls in which the host waited for the GPU")
+    wait_gap_seconds: Seconds | None = optional("Idle time behind those, but for the longest of each frame")
+    kernels: tuple[Kernels, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    links: dict[Word, Link] = table("By direction: to-device, to-host")
+    set_up: tuple[Flow, ...] = optional("Copies outside these frames", ())
+    timeline: Timeline | None = None
+    ceiling: Ceiling | None = None
+
+    @property
+    def units(self) -> int:
+        """How many frames the figures are of; 1 where there are none."""
+        return self.frames.steady_count if self.frames else 1
+
+    def host_time(self, work: HostWork) -> HostTime | None:
+        return next((each for each in self.host or () if each.work == work), None)
+
+    def copies(self, kind: str, memory: str | None = None, *, small: bool = False) -> list[Flow]:
+        return [
+            f for f in self.flows or () if f.kind == kind and f.small == small and memory in (None, f.memory)
+        ]
+
+
+class ProgramTrace(Record):
+    """A whole report, with what the rules say of it."""
+
+    gpus: tuple[GpuTrace, ...]
+    allocations: tuple[Allocations, ...] | None = None
+    ranges: tuple[tuple[str, int], ...] = optional("NVTX ranges that recur, and how often", ())
+    advice: tuple[Advice, ...] = ()
+    questions: tuple[Text, ...] = optional("What a report cannot answer, and is worth asking", ())
+    absent: dict[Text, Text] = table("What was not recorded, and the options of nsys that record it")

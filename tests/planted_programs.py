@@ -1,0 +1,436 @@
+"""Exports of programs that never ran: a host and GPUs with copy engines, played in time and written as nsys
+would, by the schema of its user guides. Each is made around one problem, or around none.
+
+They are honest about that: nothing in them was recorded on a GPU. What nsys recorded is in tests/data/nsys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsys_exports import PROCESS, THREAD, Export, Version
+
+US, MS = 1_000, 1_000_000
+KIB, MIB = 1 << 10, 1 << 20
+H100 = "NVIDIA H100 80GB HBM3"
+RATES = {"PINNED": 55e9, "PAGEABLE": 11e9}
+"""Bytes per second of copies of 1 MiB and more, as an H200 was seen to make them."""
+
+
+class Program:
+    """One host thread and GPUs, each with a stream, two copy engines and kernels."""
+
+    def __init__(
+        self,
+        path: Path,
+        version: Version = "2023.4",
+        *,
+        gpus: int = 1,
+        name: str = H100,
+        backtraces: bool = False,
+    ) -> None:
+        self.export = Export(path, version)
+        self.now = 10 * MS
+        self.calls = 0
+        self.backtraces = backtraces
+        self.ready: dict[tuple[int, str], int] = {}
+        """When an engine of a GPU is free."""
+        for gpu in range(gpus):
+            self.export.add("TARGET_INFO_GPU", id=gpu, name=name, isDiscrete=1, totalMemory=80 << 30)
+            self.export.add("TARGET_INFO_CUDA_DEVICE", gpuId=gpu, cudaId=gpu, pid=PROCESS >> 24)
+
+    def done(self) -> Path:
+        return self.export.done()
+
+    def host(self, ns: int) -> None:
+        self.now += ns
+
+    def call(self, name: str, ns: int = 5 * US) -> int:
+        """A CUDA call that takes so long; its correlation id."""
+        self.calls += 1
+        values = {"start": self.now, "end": self.now + ns, "globalTid": THREAD, "correlationId": self.calls}
+        chain = self._chain(name) if self.backtraces else None
+        named = self.export.string(f"{name}_v3020")
+        self.export.add("CUPTI_ACTIVITY_KIND_RUNTIME", nameId=named, callchainId=chain, **values)
+        self.now += ns
+        return self.calls
+
+    def _chain(self, name: str) -> int:
+        """A backtrace: libcudart, then the program's own function of that call."""
+        number = self.export.string(f"chain {name}")
+        for depth, (symbol, module) in enumerate(
+            ((name, "/usr/lib/libcudart.so.12"), (f"load_{name}", "/home/me/app"), ("main", "/home/me/app"))
+        ):
+            self.export.add(
+                "CUDA_CALLCHAINS",
+                id=number,
+                symbol=self.export.string(symbol),
+                module=self.export.string(module),
+                stackDepth=depth,
+            )
+        return number
+
+    def copy(
+        self,
+        way: str,
+        nbytes: int,
+        memory: str = "PINNED",
+        *,
+        gpu: int = 0,
+        rate: float | None = None,
+        stream: int = 7,
+    ) -> None:
+        """HTOD or DTOH, after the work on its stream; pageable memory keeps the host until it is done."""
+        takes = 2 * US + round(nbytes / (rate or RATES.get(memory, 20e9)) * 1e9)
+        call = self.call("cudaMemcpyAsync")
+        begin = max(self.now, self.ready.get((gpu, f"stream {stream}"), 0), self.ready.get((gpu, way), 0))
+        pair = (memory, "_DEVICE") if way == "HTOD" else ("_DEVICE", memory)
+        place = {"deviceId": gpu, "correlationId": call, "streamId": stream}
+        self.export.copy(begin, begin + takes, nbytes, way, *pair, **place)
+        self.ready[gpu, f"stream {stream}"] = self.ready[gpu, way] = begin + takes
+        if memory == "PAGEABLE":
+            self.now = begin + takes
+
+    def kernel(self, name: str, ns: int, *, gpu: int = 0, stream: int = 7) -> None:
+        call = self.call("cudaLaunchKernel")
+        begin = max(self.now, self.ready.get((gpu, f"stream {stream}"), 0))
+        values = {"start": begin, "end": begin + ns, "globalPid": PROCESS, "correlationId": call}
+        number = self.export.string(name)
+        self.export.add(
+            "CUPTI_ACTIVITY_KIND_KERNEL", shortName=number, deviceId=gpu, streamId=stream, **values
+        )
+        self.ready[gpu, f"stream {stream}"] = begin + ns
+
+    def wait(self) -> None:
+        until = max(
+            (each for (_, engine), each in self.ready.items() if "stream" in engine), default=self.now
+        )
+        self.call("cudaDeviceSynchronize", max(until - self.now, 0) + 8 * US)
+
+    def migrate(self, way: str, nbytes: int, *, cause: str = "_COHERENCE", base: int = 1 << 40) -> None:
+        """Pages in moves of 64 KiB, one after another from now on."""
+        number = self.export.number("ENUM_CUDA_UNIF_MEM_MIGRATION", cause)
+        for offset in range(0, nbytes, 64 * KIB):
+            where = {"virtualAddress": base + offset, "migrationCause": number}
+            self.export.copy(
+                self.now, self.now + 6 * US, 64 * KIB, f"UVM_{way}", "MANAGED", "MANAGED", **where
+            )
+            self.now += 8 * US
+
+    def stalled_kernel(self, name: str, nbytes: int) -> None:
+        """A kernel that waits for the pages it touches."""
+        call = self.call("cudaLaunchKernel")
+        begin = self.now
+        self.migrate("HTOD", nbytes)
+        self.export.gpu_fault(begin, nbytes // (64 * KIB))
+        values = {"start": begin, "end": self.now, "globalPid": PROCESS, "correlationId": call}
+        self.export.add(
+            "CUPTI_ACTIVITY_KIND_KERNEL", shortName=self.export.string(name), streamId=7, **values
+        )
+        self.ready[0, "stream 7"] = self.now
+
+    def range(self, name: str, begin: int) -> None:
+        self.export.range(name, begin, self.now, domain=0)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A program, and what is known of it: rules that must and must not give advice, and its frames."""
+
+    name: str
+    play: Callable[[Program], None]
+    must: tuple[str, ...]
+    never: tuple[str, ...]
+    frames: int | None
+    memory: str = "pinned"
+    """The kind of host memory of its copies."""
+    gpus: int = 1
+    device: str = H100
+    frame: str | None = None
+    """The NVTX range that is given as the frame."""
+
+
+def _weights(p: Program) -> None:
+    """What comes before the frames."""
+    p.call("cudaMalloc", 200 * US)
+    p.call("cudaHostAlloc", 900 * US)
+    for size in (3, 5, 7):
+        p.copy("HTOD", size * MIB, "PAGEABLE")
+    p.kernel("fill", 50 * US)
+    p.wait()
+    p.host(5 * MS)
+
+
+def pageable_loop(p: Program) -> None:
+    _weights(p)
+    for _ in range(20):
+        p.copy("HTOD", 16 * MIB, "PAGEABLE")
+        p.kernel("scale", 400 * US)
+        p.copy("DTOH", 4 * MIB, "PAGEABLE")
+        p.host(300 * US)
+
+
+def pinned_overlapped(p: Program) -> None:
+    """Two streams in turn, uploads at full rate beside kernels."""
+    _weights(p)
+    for index in range(24):
+        stream = 13 + index % 2
+        p.copy("HTOD", 32 * MIB, stream=stream)
+        p.kernel("convolve", 1200 * US, stream=stream)
+        p.copy("DTOH", 1 * MIB, stream=stream)
+    p.wait()
+
+
+def half_link(p: Program) -> None:
+    """Eight tensors a frame, kernels that vary with the data."""
+    _weights(p)
+    for index in range(28):
+        for size in (96, 1, 12, 12, 7, 3, 3, 2):
+            p.copy("HTOD", size * MIB, rate=27.7e9)
+        for layer in range(3 + index * 7 % 5):
+            p.kernel(f"layer{layer * (index % 3)}", 40 * US)
+        p.wait()
+
+
+def many_small(p: Program) -> None:
+    _weights(p)
+    for _ in range(30):
+        for _ in range(60):
+            p.copy("HTOD", 4 * KIB)
+        p.kernel("gather", 200 * US)
+        p.wait()
+
+
+def serial(p: Program) -> None:
+    _weights(p)
+    for _ in range(25):
+        p.copy("HTOD", 64 * MIB)
+        p.kernel("filter", 1500 * US)
+        p.copy("DTOH", 64 * MIB)
+        p.wait()
+
+
+def pins_in_loop(p: Program) -> None:
+    _weights(p)
+    for _ in range(15):
+        p.call("cudaHostRegister", 1500 * US)
+        p.copy("HTOD", 16 * MIB)
+        p.kernel("scale", 300 * US)
+        p.wait()
+        p.call("cudaHostUnregister", 800 * US)
+
+
+def allocates_in_loop(p: Program) -> None:
+    _weights(p)
+    for _ in range(15):
+        p.call("cudaMalloc", 300 * US)
+        p.copy("HTOD", 1 * MIB)
+        p.kernel("scale", 900 * US)
+        p.wait()
+        p.call("cudaFree", 250 * US)
+
+
+def managed_faults(p: Program) -> None:
+    """The input is new to the GPU each time, and never comes back."""
+    p.export.allocation(256 * MIB, "MANAGED")
+    for _ in range(12):
+        p.host(200 * US)
+        p.stalled_kernel("scan", 4 * MIB)
+        p.wait()
+
+
+def managed_both_ways(p: Program) -> None:
+    p.export.allocation(8 * MIB, "MANAGED")
+    for _ in range(12):
+        p.stalled_kernel("step", 4 * MIB)
+        p.wait()
+        for page in range(16):
+            p.export.cpu_fault(p.now + page * 10 * US)
+        p.migrate("DTOH", 4 * MIB)
+        p.host(100 * US)
+
+
+def prefetched(p: Program) -> None:
+    """Managed memory that is prefetched to the GPU, for kernels much longer than that."""
+    p.export.allocation(8 * MIB, "MANAGED")
+    for _ in range(12):
+        p.call("cudaMemPrefetchAsync", 10 * US)
+        p.migrate("HTOD", 1 * MIB, cause="_USER")
+        p.ready[0, "stream 7"] = p.now
+        p.kernel("step", 4 * MS)
+        p.wait()
+
+
+def asks_for_values(p: Program) -> None:
+    """A scalar after each of four kernels, and the host thinks about it."""
+    _weights(p)
+    for _ in range(40):
+        for step in range(4):
+            p.kernel(f"reduce{step}", 60 * US)
+            p.copy("DTOH", 4, "PAGEABLE")
+            p.wait()
+            p.host(50 * US)
+
+
+def host_bound(p: Program) -> None:
+    _weights(p)
+    for _ in range(10):
+        p.host(20 * MS)
+        p.copy("HTOD", 2 * MIB)
+        p.kernel("predict", 500 * US)
+        p.wait()
+
+
+def kernel_bound(p: Program) -> None:
+    """Nothing to advise: long kernels, one small download."""
+    _weights(p)
+    for _ in range(20):
+        p.kernel("solve", 5 * MS)
+        p.copy("DTOH", 8)
+        p.wait()
+
+
+def unbalanced(p: Program) -> None:
+    for gpu in (0, 1):
+        p.copy("HTOD", 64 * MIB, gpu=gpu)
+    for _ in range(20):
+        for gpu, ns in ((0, 3 * MS), (1, 1 * MS)):
+            p.copy("HTOD", 2 * MIB, gpu=gpu)
+            p.kernel("shard", ns, gpu=gpu)
+        p.wait()
+
+
+def balanced(p: Program) -> None:
+    for _ in range(20):
+        for gpu in (0, 1):
+            p.copy("HTOD", 2 * MIB, gpu=gpu)
+            p.kernel("shard", 3 * MS, gpu=gpu)
+        p.wait()
+
+
+def marked(p: Program) -> None:
+    """Frames that nothing but NVTX tells: uploads and kernels differ from one to the next."""
+    for index in range(14):
+        begin = p.now
+        for part in range(1 + index * 5 % 4):
+            p.copy("HTOD", (3 + (index * 7 + part * 3) % 11) * MIB, "PAGEABLE")
+        for part in range(2 + index * 3 % 5):
+            p.kernel(f"k{(index * 11 + part) % 13}", 30 * US)
+        p.wait()
+        p.range("epoch", begin)
+
+
+def once(p: Program) -> None:
+    """No loop at all: upload, compute, download."""
+    p.copy("HTOD", 256 * MIB, "PAGEABLE")
+    p.kernel("multiply", 2 * MS)
+    p.copy("DTOH", 128 * MIB, "PAGEABLE")
+    p.wait()
+
+
+_COPIES = ("pageable-transfer", "link-below-best", "small-transfers")
+_PAGES = ("page-fault-migration", "ping-pong-migration")
+PROGRAMS = (
+    Planted(
+        "pageable",
+        pageable_loop,
+        ("pageable-transfer",),
+        ("link-below-best", "small-transfers", "pin-per-frame", *_PAGES, "host-bound-frame"),
+        20,
+        "pageable",
+    ),
+    Planted(
+        "overlapped",
+        pinned_overlapped,
+        (),
+        ("serial-copies", *_COPIES, "pin-per-frame", "implicit-wait", *_PAGES),
+        24,
+    ),
+    Planted(
+        "half-link",
+        half_link,
+        ("link-below-best",),
+        ("pageable-transfer", "small-transfers", "implicit-wait", "pin-per-frame"),
+        28,
+    ),
+    Planted(
+        "small",
+        many_small,
+        ("small-transfers",),
+        ("pageable-transfer", "link-below-best", "pin-per-frame", "implicit-wait"),
+        30,
+    ),
+    Planted(
+        "serial",
+        serial,
+        ("serial-copies",),
+        (*_COPIES, "pin-per-frame", "implicit-wait", "host-bound-frame"),
+        25,
+    ),
+    Planted(
+        "pins",
+        pins_in_loop,
+        ("pin-per-frame",),
+        ("pageable-transfer", "link-below-best", "small-transfers", *_PAGES),
+        15,
+    ),
+    Planted("allocates", allocates_in_loop, ("pin-per-frame",), (*_COPIES, *_PAGES, "host-bound-frame"), 15),
+    Planted(
+        "faults",
+        managed_faults,
+        ("page-fault-migration",),
+        (*_COPIES, "pin-per-frame", "serial-copies", "ping-pong-migration"),
+        12,
+        "",
+    ),
+    Planted("both-ways", managed_both_ways, _PAGES, (*_COPIES, "pin-per-frame", "serial-copies"), 12, ""),
+    Planted("prefetched", prefetched, (), (*_COPIES, *_PAGES, "host-bound-frame"), 12, ""),
+    Planted(
+        "values",
+        asks_for_values,
+        ("implicit-wait",),
+        ("pageable-transfer", "link-below-best", "serial-copies", "pin-per-frame"),
+        40,
+        "pageable",
+    ),
+    Planted(
+        "host-bound", host_bound, ("host-bound-frame",), (*_COPIES, "serial-copies", "implicit-wait"), 10
+    ),
+    Planted(
+        "kernel-bound",
+        kernel_bound,
+        (),
+        (*_COPIES, *_PAGES, "serial-copies", "implicit-wait", "host-bound-frame", "pin-per-frame"),
+        20,
+    ),
+    Planted("unbalanced", unbalanced, ("unbalanced-split",), (*_COPIES, "pin-per-frame"), 20, gpus=2),
+    Planted(
+        "balanced", balanced, (), ("unbalanced-split", *_COPIES, "pin-per-frame", "implicit-wait"), 20, gpus=2
+    ),
+    Planted(
+        "marked",
+        marked,
+        ("pageable-transfer",),
+        ("link-below-best", "pin-per-frame"),
+        14,
+        "pageable",
+        frame="epoch",
+    ),
+    Planted(
+        "once",
+        once,
+        ("pageable-transfer",),
+        ("pin-per-frame", "implicit-wait", "link-below-best"),
+        None,
+        "pageable",
+    ),
+    Planted("unknown-card", half_link, (), ("link-below-best", "pageable-transfer"), 28, device="Some GPU"),
+)
+
+
+def written(planted: Planted, path: Path, version: Version = "2023.4") -> Path:
+    program = Program(path, version, gpus=planted.gpus, name=planted.device)
+    planted.play(program)
+    return program.done()

@@ -1,0 +1,131 @@
+"""Reports of any program: what is planted is found, what is not there is not."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from nsys_exports import Export
+from planted_programs import PROGRAMS, Planted, Program, pins_in_loop, written
+from running import advisor
+
+from advisor.nsys.exports import FileTrace, read
+from advisor.profiles.programs import ProgramTrace
+from advisor.report.pages import render
+from advisor.report.traces import trace_page
+from advisor.rules.reports import judged
+
+DATA = Path(__file__).parent / "data" / "nsys"
+
+
+@cache
+def traced(planted: Planted) -> ProgramTrace:
+    with TemporaryDirectory() as folder:
+        path = written(planted, Path(folder) / "a.sqlite")
+        program = read(path, any_program=True, frame=planted.frame).program
+    assert program
+    return judged(program)
+
+
+@pytest.mark.parametrize("planted", PROGRAMS, ids=lambda planted: planted.name)
+def test_planted_problems_are_found_and_no_others(planted: Planted) -> None:
+    fired = {one.rule for one in traced(planted).advice if one.outcome == "advice"}
+    assert set(planted.must) - fired == set(), "missing"
+    assert fired & set(planted.never) == set(), "wrong"
+    assert not [one for one in traced(planted).advice if one.outcome == "error"]
+
+
+@pytest.mark.parametrize("planted", PROGRAMS, ids=lambda planted: planted.name)
+def test_frames_and_kinds_of_memory(planted: Planted) -> None:
+    program = traced(planted)
+    assert [gpu.label for gpu in program.gpus] == [f"GPU {n}" for n in range(planted.gpus)]
+    for gpu in program.gpus:
+        assert (gpu.frames and gpu.frames.count) == planted.frames
+        assert {flow.memory for flow in gpu.flows or ()} == ({planted.memory} if planted.memory else set())
+
+
+def test_two_gpus_that_do_the_same_are_told_once(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "balanced")
+    text = render(trace_page(FileTrace(program=traced(planted))), "txt")
+    assert "The same as GPU 0." in text
+    assert len(text.splitlines()) <= 22
+
+
+@pytest.mark.parametrize("planted", PROGRAMS, ids=lambda planted: planted.name)
+def test_the_page_in_every_form(planted: Planted) -> None:
+    page = trace_page(FileTrace(program=traced(planted), tool="nsys"))
+    text = render(page, "txt")
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 22
+    assert "Memory can change at most" in text
+    for rule in planted.must:
+        assert rule in text
+        assert rule in render(page, "html")
+        assert rule in render(page, "md")
+
+
+def test_what_the_h200_did_is_seen_as_that_of_any_program() -> None:
+    """By real nsys: the advisor's own frames, read by their NVTX range."""
+    fired = {}
+    for name in ("pageable", "pinned", "zero-copy", "managed"):
+        program = read(DATA / f"h200-{name}.sqlite", frame="frame").program
+        assert program
+        fired[name] = {one.rule for one in judged(program).advice if one.outcome == "advice"}
+        (gpu,) = judged(program).gpus
+        assert gpu.frames
+        assert gpu.frames.count == (2 if name == "managed" else 8)
+    assert fired["pageable"] == {"pageable-transfer"}
+    assert fired["pinned"] == set()
+    assert "page-fault-migration" in fired["managed"]
+    assert not fired["zero-copy"] & {"pageable-transfer", "serial-copies", "host-bound-frame"}
+
+
+def test_nothing_is_said_of_what_was_not_recorded(tmp_path: Path) -> None:
+    export = Export(tmp_path / "a.sqlite")
+    for index in range(5):
+        export.copy(
+            index * 10_000_000, index * 10_000_000 + 9_000_000, 1 << 26, "HTOD", "PAGEABLE", "_DEVICE"
+        )
+    program = read(export.done(), any_program=True).program
+    assert program
+    program = judged(program)
+    (gpu,) = program.gpus
+    assert gpu.host is None
+    assert gpu.waits is None
+    outcomes = {one.rule: one.outcome for one in program.advice}
+    assert outcomes["pageable-transfer"] == "advice"
+    assert {rule for rule, outcome in outcomes.items() if outcome == "not-applicable"} >= {
+        "implicit-wait",
+        "pin-per-frame",
+        "page-fault-migration",
+        "link-below-best",
+    }
+    assert program.absent["CUDA calls of the host"] == "--trace=cuda"
+
+
+def test_the_command_and_its_gates(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "marked")
+    written(planted, tmp_path / "a.sqlite")
+    done = advisor("trace", "a.sqlite", "--frame", "epoch", "--out", "page", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "page").iterdir()} >= {"trace.html", "trace.md"}
+    for gate, code in (("pageable-transfer", 1), ("pin-per-frame", 0), ("ceiling=1%", 1), ("advise", 2)):
+        failed = advisor("trace", "a.sqlite", "--frame", "epoch", "--fail-if", gate, cwd=tmp_path)
+        assert failed.returncode == code, failed.stderr
+    wrong = advisor("trace", "a.sqlite", "--frame", "epok", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "has no NVTX range 'epok'; did you mean epoch" in wrong.stderr
+    asked = advisor("trace", "a.sqlite", "--frame", "epoch", "--json", cwd=tmp_path)
+    assert FileTrace.model_validate_json(asked.stdout).program
+
+
+def test_backtraces_name_the_function_outside_of_libraries(tmp_path: Path) -> None:
+    program = Program(tmp_path / "a.sqlite", backtraces=True)
+    pins_in_loop(program)
+    seen = read(program.done(), any_program=True).program
+    assert seen
+    (gpu,) = seen.gpus
+    assert gpu.flows
+    assert gpu.flows[0].where == "load_cudaMemcpyAsync (app)"
