@@ -116,7 +116,7 @@ def test_the_command_and_its_gates(tmp_path: Path) -> None:
         assert failed.returncode == code, failed.stderr
     wrong = advisor("trace", "a.sqlite", "--frame", "epok", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "has no NVTX range 'epok'; did you mean epoch" in wrong.stderr
+    assert "has no NVTX range 'epok'; did you mean 'epoch'" in wrong.stderr
     asked = advisor("trace", "a.sqlite", "--frame", "epoch", "--json", cwd=tmp_path)
     assert FileTrace.model_validate_json(asked.stdout).program
 
