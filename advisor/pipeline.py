@@ -84,7 +84,7 @@ def profile(
     launcher: Launcher | None = None,
     captures: Captures | None = None,
 ) -> Profile:
-    """Runs the workload or script under every strategy and concludes.
+    """Runs the workload under every strategy, or records the script, and concludes.
 
     What is measured so far is kept in `keep_in` after each process, as a whole profile. Raises
     `AdvisorError` when it cannot be loaded or run at all.
@@ -93,12 +93,13 @@ def profile(
         settings = replace(settings, began=time.monotonic())
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     context = RunContext(environment(), now, commit_of(settings.file))
+    if settings.arguments is not None:
+        complete = _recorded(settings, context)
+        hidden = anonymous(complete, include_host=settings.include_host)
+        return _published(conclude(hidden, _targets(settings, hidden)), settings)
     with scratch() as folder, _launching(settings, launcher) as launch:
-        if settings.arguments is not None:
-            complete = _recorded(settings, launch, progress, folder, context)
-        else:
-            run = _measured(settings, launch, progress, folder, context, keep_in)
-            complete = _assembled(settings, run, _ended(context, run, settings))
+        run = _measured(settings, launch, progress, folder, context, keep_in)
+        complete = _assembled(settings, run, _ended(context, run, settings))
         if "nsys" in settings.trace and not was_interrupted(complete):
             reports = keep_in / FOLDER if settings.keep_reports else None
             tools = captures or NsysCaptures(settings.nsys, reports, left=_left(settings))
@@ -107,12 +108,11 @@ def profile(
     return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
 
 
-def _recorded(
-    settings: Settings, launcher: Launcher, progress: Progress, folder: Path, context: RunContext
-) -> Profile:
+def _recorded(settings: Settings, context: RunContext) -> Profile:
     """A script's one run."""
     secrets.remember(secrets.given(settings.arguments or (), {}))
-    found = record(settings, launcher, progress, folder)
+    with scratch() as folder:
+        found = record(settings, folder)
     state = found.recorded.gpu_state
     run = Run(found.description, None, (), notes=found.notes, gpu_states=(state,) if state else ())
     complete = _assembled(settings, run, _ended(context, run, settings))
@@ -271,8 +271,6 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
     """Workers of a workload are forked."""
     if launcher is not None:
         yield launcher
-    elif settings.arguments is not None:
-        yield ProcessLauncher(settings.timeout)
     else:
         with fork_server(settings.backend) as server:
             yield ProcessLauncher(settings.timeout, server=server)

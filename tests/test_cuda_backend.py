@@ -22,10 +22,10 @@ from running import missing
 from advisor import Buffer, In, Out, Workload, device, host
 from advisor.errors import NothingMeasured
 from advisor.measure import backends
-from advisor.measure.backends import cuda
+from advisor.measure.backends import cuda, driver
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.backends.cuda import CudaBackend
-from advisor.measure.backends.cuda_calls import ManagedCallFailed, ManagedCalls
+from advisor.measure.backends.cuda_calls import ATTRIBUTES, ManagedCallFailed, ManagedCalls
 from advisor.strategies.backend import Hint
 from advisor.strategies.parts import Span
 
@@ -599,3 +599,40 @@ def test_the_calls_of_a_frame_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> No
         ("synchronize",),
         ("consume", 0),
     ]
+
+
+class FakeDriver:
+    """libcuda with one GPU: each attribute is its own number."""
+
+    def __init__(self, code: int = 0) -> None:
+        self.code = code
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        numbers = {"cuDriverGetVersion": 13010, "cuDeviceTotalMem_v2": 8 << 30}
+
+        def call(answer: Any = None, *given: int) -> int:
+            if name in ("cuDeviceGetName", "cuDeviceGetPCIBusId"):
+                answer.value = b"A GPU" if name.endswith("Name") else b"0000:01:00.0"
+            elif name != "cuInit":
+                answer._obj.value = numbers.get(name, given[0] if given else 0)
+            return self.code if name == "cuDeviceGet" else 0
+
+        return call
+
+
+def test_a_gpu_is_described_by_the_driver_alone() -> None:
+    seen = driver.Driver(0, lambda _: FakeDriver())
+    found = seen.device()
+    assert (found.name, found.attributes["compute_capability"]) == ("A GPU", "75.76")
+    assert {name: found.attributes[name] for name in ATTRIBUTES} == driver.ATTRIBUTES
+    assert found.attributes["total_global_mem"] == 8 << 30
+    assert seen.environment() == {"cuda_driver": "13.1", "pci_bus_id": "0000:01:00.0"}
+
+
+def test_a_gpu_that_the_driver_does_not_show_is_refused() -> None:
+    def missing(_: str) -> Any:
+        raise OSError("no libcuda.so.1")
+
+    for library, says in ((missing, "no CUDA driver"), (lambda _: FakeDriver(101), "returned 101")):
+        with pytest.raises(NothingMeasured, match=says):
+            driver.Driver(7, library)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -247,8 +247,14 @@ def require_figures(result: Profile) -> None:
 
 
 def choose_backend(
-    gpu: int | None, no_gpu: bool, quiet: bool, without: tuple[str, str] = _PREDICTING
+    gpu: int | None,
+    no_gpu: bool,
+    quiet: bool,
+    without: tuple[str, str] = _PREDICTING,
+    *,
+    needs_cupy: bool = True,
 ) -> BackendName:
     from advisor.measure.backends import choose_backend
 
-    return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, machine())
+    here = machine() if needs_cupy else replace(machine(), cupy=lambda: True)
+    return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, here)

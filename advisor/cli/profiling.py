@@ -62,7 +62,7 @@ def profile(**given: Any) -> None:
             "--sweep writes one folder per value and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
-    backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet)
+    backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet, needs_cupy=not script)
     settings = configuration.make_settings(
         sources, backend=backend, command=command_line(sys.argv[1:]), script=script
     )

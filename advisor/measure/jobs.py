@@ -84,7 +84,7 @@ ShortText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_MESSAGE))]
 LongText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_DETAIL))]
 
 
-Task = Literal["parameters", "describe", "reference", "trace", "measure", "capture"]
+Task = Literal["parameters", "reference", "trace", "measure", "capture"]
 
 
 class Tree(Record):
@@ -99,7 +99,7 @@ class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
     The task "parameters" runs nothing: it reads all values of the swept parameter. "trace" runs
-    on the CPU, device stages as CuPy would. "describe" looks at the device alone, for a script.
+    on the CPU, device stages as CuPy would.
     """
 
     task: Task

@@ -1,4 +1,4 @@
-"""A script's one observed run: the device is looked at, then the script runs in a process of its own."""
+"""A script's one observed run, in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from advisor import units
-from advisor.errors import NothingMeasured, WorkloadError
+from advisor.devices.host import installed
+from advisor.errors import WorkloadError
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends.driver import Driver
 from advisor.measure.jobs import Description, Problem, Recorded, ScriptJob, read_outcome
-from advisor.measure.launcher import Launcher
-from advisor.measure.measurement import job_of
 from advisor.measure.processes import (
     MARK,
     Popen,
@@ -27,13 +27,16 @@ from advisor.measure.processes import (
     wait,
     worker_command,
 )
-from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
+from advisor.measure.tasks import PACKAGES
+from advisor.workloads.scripts import script_record
 
 WORKER = "advisor.measure.recording.worker"
 _POLL_SECONDS = 0.25
 _ENDING_SECONDS = 30.0
 """For a script that was asked to end, and for its exit handlers once the record is there."""
+LIBRARIES = ("torch", "numba", "numba-cuda")
+"""Packages whose versions are of interest, beside those of every run."""
 INTERRUPTED = "Interrupted: the record ends where the script did."
 
 
@@ -46,16 +49,15 @@ class ScriptRecord:
     notes: tuple[str, ...]
 
 
-RunScript = Callable[[ScriptJob, float], "tuple[Recorded | Problem | None, str]"]
-
-
-def record(settings: Settings, launcher: Launcher, progress: Progress, folder: Path) -> ScriptRecord:
+def record(settings: Settings, folder: Path) -> ScriptRecord:
     """Runs the script once. Raises `AdvisorError` where nothing could be recorded."""
-    progress.begin("looking at the device")
-    described = launcher(job_of(settings, "describe", "script", folder, "describe"))
-    progress.end()
-    if not isinstance(described.outcome, Description):
-        raise _no_device(described.outcome, described.reason, described.log)
+    device: Driver | CpuBackend = Driver(settings.gpu) if settings.backend == "cuda" else CpuBackend()
+    description = Description(
+        device=device.device(),
+        gpu=device.environment(),
+        packages=installed(*PACKAGES, *LIBRARIES),
+        workload=script_record(settings.file),
+    )
     job = ScriptJob(
         file=str(settings.file),
         module=settings.module,
@@ -66,18 +68,7 @@ def record(settings: Settings, launcher: Launcher, progress: Progress, folder: P
         directory=str(folder / "script"),
     )
     recorded, notes = run_script(job, settings.timeout)
-    return ScriptRecord(described.outcome, recorded, notes)
-
-
-def _no_device(outcome: object, reason: str, log: str) -> NothingMeasured:
-    if isinstance(outcome, Problem):
-        step = outcome.next_step or "Check the driver with nvidia-smi."
-        return NothingMeasured(outcome.message, next_step=step, detail=outcome.detail)
-    return NothingMeasured(
-        f"the GPU cannot be used: {reason}",
-        next_step="The output of the process is below. Run `advisor doctor` to check each component.",
-        detail=log,
-    )
+    return ScriptRecord(description, recorded, notes)
 
 
 def run_script(

@@ -47,7 +47,6 @@ from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.workloads.frameworks.bridges import is_numba_misfit, require_libraries
 from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback
-from advisor.workloads.scripts import script_record
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
 _RESTORE = "Change the device, stream or allocator only inside a CuPy `with` block."
@@ -82,7 +81,7 @@ _AT_ONCE = (
 
 
 def main(arguments: list[str]) -> None:
-    """Does a job on a workload, or looks at the device for a script; see `run_job`."""
+    """Does a job on a workload; see `run_job`."""
     run_job(arguments, Job, attempt)
     others = (t for t in threading.enumerate() if t is not threading.main_thread())
     if any(not thread.daemon for thread in others):  # Python would wait for these for ever
@@ -228,8 +227,6 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
         check_sweep(path, job.workload, job.assignments, *job.swept)
         return Checked()
     backend = opened(job.backend, job.gpu)
-    if job.task == "describe":
-        return tasks.described(backend, script_record(path))
     if job.task == "reference":
         return _run_reference(job, backend)
     if job.task == "trace":
