@@ -59,9 +59,9 @@ class CupyCalls:
             module._watch.heard, module._watch.not_seen = self._calls.waited, recorder.not_seen
 
     def finish(self) -> None:
-        if "cupyx.jit" in sys.modules:
-            self._recorder.not_seen("Calls of cupyx.jit kernels")
         if self._recorder.has_gpu:
+            if "cupyx.jit" in sys.modules:
+                self._recorder.not_seen("Calls of cupyx.jit kernels")
             self._cupy.cuda.runtime.deviceSynchronize()
 
     def seconds_between(self, begin: Any, end: Any) -> float:

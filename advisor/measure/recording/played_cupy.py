@@ -21,17 +21,22 @@ from advisor.measure.cupy_mock.checks import Unknowable, Watch, user_line
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.cupy_mock.module import MockModule
 from advisor.measure.recording.calls import address, owners
+from advisor.measure.recording.played import (
+    NAME,
+    NAN,
+    CannotPlay,
+    Device,
+    Event,
+    ExternalStream,
+    Played,
+    Pool,
+    Properties,
+    Stream,
+)
 
 _SCIPY = ("fft", "interpolate", "linalg", "ndimage", "signal", "spatial", "special", "stats")
-_NAN = float("nan")
+_READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
 _HOST, _UNREGISTERED = 1, 0
-
-
-class CannotPlay(Unknowable):
-    """The script asks for what only a GPU can tell."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{user_line()}: {what}")
 
 
 class PlayedWatch(Watch):
@@ -44,19 +49,10 @@ class PlayedWatch(Watch):
         self.heard()
 
 
-class Played(ModuleType):
-    """A module in CuPy's place; a name that only a GPU can answer says so."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise CannotPlay(f"{self.__name__}.{name} cannot be played without a GPU")
-
-
 def modules() -> dict[str, ModuleType]:
     """What goes to `sys.modules` before the script: cupy, cupyx and their submodules."""
     watch = PlayedWatch(coverage("999"), {})
-    _complete_arrays()
+    _complete_arrays(watch)
     cupy = _filled(Played("cupy"), MockModule(watch), "")
     cupy.__version__ = f"{watch.coverage.version}.0"
     cupy._watch = watch
@@ -64,14 +60,27 @@ def modules() -> dict[str, ModuleType]:
         setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(MockModule(watch), name), f"{name}."))
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
-    cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: _POOL
+    cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
     for kind in (_ElementwiseKernel, _ReductionKernel):
         setattr(cupy, kind.__name__[1:], kind)
     cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
+    cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
+    del cupy.show_config  # NumPy's
+    for name in _READ:
+        setattr(cupy, name, _reading(cupy, getattr(np, name)))
+    cupy.save = lambda file, array, *_: np.save(file, cupy.asnumpy(array))
     cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
     cupyx = _cupyx(cupy)
     named = {each.__name__: each for each in (cupy, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupyx)}
-    for each in (cupy.cuda.runtime, cupy.cuda.nvtx, cupyx.profiler, cupyx.scipy, *_scipy(cupyx, watch)):
+    for each in (
+        cupy.cuda.runtime,
+        cupy.cuda.nvtx,
+        cupyx.profiler,
+        cupyx.jit,
+        cupyx.scipy,
+        cupyx.scipy.sparse,
+        *_scipy(cupyx, watch),
+    ):
         named[each.__name__] = each
     return named
 
@@ -87,9 +96,22 @@ def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
     return module
 
 
-def _complete_arrays() -> None:
-    """Gives the mock's array the methods that a recorder replaces, and an address."""
+def _reading(cupy: Any, read: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **options: cupy.array(read(*args, **options))
+
+
+def _complete_arrays(watch: Watch) -> None:
+    """Gives the mock's array the methods that a recorder replaces, an address, and CuPy's constructor."""
     array: Any = DeviceArray
+    wrap = array.__init__
+
+    def init(self: Any, shape: Any, dtype: Any = float, memptr: Any = None, **options: Any) -> None:
+        if memptr is not None:
+            raise CannotPlay("an array over memory by its address cannot be played")
+        made = isinstance(dtype, Watch)
+        wrap(self, shape if made else np.empty(shape, dtype, options.get("order", "C")), watch)
+
+    array.__init__ = init
     for name in dir(np.ndarray):
         if not name.startswith("_") and not hasattr(array, name) and callable(getattr(np.ndarray, name)):
             setattr(array, name, _method(name))
@@ -129,78 +151,6 @@ class MemoryPointer:
     copy_from_host_async, copy_to_host_async = copy_from_host, copy_to_host
 
 
-class Stream:
-    """Does everything at once."""
-
-    null: Any
-    ptr = 0
-    done = True
-    _current: list[Any] = []  # noqa: RUF012  # the streams that are in use
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def __enter__(self) -> Any:
-        self._current.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._current.pop()
-
-    def use(self) -> Any:
-        self._current[:] = [self]
-        return self
-
-    def synchronize(self) -> None:
-        pass
-
-    def record(self, event: Any = None) -> Any:
-        return event or Event()
-
-    def wait_event(self, event: Any) -> None:
-        pass
-
-    def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
-        callback(arg)
-
-
-class ExternalStream(Stream):
-    pass
-
-
-class Event:
-    done = True
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def record(self, stream: Any = None) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
-
-
-class Device:
-    def __init__(self, device: Any = 0) -> None:
-        self.id = int(getattr(device, "id", device))
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def use(self) -> Any:
-        return self
-
-    def synchronize(self) -> None:
-        pass
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(Played("cupy.cuda.Device"), name)
-
-
 class PinnedMemoryPointer(bytearray):
     """Host memory that a GPU would have page-locked."""
 
@@ -212,43 +162,20 @@ class PinnedMemoryPointer(bytearray):
         return address(np.frombuffer(self, np.uint8))
 
 
-class _Pool:
-    """A memory pool, of which nothing is known."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    malloc = None
-
-    def free_all_blocks(self, *_: Any, **__: Any) -> None:
-        pass
-
-    set_limit = free_all_blocks
-
-    def used_bytes(self) -> float:
-        return _NAN
-
-    total_bytes = free_bytes = n_free_blocks = get_limit = used_bytes
-
-
-_POOL = _Pool()
-
-
 def _cuda() -> Any:
     cuda: Any = Played("cupy.cuda")
     cuda.__path__ = []
-    Stream.null = Stream.ptds = Stream()  # type: ignore[attr-defined]
     for kind in (Stream, ExternalStream, Event, Device, MemoryPointer, PinnedMemoryPointer):
         setattr(cuda, kind.__name__, kind)
     for name in ("MemoryPool", "MemoryAsyncPool", "PinnedMemoryPool"):
-        setattr(cuda, name, _Pool)
+        setattr(cuda, name, Pool)
     for name in ("set_allocator", "set_pinned_memory_allocator", "malloc_managed", "malloc_async"):
         setattr(cuda, name, lambda *_, **__: None)
     cuda.using_allocator = lambda *_: contextlib.nullcontext()
     cuda.alloc_pinned_memory = PinnedMemoryPointer
     cuda.pinned_memory = SimpleNamespace(PinnedMemoryPointer=PinnedMemoryPointer)
-    cuda.get_current_stream = lambda *_: Stream._current[-1] if Stream._current else Stream.null
-    cuda.get_elapsed_time = lambda *_: _NAN
+    cuda.get_current_stream = lambda *_: Stream.current[-1]
+    cuda.get_elapsed_time = lambda *_: NAN
     cuda.is_available = lambda: True
     cuda.get_device_id = lambda: 0
     cuda.runtime, cuda.nvtx = _runtime(), Played("cupy.cuda.nvtx")
@@ -282,6 +209,7 @@ def _runtime() -> Any:
         setattr(runtime, f"memcpy{name}", value)
     for name, value in {"Default": 0, "Portable": 1, "Mapped": 2, "WriteCombined": 4}.items():
         setattr(runtime, f"hostAlloc{name}", value)
+    runtime.getDeviceProperties = lambda _: Properties(name=NAME.encode())
     runtime.CUDARuntimeError = RuntimeError
     return runtime
 
@@ -329,7 +257,7 @@ class _ElementwiseKernel:
         pass
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise CannotPlay("the results of a kernel written in CUDA C++ cannot be computed without a GPU")
+        raise CannotPlay("the results of a kernel written in CUDA C++ cannot be computed")
 
 
 class _ReductionKernel(_ElementwiseKernel):
@@ -346,6 +274,9 @@ def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
             watch.not_seen(
                 f"{user_line()}: kernel {self.name} was not run; without a GPU its arrays keep their values"
             )
+
+        def __getitem__(self, _: Any) -> RawKernel:  # cupyx.jit's kernel[grid, block]
+            return self
 
         def compile(self) -> None:
             pass
@@ -382,7 +313,10 @@ def _cupyx(cupy: Any) -> Any:
     cupyx.errstate = cupyx.allow_synchronize = lambda *_, **__: contextlib.nullcontext()
     cupyx.profiler, cupyx.scipy = Played("cupyx.profiler"), Played("cupyx.scipy")
     cupyx.profiler.time_range = lambda *_, **__: contextlib.nullcontext()
+    cupyx.jit = Played("cupyx.jit")
+    cupyx.jit.rawkernel = lambda *_, **__: lambda function: cupy.RawKernel("", function.__name__)
     cupyx.scipy.__path__ = []
+    cupyx.scipy.sparse = Played("cupyx.scipy.sparse")
     cupyx.scipy.get_array_module = cupy.get_array_module
     return cupyx
 
@@ -405,5 +339,7 @@ class _Scipy(ModuleType):
         try:
             member = getattr(importlib.import_module(self._plain_name), name)
         except ImportError as error:
-            raise CannotPlay(f"{self.__name__} is played by SciPy, which is not installed") from error
+            raise CannotPlay(
+                f"{self.__name__} is played by SciPy, which is missing: it cannot be played"
+            ) from error
         return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)

@@ -15,11 +15,10 @@ from typing import Any
 
 from advisor.measure.recording.calls import replace
 from advisor.measure.recording.events import Recorder
-from advisor.measure.recording.played_cupy import CannotPlay
+from advisor.measure.recording.played import NAME, CannotPlay, Device, Event, Stream
 
-_NAN = float("nan")
 _NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
-_UNKNOWN = ("get_device_properties", "get_device_capability", "mem_get_info", "CUDAGraph", "graph")
+_UNKNOWN = ("get_device_capability", "mem_get_info", "CUDAGraph", "graph")
 
 
 def play(torch: Any, recorder: Recorder) -> None:
@@ -60,6 +59,9 @@ class Player:
             def record_stream(self, stream: Any) -> None:
                 pass
 
+            def __reduce_ex__(self, protocol: Any) -> Any:
+                return self.detach().cpu().__reduce_ex__(protocol)
+
             def numpy(self, **_: Any) -> Any:
                 raise TypeError(
                     "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
@@ -77,6 +79,7 @@ class Player:
 
             __array__ = numpy
 
+        Cuda.__name__ = Cuda.__qualname__ = "Tensor"
         parameter = type("Parameter", (torch.nn.Parameter, Cuda), {})
         parameter.__torch_function__ = Cuda.__torch_function__  # type: ignore[attr-defined]
         return Cuda, parameter
@@ -93,14 +96,15 @@ class Player:
                 result.__class__ = self._kind
             elif type(result) is torch.nn.Parameter:
                 result.__class__ = self._parameter
-        elif isinstance(result, (list, tuple)):
-            for each in result:
+        elif isinstance(result, (list, tuple, dict)):
+            for each in result.values() if isinstance(result, dict) else result:
                 self.move(each)
         return result
 
     def _leave(self, tensor: Any) -> Any:
         if isinstance(tensor, self._kind):
-            tensor.__class__ = self._torch.Tensor
+            parameter = isinstance(tensor, self._parameter)
+            tensor.__class__ = self._torch.nn.Parameter if parameter else self._torch.Tensor
         return tensor
 
     # What the module gets
@@ -116,6 +120,7 @@ class Player:
         new = {"__new__": lambda kind, *_, **__: make(kind)}
         torch.Generator = type("Generator", (torch.Generator,), new)
         replace(torch, "load", self._loading)
+        torch.compile = lambda model=None, **_: model if model is not None else lambda function: function
         self._cuda_module()
         self._precision()
         torch.accelerator.is_available = lambda *_, **__: True
@@ -135,12 +140,12 @@ class Player:
         replace(tensor, "pin_memory", self._pin)
         replace(tensor, "is_pinned", lambda _: lambda self, *_: self._is_pinned_played())
         tensor._is_pinned_played = self._is_pinned()
+        replace(tensor, "__format__", self._format)
         data = tensor.data
 
         def assign(target: Any, value: Any) -> None:
             data.__set__(target, value)
-            if isinstance(value, self._kind):
-                self.move(target)
+            (self.move if isinstance(value, self._kind) else self._leave)(target)
 
         tensor.data = property(lambda self: data.__get__(self), assign)
 
@@ -177,6 +182,15 @@ class Player:
             args = ()
         return goes, args, options
 
+    def _format(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Of a single number, which torch formats where the class is its own."""
+
+        def written(tensor: Any, how: str) -> str:
+            single = isinstance(tensor, self._kind) and not tensor.shape  # type: ignore[attr-defined]
+            return format(tensor.item(), how) if single else call(tensor, how)
+
+        return written
+
     def _copy(self, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call, updated=())
         def copy(tensor: Any, src: Any, non_blocking: bool = False) -> Any:
@@ -212,8 +226,8 @@ class Player:
             if device is not None and not self.is_gpu(device):
                 options["device"] = device
             if device is None:
-                device = source.device if source is not None else torch.get_default_device()
-            with self._plain(), self._cpu_default():
+                device = source.device if source is not None else self._default_device()
+            with self._plain(), torch.device("cpu"):
                 result = call(*args, **options)
             if self.is_gpu(device):
                 same = source is not None and result is source and not source.is_cuda
@@ -222,23 +236,17 @@ class Player:
 
         return make
 
-    @contextlib.contextmanager
-    def _cpu_default(self) -> Any:
-        """torch.set_default_device("cuda") is heard, and not followed by the CPU's functions."""
-        if self._torch.get_default_device().type == "cpu":
-            yield
-            return
-        with self._torch.device("cpu"):
-            yield
+    def _default_device(self) -> Any:
+        """The device of `with torch.device(...)` and torch.set_default_device."""
+        modes = import_module("torch.overrides")._get_current_function_mode_stack()
+        context = import_module("torch.utils._device").DeviceContext
+        return next((mode.device for mode in reversed(modes) if isinstance(mode, context)), "cpu")
 
     def _loading(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def load(file: Any, map_location: Any = None, **options: Any) -> Any:
             gpu = map_location is not None and self.is_gpu(map_location)
             result = call(file, map_location="cpu" if gpu else map_location, **options)
-            if gpu:
-                for each in result.values() if isinstance(result, dict) else (result,):
-                    self.move(each)
-            return result
+            return self.move(result) if gpu else result
 
         return load
 
@@ -247,27 +255,19 @@ class Player:
         cuda.is_available = cuda.is_initialized = lambda: True
         cuda.device_count = lambda: 1
         cuda.current_device = lambda: 0
-        cuda.get_device_name = lambda *_: "cuda (played on the CPU)"
+        cuda.get_device_name = lambda *_: NAME
+        cuda.get_device_properties = lambda *_: Device()
         cuda.is_bf16_supported = lambda *_, **__: True
         cuda.synchronize = lambda *_: None
         for name in _NOTHING:
             setattr(cuda, name, lambda *_, **__: None)
         for name in _UNKNOWN:
             setattr(cuda, name, _unknown(f"torch.cuda.{name}"))
-        current: list[Any] = [Stream()]
-
-        @contextlib.contextmanager
-        def stream(new: Any) -> Any:
-            current.append(new or current[-1])
-            try:
-                yield
-            finally:
-                current.pop()
-
-        cuda.stream, cuda.Stream, cuda.Event = stream, Stream, Event
-        cuda.current_stream = lambda *_: current[-1]
-        cuda.default_stream = lambda *_: current[0]
-        cuda.set_stream = lambda new: current.__setitem__(-1, new)
+        cuda.Stream, cuda.Event = Stream, Event
+        cuda.stream = lambda stream: stream or contextlib.nullcontext()
+        cuda.current_stream = lambda *_: Stream.current[-1]
+        cuda.default_stream = lambda *_: Stream.null
+        cuda.set_stream = Stream.use
         cuda.device = contextlib.nullcontext
         for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
             setattr(cuda.nvtx, name, lambda *_: None)
@@ -293,57 +293,6 @@ def _unknown(name: str) -> type:
     """A class, since annotations name some of them."""
 
     def unknown(*_: Any, **__: Any) -> None:
-        raise CannotPlay(f"{name} cannot be played without a GPU")
+        raise CannotPlay(f"{name} cannot be played")
 
     return type(name, (), {"__init__": unknown})
-
-
-class Stream:
-    """Does everything at once."""
-
-    cuda_stream = 0
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
-
-    def wait_stream(self, stream: Any) -> None:
-        pass
-
-    wait_event = wait_stream
-
-    def query(self) -> bool:
-        return True
-
-    def is_capturing(self) -> bool:
-        return False
-
-    def record_event(self, event: Any = None) -> Any:
-        return event or Event()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class Event:
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def record(self, stream: Any = None) -> None:
-        pass
-
-    wait = record
-
-    def synchronize(self) -> None:
-        pass
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, _: Any) -> float:
-        return _NAN

@@ -42,6 +42,10 @@ class TorchCalls:
         self._waits()
         self._locks()
         self._work()
+        for name in ("save", "load"):
+            replace(
+                module, name, self._calls.around(functools.partial(self._unseen, f"Copies of torch.{name}"))
+            )
         for owner, name in ((module, "compile"), (module.jit, "script"), (module.jit, "trace")):
             replace(owner, name, self._calls.around(functools.partial(self._compile, name)))
 
@@ -211,10 +215,14 @@ class TorchCalls:
         return call(*args, **options)
 
     def _compile(self, name: str, call: Call, *args: Any, **options: Any) -> Any:
-        self._recorder.not_seen(f"Copies and waits inside what torch's {name} compiles")
         for owner, method, original in self._originals:
             setattr(owner, method, original)
-        return call(*args, **options)
+        return self._unseen(f"Copies and waits in what torch's {name} compiles", call, *args, **options)
+
+    def _unseen(self, what: str, call: Call, *args: Any, **options: Any) -> Any:
+        self._recorder.not_seen(what)
+        with self._recorder.inside():
+            return call(*args, **options)
 
 
 def _if_pinned(lock: Wrap, call: Call) -> Call:

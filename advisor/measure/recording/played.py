@@ -1,0 +1,129 @@
+"""What plays CUDA itself on a machine without a GPU, for CuPy and PyTorch: everything is done at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, ClassVar
+
+from advisor.measure.cupy_mock.checks import Unknowable, user_line
+
+NAME = "cuda (played on the CPU)"
+NAN = float("nan")
+"""A time or an amount of memory that nobody measured."""
+
+
+class CannotPlay(Unknowable):
+    """The script asks for what only a GPU can tell."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{user_line()}: {what} without a GPU")
+
+
+class Played(ModuleType):
+    """A module in a library's place; a name that only a GPU can answer says so."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise CannotPlay(f"{self.__name__}.{name} cannot be played")
+
+
+class Idle:
+    """Something of CUDA's with nothing to do: its methods return at once."""
+
+    done = True
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+
+class Event(Idle):
+    def elapsed_time(self, _: Any) -> float:
+        return NAN
+
+
+class Stream(Idle):
+    """`current` are the streams in use, the last one innermost."""
+
+    ptr = cuda_stream = 0
+    null: ClassVar[Stream]
+    current: ClassVar[list[Stream]] = []
+
+    def __enter__(self) -> Any:
+        self.current.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.current.pop()
+
+    def use(self) -> Any:
+        self.current[-1] = self
+        return self
+
+    def record(self, event: Any = None) -> Any:
+        return event or Event()
+
+    record_event = record
+
+    def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
+        callback(arg)
+
+
+class ExternalStream(Stream): ...
+
+
+Stream.null = Stream.ptds = Stream()  # type: ignore[attr-defined]
+Stream.current.append(Stream.null)
+
+
+class Pool(Idle):
+    """A memory pool, of which nothing is known."""
+
+    malloc = None
+
+    def used_bytes(self) -> float:
+        return NAN
+
+    total_bytes = free_bytes = n_free_blocks = get_limit = used_bytes
+
+
+class Device:
+    """The GPU that is played, and its properties."""
+
+    name = NAME
+
+    def __init__(self, device: Any = 0) -> None:
+        self.id = int(getattr(device, "id", device))
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def use(self) -> Any:
+        return self
+
+    def synchronize(self) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        raise CannotPlay(f"{name} of the device is unknown")
+
+
+class Properties(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        raise CannotPlay(f"{name} of the device is unknown")
