@@ -30,6 +30,7 @@ from advisor.measure.options import OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from advisor.profiles.schema import Profile
     from advisor.report.page import Page
     from advisor.verdicts.comparing.gates import Gate, Ruling
 
@@ -116,12 +117,30 @@ def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[
     loaded = [pipeline.concluded(reading.load(file)) for file in (base, head)]
     if request.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
-    require_of_profiles(request.gates)
+    require_of_profiles(request.gates, script=loaded[1].script is not None)
+    if all(each.script for each in loaded):
+        return _compare_scripts(loaded, request, (_called(base, head), _called(head, base)))
     comparison = compare_profiles(*loaded, strategies=request.strategies, anyway=request.anyway)
     if request.gates:
         require_gateable(comparison, anyway=request.anyway)
     rulings = judge(comparison, request.gates, anyway=request.anyway)
     return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
+
+
+def _compare_scripts(
+    loaded: Sequence[Profile], request: _Comparison, files: tuple[str, str]
+) -> tuple[Page, tuple[Ruling, ...]]:
+    from advisor.report import pages
+    from advisor.verdicts.comparing.comparisons import require_gateable
+    from advisor.verdicts.comparing.lines import compare_lines, judge_lines
+
+    if request.strategies:
+        raise UsageError("a script has no strategies to choose from", next_step="Omit --strategy.")
+    found = compare_lines(*loaded, anyway=request.anyway)
+    if request.gates:
+        require_gateable(found, anyway=request.anyway)
+    rulings = judge_lines(found, request.gates)
+    return pages.lines_comparison_page(found, rulings, files), rulings
 
 
 def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> Path:

@@ -145,7 +145,10 @@ Compared = Annotated[
 ]
 FailIf = Annotated[
     list[str] | None,
-    _named("GATE", "Gate: slower=5%, footprint=+10%, recommendation-changes or results-differ. Repeatable."),
+    _named(
+        "GATE",
+        "Gate: slower=5%, footprint=+10%, recommendation-changes, results-differ, crossing=+10%. Repeatable.",
+    ),
 ]
 Gpu = Annotated[int | None, of_profile("gpu", min=0)]
 NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure only the CPU.")]

@@ -43,7 +43,7 @@ def comparison_page(
     workload = words.name(found.head.workload.name)
     before, where = words.name(found.base.device.name), words.name(found.head.device.name)
     where += f" (BASE: {before})" * (where != before)
-    sides = {"BASE": _side(files[0], found.base), "HEAD": _side(files[1], found.head)}
+    sides = {"BASE": side_of(files[0], found.base), "HEAD": side_of(files[1], found.head)}
     names = [words.name(d.device.name) if d.basis == "predicted" else where for d in found.devices]
     devices = list(zip(names, found.devices, strict=True))
     apart = [
@@ -92,7 +92,7 @@ def ruled(rulings: Sequence[Ruling]) -> str:
     return f"{'; '.join(told)}."
 
 
-def _side(file: str, profile: Profile) -> str:
+def side_of(file: str, profile: Profile) -> str:
     named = words.name(file) if file else "", words.created(profile.created)
     return ", ".join(filter(None, (*named, f"advisor {words.name(profile.tool.version)}")))
 

@@ -16,6 +16,7 @@ from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
 from advisor.report.devices_page import devices_page
 from advisor.report.history_page import history_page
+from advisor.report.lines_comparison_page import lines_comparison_page
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page
@@ -32,6 +33,7 @@ __all__ = [
     "comparison_page",
     "doctor_page",
     "history_page",
+    "lines_comparison_page",
     "names",
     "page_of",
     "render",

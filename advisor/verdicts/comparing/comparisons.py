@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -156,7 +156,7 @@ def compare(
     """
     base, head = (side if isinstance(side, Profile) else load(side) for side in (base, head))
     strategies = (strategies,) if isinstance(strategies, str) else strategies
-    _require_alike(base, head, anyway=anyway)
+    require_alike(base, head, anyway=anyway)
     mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
     strategies = [mixes.get(name, name) for name in strategies]
     base, head = named_by_placements(base), named_by_placements(head)
@@ -208,11 +208,22 @@ def on_cpu(profile: Profile) -> bool:
 
 def same_run(base: Profile, head: Profile) -> bool:
     """Whether both are the same run: the same figures, measured at the same time."""
-    figures = [(side.created, rows_of(side), side.predictions) for side in (base, head)]
+    figures = [(side.created, rows_of(side), side.predictions, side.script) for side in (base, head)]
     return figures[0] == figures[1]
 
 
-def require_gateable(found: Comparison, *, anyway: bool) -> None:
+class Sides(Protocol):
+    """Two profiles and what differs around them."""
+
+    @property
+    def base(self) -> Profile: ...
+    @property
+    def head(self) -> Profile: ...
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+def require_gateable(found: Sides, *, anyway: bool) -> None:
     """Raises `UsageError` where a gate would judge something else than a change of the code."""
     if anyway:
         return
@@ -241,7 +252,7 @@ class _Pair:
     workload: WorkloadRecord | None = None
 
 
-def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
+def require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
     if (base.script is None) != (head.script is None):
         script, other = ("BASE", "HEAD") if base.script else ("HEAD", "BASE")
         raise UsageError(
@@ -267,7 +278,8 @@ def _require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
             next_step="Profile both with the same arguments, or add --anyway.",
         )
     for side, profile in (("BASE", base), ("HEAD", head)):
-        _require_figures(side, profile)
+        if profile.script is None:
+            _require_figures(side, profile)
         require_plausible(profile, side)
 
 

@@ -25,7 +25,7 @@ from advisor.verdicts.comparing.rows import Compared, OneSided, Paired, ratio_of
 
 Status = Literal["passed", "failed", "inconclusive", "not applicable"]
 """A gate that does not apply never fails: `--strict` is about noise, and there is none."""
-Kind = Literal["slower", "footprint", "recommendation-changes", "results-differ"]
+Kind = Literal["slower", "footprint", "recommendation-changes", "results-differ", "crossing"]
 
 _LIMIT = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{1,6})?) ?%")
 _DRAWS_BEYOND = 25
@@ -33,7 +33,7 @@ _DRAWS_BEYOND = 25
 FAR = 2.0
 """Times the limit. Runs of the same code differ by at most 1.6, on one busy CPU (`rows.HOST_NOISE`)."""
 _NAMED: tuple[Kind, ...] = ("recommendation-changes", "results-differ")
-_KNOWN = "Write slower=5%, footprint=+10%, recommendation-changes or results-differ."
+_KNOWN = "Write slower=5%, footprint=+10%, recommendation-changes, results-differ or crossing=+10%."
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Ruling:
 
 
 @dataclass(frozen=True)
-class _Finding:
+class Finding:
     status: Status
     reason: str
 
@@ -70,12 +70,23 @@ def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
 
 
 def of_versions(gates: Sequence[Gate], *, anyway: bool) -> tuple[Gate, ...]:
-    """With the gate on results, which any gate brings, but where other results are wanted (`anyway`)."""
+    """With the gate on results, which any gate brings, but where other results are wanted (`anyway`).
+
+    Raises `UsageError` for a gate on lines of scripts.
+    """
+    for gate in gates:
+        if gate.kind == "crossing":
+            raise UsageError(f"--fail-if {gate.text} needs two profiles of a script", next_step="Omit --run.")
     return tuple(dict.fromkeys((*gates, *_DEFAULT))) if gates and not anyway else tuple(gates)
 
 
-def require_of_profiles(gates: Sequence[Gate]) -> None:
-    """Raises `UsageError` for a gate that only a run of two versions can judge."""
+def require_of_profiles(gates: Sequence[Gate], *, script: bool = False) -> None:
+    """Raises `UsageError` for a gate that only a run of two versions, or the other kind of profile, has."""
+    for gate in gates:
+        if script != (gate.kind == "crossing"):
+            other = "lines of scripts, not workloads" if gate.kind == "crossing" else "workloads, not scripts"
+            step = "Use crossing=+10%." if script else "Use slower=5% or footprint=+10%."
+            raise UsageError(f"--fail-if {gate.text} is about {other}", next_step=step)
     if any(gate.kind == "results-differ" for gate in gates):
         raise UsageError(
             "--fail-if results-differ needs --run: profiles hold times, not results",
@@ -89,7 +100,7 @@ def judge(found: Comparison, gates: Sequence[Gate], *, anyway: bool = False) -> 
     same_work = anyway or not found.changed_work
     compared = bool(found.results and found.results.compared)
     return tuple(
-        _rule(gate, list(_findings(found, gate)))
+        rule(gate, list(_findings(found, gate)))
         if same_work or (compared and gate.kind == "results-differ")
         else Ruling(gate, "not applicable", (other_work,))
         for gate in gates
@@ -108,14 +119,15 @@ def _parse(text: str) -> Gate:
     limit = _LIMIT.fullmatch(value.strip())
     if kind == "slower" and limit:
         return Gate(f"slower={float(limit[1]):g}%", "slower", float(limit[1]) / 100)
-    if kind == "footprint" and limit:
-        return Gate(f"footprint=+{float(limit[1]):g}%", "footprint", float(limit[1]) / 100)
-    if kind in ("slower", "footprint"):
+    if kind in ("footprint", "crossing") and limit:
+        name: Kind = "footprint" if kind == "footprint" else "crossing"
+        return Gate(f"{name}=+{float(limit[1]):g}%", name, float(limit[1]) / 100)
+    if kind in ("slower", "footprint", "crossing"):
         raise UsageError(f"--fail-if {text!r} has no limit in percent", next_step=_KNOWN)
     raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
 
 
-def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
+def rule(gate: Gate, findings: Sequence[Finding]) -> Ruling:
     """Failed if one failed, inconclusive if one is; passed only if there is something that passed."""
     for status in ("failed", "inconclusive", "not applicable"):
         deciding = tuple(f.reason for f in findings if f.status == status)
@@ -126,12 +138,12 @@ def _rule(gate: Gate, findings: Sequence[_Finding]) -> Ruling:
     return Ruling(gate, "passed", tuple(f.reason for f in findings if f.reason))
 
 
-def _findings(found: Comparison, gate: Gate) -> Iterator[_Finding]:
+def _findings(found: Comparison, gate: Gate) -> Iterator[Finding]:
     if gate.kind == "results-differ":
         yield from _results(found.results)
         return
     for name in found.unmatched_devices:
-        yield _Finding("inconclusive", f"{name} is predicted in only one of the two.")
+        yield Finding("inconclusive", f"{name} is predicted in only one of the two.")
     for device in found.devices:
         if gate.kind == "recommendation-changes":
             if device.device.kind == "cpu" and len(found.devices) > 1:
@@ -149,35 +161,33 @@ def _findings(found: Comparison, gate: Gate) -> Iterator[_Finding]:
             )
 
 
-def _lost(gap: OneSided) -> _Finding:
+def _lost(gap: OneSided) -> Finding:
     """A strategy that ran in BASE: that it fails now fails the gate; left out, it is not judged."""
     if gap.status == "failed":
-        return _Finding("failed", f"`{gap.strategy}` ran in BASE and fails in HEAD: {gap.reason}")
-    return _Finding("inconclusive", f"`{gap.strategy}` has no figures in HEAD ({gap.status}): {gap.reason}")
+        return Finding("failed", f"`{gap.strategy}` ran in BASE and fails in HEAD: {gap.reason}")
+    return Finding("inconclusive", f"`{gap.strategy}` has no figures in HEAD ({gap.status}): {gap.reason}")
 
 
-def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> _Finding:
+def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:
     most = 1 + gate.limit
     off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
     if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > 0:
         takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)} the time"
-        return _Finding("failed", f"{takes}, more than {FAR:g} times the limit of {units.ratio(most)}")
+        return Finding("failed", f"{takes}, more than {FAR:g} times the limit of {units.ratio(most)}")
     if isinstance(row, Paired) and not row.trusted:
-        return _Finding(
+        return Finding(
             "inconclusive", "A second copy of HEAD differs from HEAD, so the run cannot be trusted."
         )
     if row.ratio.high <= most:
-        return _Finding("passed", "")
+        return Finding("passed", "")
     takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)}"
     if row.ratio.low > most:
         level = confidence if isinstance(row, Paired) else 1 - (1 - confidence) / judged
         strict = _ratio_at(row, level)
         if strict.low > most:
-            return _Finding(
-                "failed", f"{takes} the time, at least {units.ratio(strict.low)}{_at(row, level)}"
-            )
+            return Finding("failed", f"{takes} the time, at least {units.ratio(strict.low)}{_at(row, level)}")
     ends = f"{units.ratio(row.ratio.low)} to {units.ratio(row.ratio.high)}"
-    return _Finding("inconclusive", f"{takes} ({ends}) the time; the limit is {units.ratio(most)}")
+    return Finding("inconclusive", f"{takes} ({ends}) the time; the limit is {units.ratio(most)}")
 
 
 def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
@@ -198,36 +208,36 @@ def _at(row: Compared, level: float) -> str:
     return f" ({units.digits(level * 100, 3)} % interval)"
 
 
-def _results(results: Results | None) -> Iterator[_Finding]:
+def _results(results: Results | None) -> Iterator[Finding]:
     if results is None:
         return
     if results.different:
-        yield _Finding("failed", f"{results.sentence}. If that is wanted, add --anyway.")
+        yield Finding("failed", f"{results.sentence}. If that is wanted, add --anyway.")
     elif results.unrepeatable and not results.compared:
-        yield _Finding("not applicable", " ".join(results.notes))
+        yield Finding("not applicable", " ".join(results.notes))
     elif results.absent or results.unsteady:
-        yield _Finding("inconclusive", " ".join(results.notes))
+        yield Finding("inconclusive", " ".join(results.notes))
     else:
-        yield _Finding("passed", " ".join(results.notes))
+        yield Finding("passed", " ".join(results.notes))
 
 
-def _footprint(row: Compared, gate: Gate, at: str) -> _Finding:
+def _footprint(row: Compared, gate: Gate, at: str) -> Finding:
     """Memory is accounted, not sampled: it has no interval."""
     if row.base_bytes is None or row.head_bytes is None:
-        return _Finding("inconclusive", f"The memory of `{row.strategy}` is not known in both.")
+        return Finding("inconclusive", f"The memory of `{row.strategy}` is not known in both.")
     if row.head_bytes <= row.base_bytes * (1 + gate.limit):
-        return _Finding("passed", "")
+        return Finding("passed", "")
     grown = f"{units.size(row.base_bytes)} in BASE, {units.size(row.head_bytes)} in HEAD"
-    return _Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
+    return Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
 
 
-def _recommendation(device: ComparedDevice, *, named: bool) -> _Finding:
+def _recommendation(device: ComparedDevice, *, named: bool) -> Finding:
     told = device.recommended
     at = f" on {device.device.name}" if named else ""
     sides = f"{_choice(told.base)} in BASE, {_choice(told.head)} in HEAD{at}"
     if told.change == "same":
-        return _Finding("passed", sides)
-    return _Finding("failed" if told.change == "changed" else "inconclusive", f"{sides}. {told.reason}")
+        return Finding("passed", sides)
+    return Finding("failed" if told.change == "changed" else "inconclusive", f"{sides}. {told.reason}")
 
 
 def _choice(strategy: str | None) -> str:

@@ -1,0 +1,157 @@
+"""The page of two profiles of a script: what crosses in a frame now, and which lines changed that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from advisor import units
+from advisor.profiles.crossings import LineAdvice
+from advisor.report import blocks, words
+from advisor.report.blocks import NOTHING, Column, Fact, Row, TableCell
+from advisor.report.comparison_page import gates, ruled, side_of
+from advisor.report.page import Page, Section, filled, lead
+from advisor.verdicts.ceilings import Scope, ceiling_of
+from advisor.verdicts.comparing.conditions import differing
+from advisor.verdicts.comparing.gates import Ruling
+from advisor.verdicts.comparing.lines import ComparedFrames, ComparedLine, LineComparison, Moved
+
+_WAYS = {"upload": "up", "download": "down", "wait": "wait", "lock": "page-lock"}
+
+
+def lines_comparison_page(
+    found: LineComparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
+) -> Page:
+    sides = {"BASE": side_of(files[0], found.base), "HEAD": side_of(files[1], found.head)}
+    verdicts = tuple(_verdict(each, found) for each in found.frames)
+    none = blocks.Verdict("nothing", "none", "", "No loop that crosses is in both profiles")
+    judged = [gates(rulings)] if rulings else []
+    return Page(
+        kind="compare",
+        brand="comparison of lines",
+        name=f"{words.name(found.head.workload.file)}, HEAD vs. BASE",
+        where=f"on {words.name(found.head.device.name)}",
+        meta=tuple(f"{label} {side}" for label, side in sides.items()),
+        sections=(
+            *(replace(section, forms="md txt") for section in judged),
+            lead(
+                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
+                if rulings
+                else None,
+                blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1),
+                blocks.Banners("note", tuple(_notes(found))),
+            ),
+            *(replace(section, forms="html") for section in judged),
+            Section("lines", "Lines", tuple(map(_table, found.frames)), nav="Lines", brief=True),
+            Section("advice", "Advice", filled(*_advice(found)), nav="Advice"),
+            Section("comparable", "Comparable?", filled(*_conditions(found)), nav="Comparable?", folded=True),
+        ),
+    )
+
+
+def _verdict(each: ComparedFrames, found: LineComparison) -> blocks.Verdict:
+    before, now = each.base.copied_bytes, each.head.copied_bytes
+    change = "The same bytes cross in a frame" if before == now else f"{_apart(before, now)} bytes in a frame"
+    runs = (found.base.script, found.head.script)
+    ceilings = [run and ceiling_of(run, s) for run, s in zip(runs, (each.base, each.head), strict=True)]
+    told = [f"{units.size(before)} in BASE, {units.size(now)} in HEAD."]
+    if each.base.seconds and each.head.seconds:
+        told.append(f"A frame took {_between(each.base)}, now {_between(each.head)}.")
+    if all(ceilings):
+        most = (units.seconds(c.seconds) for c in ceilings if c)
+        told.append("Memory could change at most {} of it, now {}.".format(*most))
+    return blocks.Verdict(
+        "measured", "clear" if before != now else "tie", _name(each), change, remark=" ".join(told)
+    )
+
+
+def _apart(before: float, now: float) -> str:
+    if not before:
+        return "More"
+    share = units.percent(abs(now / before - 1))
+    return f"{share} {'more' if now > before else 'fewer'}"
+
+
+def _between(scope: Scope) -> str:
+    """The frame's time with its interval."""
+    told = units.seconds(scope.seconds or 0.0)
+    interval = scope.loop.interval_seconds if scope.loop else None
+    return f"{told} ({words.seconds_between(*interval)})" if interval else told
+
+
+def _name(each: ComparedFrames) -> str:
+    loop = each.head.loop
+    return f"Loop at line {loop.place.line}" if loop else "The whole run"
+
+
+def _notes(found: LineComparison) -> Iterator[str]:
+    for name in found.unmatched:
+        yield f"Only one of the two has {name}: it is not compared."
+    for side, profile in (("BASE", found.base), ("HEAD", found.head)):
+        if profile.script and profile.script.exit_code:
+            yield f"The script of {side} ended with exit code {profile.script.exit_code}."
+
+
+def _table(each: ComparedFrames) -> blocks.Table:
+    order = ("new", "more", "gone", "less", "same")
+    rows = sorted(each.lines, key=lambda line: order.index(line.outcome))
+    timed = each.base.seconds is not None and each.head.seconds is not None
+    times = (Column("time BASE"), Column("time HEAD")) if timed else ()
+    number = each.head.number
+    return blocks.Table(
+        "lines",
+        "line",
+        (Column("", figures=False), Column("BASE"), Column("HEAD"), *times),
+        tuple(_row(line, timed=timed, rank=i) for i, line in enumerate(rows)),
+        caption="What crosses in a frame. Lines are matched by file and text.",
+        title=f"{_name(each)}, per frame:",
+        identifier=f"lines-{'all' if number is None else number}",
+        left_out="column",
+    )
+
+
+def _row(line: ComparedLine, *, timed: bool, rank: int) -> Row:
+    mark = {"new": "slower", "more": "slower", "gone": "faster", "less": "faster"}.get(line.outcome, "same")
+    sides = (line.base, line.head)
+    times = (_seconds(side) for side in sides) if timed else ()
+    return Row(
+        f"{line.place.line}  {words.line(line.place.text, 60)}",
+        (
+            TableCell(line.outcome, mark=mark, badge=f"outcome {mark}"),
+            *(TableCell(_moved(side, line)) for side in sides),
+            *times,
+        ),
+        rank=rank,
+    )
+
+
+def _moved(side: Moved | None, line: ComparedLine) -> str:
+    if side is None:
+        return NOTHING
+    size = f"{units.size(side.bytes / side.times)} " if line.kind in ("upload", "download") else ""
+    return f"{side.times:.3g} × {size}{_WAYS[line.kind]}"
+
+
+def _seconds(side: Moved | None) -> TableCell:
+    if side is None or side.seconds is None:
+        return TableCell(NOTHING)
+    return TableCell(units.seconds(side.seconds), sort=side.seconds)
+
+
+def _advice(found: LineComparison) -> Iterator[blocks.Block | None]:
+    yield blocks.Items(tuple(_items(found.new_advice)), "New in HEAD", label="New advice")
+    yield blocks.Items(tuple(_items(found.gone_advice)), "Gone since BASE", label="Advice gone")
+    if not (found.new_advice or found.gone_advice):
+        yield blocks.Prose("Both profiles have the same advice.")
+
+
+def _items(told: Iterable[LineAdvice]) -> Iterator[blocks.Item]:
+    for each in told:
+        title = f"line {each.place.line}: {words.line(each.advice.title, 200)}"
+        yield blocks.Item((words.name(each.advice.rule),), "", title)
+
+
+def _conditions(found: LineComparison) -> Iterator[blocks.Block | None]:
+    apart = differing(found.conditions)
+    facts = (Fact(words.name(c.what), words.line(f"{c.base}; now {c.head}", 240)) for c in apart)
+    yield blocks.Facts(tuple(facts), title="What differs:" if apart else "No difference was recorded.")
