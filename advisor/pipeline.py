@@ -209,9 +209,9 @@ def _concluded_version(settings: Settings, run: Run, context: RunContext, rows: 
     hidden = anonymous(complete, include_host=settings.include_host)
     together = hidden.model_copy(update={"results": tuple(rows)})
     if hidden.device.kind == "cpu":
-        return _published(conclude(together, _targets(settings, together)), settings)
+        return _published(advise(_for_targets(together, _targets(settings, together))), settings)
     alike = {"advice": advise(together).advice}
-    return _published(conclude(hidden, _targets(settings, hidden)).model_copy(update=alike), settings)
+    return _published(advise(timed_again(hidden)).model_copy(update=alike), settings)
 
 
 def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]:
@@ -361,11 +361,18 @@ def conclude(
     """
     if profile.script is not None:
         return _concluded_script(profile, profile.script, targets)
+    return _advised(_for_targets(profile, targets, strategies))
+
+
+def _for_targets(
+    profile: Profile, targets: Sequence[CatalogueEntry], strategies: Sequence[Strategy] = STRATEGIES
+) -> Profile:
+    """A workload's profile with predictions for the target devices."""
     profile = timed_again(profile)
     placing = {strategy.name: strategy for strategy in strategies if isinstance(strategy, Strategy)}
     placing |= {name: mix for name, mix in strategies_of(profile).items() if isinstance(mix, Mix)}
     predictions = tuple(_predicted(profile, target, placing) for target in targets)
-    return _advised(_with_predictions(profile, predictions))
+    return _with_predictions(profile, predictions)
 
 
 def _concluded_script(profile: Profile, run: ScriptRun, targets: Sequence[CatalogueEntry]) -> Profile:

@@ -205,6 +205,21 @@ def test_the_question_of_the_gate_ends_it(
     assert Question(limits).answered(stats.Ratio(sum(ends) / 2, *ends)) == answered
 
 
+def test_a_second_copy_that_differs_widens_the_interval() -> None:
+    def width(copy: float) -> float:
+        generator, entry = np.random.default_rng(0), Entry(("pageable",))
+        factors = {"BASE pageable": 1.0, "HEAD pageable": 1 / copy, entry.control: copy}
+        blocks = [
+            Timed(process, round_, name, place, 0.01 * factor * float(np.exp(generator.normal(0, 0.02))))
+            for process, round_ in product(range(4), range(12))
+            for place, (name, factor) in enumerate(factors.items())
+        ]
+        ratio = judged(blocks, entry, CHANGED, 1.0).ratios["pageable"]
+        return math.log(ratio.high / ratio.low)
+
+    assert width(1.02) > 1.5 * width(1.0)
+
+
 def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None:
     generator = np.random.default_rng(0)
     names = [*ENTRY.names]

@@ -139,6 +139,8 @@ class Measurement:
     """Strategies that the time did not reach."""
     ran_out: bool = False
     """The time ended a process."""
+    end: float = math.inf
+    """On the clock: no process runs on after it, not even one without which there are no figures."""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -289,7 +291,7 @@ class Measurement:
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
         left = self.deadline - self.clock()
-        least = 0.0 if self.timed else FIRST_SECONDS
+        least = 0.0 if self.timed else min(FIRST_SECONDS, self.end - self.clock())
         limits = {"left_seconds": left, "limit_seconds": max(left, least)}
         ended = self.launcher(job.model_copy(update={"timeline": step.timeline, **limits}))
         printed = step.task == "reference" and ended.outcome is not None  # otherwise the error has the log
@@ -297,6 +299,7 @@ class Measurement:
             self.progress.printed(lines)
         self.progress.end()
         self.launched += 1
+        self.ran_out |= ended.how == "late"
         return ended
 
     def _take(self, step: Step) -> None:
@@ -308,7 +311,6 @@ class Measurement:
             self.timed += step.task == "measure"
         elif ended.how == "late":
             self.late.add(step.strategy)
-            self.ran_out = True
         else:
             self.failed[step.strategy] = failure(step.strategy, ended, NEXT_STEPS)
 

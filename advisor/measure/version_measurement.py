@@ -15,7 +15,8 @@ from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
 from advisor.measure.jobs import Description, FinalJob, Job
 from advisor.measure.launcher import Launcher
-from advisor.measure.measurement import CONCLUDING_SECONDS, RESULTS, Measurement, Run, job_of
+from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
+from advisor.measure.measurement import RESULTS, Measurement, Run, job_of
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
@@ -40,7 +41,9 @@ NAMED = 0.05
 """Share of the time left that each strategy named by the user may take."""
 BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
-LEAST_FINAL = LEAST_SECONDS / 2
+CONCLUDING_SECONDS, CONCLUDING_SHARE = 3.0, 1 / 4
+"""Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4."""
+LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
 
 
@@ -80,8 +83,9 @@ class VersionMeasurement:
     def __post_init__(self) -> None:
         head = self.versions.head
         self.began = head.began if head.began is not None else self.clock()
-        self.deadline = self.began + head.max_seconds - CONCLUDING_SECONDS
-        self.progress.limit(self.deadline + CONCLUDING_SECONDS - self.clock())
+        end = self.began + head.max_seconds
+        self.deadline = end - min(CONCLUDING_SECONDS, CONCLUDING_SHARE * head.max_seconds)
+        self.progress.limit(end - self.clock())
 
     @contextmanager
     def version(self, name: str) -> Iterator[Measurement]:
@@ -90,15 +94,19 @@ class VersionMeasurement:
         if name == BASE:
             settings = replace(self.versions.base, strategies=choose(self.compared))
         share = min(SCREENING[BASE], SCREENING[name] + NAMED * len(self.versions.named))
-        given = CONCLUDING_SECONDS + share * max(0.0, self.deadline - self.clock())
+        given = RESERVED + share * max(0.0, self.deadline - self.clock())
         settings = replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1)
         progress, directory = _VersionProgress(self.progress, name), self.directory / name
-        measurement = Measurement(settings, self.launcher, progress, directory, clock=self.clock)
+        measurement = Measurement(
+            settings, self.launcher, progress, directory, clock=self.clock, end=self.deadline
+        )
         try:
             yield measurement
             run = self.runs[name] = measurement.run()
             _require_figures(run)
         except AdvisorError as error:
+            if measurement.ran_out and not measurement.timed:
+                raise self._nothing(self.clock()) from error
             error.message = f"{name}: {error.message}"
             in_time = self.deadline - self.clock() >= LEAST_FINAL
             failed = isinstance(error, (WorkloadError, UsageError))
@@ -127,11 +135,7 @@ class VersionMeasurement:
             folder = self.directory / f"{BASE} with HEAD's values"
             again = _with_values(base.settings, values)
             try:
-                before = (
-                    Measurement(again, self.launcher, base.progress, folder, clock=self.clock)
-                    .describe()
-                    .workload
-                )
+                before = replace(base, settings=again, directory=folder).describe().workload
             except AdvisorError:
                 return Results(absent=f"BASE does not run with {told}")
         if changed_work(before, now):
