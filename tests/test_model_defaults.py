@@ -60,7 +60,7 @@ def test_the_last_layer_that_covers_a_device_counts() -> None:
     read = [found and (found.prior or found.value) for found in times]
     assert read == [32e-6, 10e-6, 40e-6, 60e-6]
     shares = [default("kernel_share", load(name)) for name in ("rtx-4090", "a100")]
-    assert [share and (share.prior or share.value) for share in shares] == [0.14, 0.2]
+    assert [share and (share.prior or share.value) for share in shares] == [0.158, 0.2]
     assert default("fault_batch_seconds", load("gb10")) is None
 
 
