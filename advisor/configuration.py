@@ -342,6 +342,8 @@ def make_settings(
         arguments=options.arguments if script else None,
         module=options.workload if options.module else "",
         frame=options.frame,
+        tries=options.tries,
+        checked=options.checked,
         assignments=parse_assignments(options.parameters),
         backend=backend,
         gpu=options.first_gpu or 0,

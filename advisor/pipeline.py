@@ -31,6 +31,7 @@ from advisor.measure.recorded import record
 from advisor.measure.revisions import commit_of
 from advisor.measure.settings import Settings
 from advisor.measure.subjects import CONFIDENCE
+from advisor.measure.trying.session import try_script
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix, outlook
@@ -104,8 +105,13 @@ def profile(
             reports = keep_in / FOLDER if settings.keep_reports else None
             tools = captures or NsysCaptures(settings.nsys, reports, left=_left(settings))
             complete = traced(complete, settings, progress, folder, tools)
-    hidden = anonymous(complete, include_host=settings.include_host)
-    return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
+        hidden = anonymous(complete, include_host=settings.include_host)
+        concluded = conclude(hidden, _targets(settings, hidden), settings.strategies)
+        if settings.tries and complete.script is not None and not was_interrupted(complete):
+            trials = try_script(settings, complete.script, concluded.script, progress, folder)
+            tried = concluded.model_copy(update={"trials": trials})
+            concluded = anonymous(tried, include_host=settings.include_host)
+    return _published(concluded, settings)
 
 
 def _recorded(settings: Settings, context: RunContext) -> Profile:

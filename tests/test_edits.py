@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.strategies.edits import CannotWrite, Change, diff, edited
+from advisor.strategies.edits import CannotWrite, Change, apply, diff, edited
 
 CUPY = """\
 import cupy as cp
@@ -182,6 +183,21 @@ def test_several_changes_share_an_import_and_the_patch_applies(tmp_path: Path) -
     patch.write_bytes(diff("x.py", source, after).encode())
     subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True)
     assert file.read_bytes() == after.encode()
+    file.write_bytes(source.encode())
+    assert apply(diff("x.py", source, after), tmp_path) == [file]
+    assert file.read_bytes() == after.encode()
+
+
+def test_a_patch_of_another_file_changes_nothing(tmp_path: Path) -> None:
+    after = edited(CUPY, [Change("hoist", 9, None, 7)])
+    patch = diff("x.py", CUPY, after) + diff("gone.py", "a\n", "b\n")
+    (tmp_path / "x.py").write_text(CUPY, encoding="utf-8")
+    with pytest.raises(CannotWrite, match=r"gone\.py"):
+        apply(patch, tmp_path)
+    (tmp_path / "gone.py").write_text("c\n", encoding="utf-8")
+    with pytest.raises(CannotWrite, match=r"gone\.py has another line 1"):
+        apply(patch, tmp_path)
+    assert (tmp_path / "x.py").read_text(encoding="utf-8") == CUPY
 
 
 @given(st.text("é \tab", max_size=5), st.sampled_from(["", "# ünïcode\n"]), st.booleans())
@@ -194,3 +210,7 @@ def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
     after = edited(source + "\n" * ends, [Change("lock", 5 + first, 3 + first, 4 + first)])
     assert f"{text} = cupyx.zeros_pinned(3)\n" in after
     ast.parse(after)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "x.py").write_text(whole := source + "\n" * ends, encoding="utf-8")
+        apply(diff("x.py", whole, after), Path(folder))
+        assert (Path(folder) / "x.py").read_text(encoding="utf-8") == after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -49,10 +49,7 @@ def profile(**given: Any) -> None:
 
     source = configuration.command_line(**given)
     script = given["module"] or is_script(given["workload"], given["arguments"] or ())
-    if given["frame"] and not script:
-        raise UsageError(
-            "--frame applies only to scripts: the frame of a workload is its function", next_step="Omit it."
-        )
+    _require_recording(given, script=bool(script))
     sources = configuration.places(source, script=script)
     merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
@@ -75,6 +72,21 @@ def profile(**given: Any) -> None:
         _profile_to_stdout(timed, form, merged.quiet)
     else:
         _profile_once(timed, merged, wanted)
+
+
+def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
+    """Raises `UsageError` for options of scripts that would have no effect."""
+    if given["frame"] and not script:
+        raise UsageError(
+            "--frame applies only to scripts: the frame of a workload is its function", next_step="Omit it."
+        )
+    if given["tries"] and not script:
+        raise UsageError(
+            "--try applies only to scripts: a workload is measured under every strategy", next_step="Omit it."
+        )
+    for name in ("checked", "apply"):
+        if given[name] and not given["tries"]:
+            raise UsageError(f"--{OPTIONS[name].key} has no effect without --try", next_step="Add --try.")
 
 
 @contextmanager
@@ -115,12 +127,45 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
         page = pages.page_of(result)
         make_room(directory, merged.quiet)
-        paths = pages.write(page, directory, wanted)
+        paths = [*pages.write(page, directory, wanted), *_patch(result, settings, directory)]
         print(text(page, quiet=merged.quiet, details=merged.details))
         say_written(paths, quiet=merged.quiet)
         _read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
+    if merged.apply:
+        _apply(result)
     _end(result, page)
+
+
+def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
+    """The patch of a script's trials as a file of its own, where there is one that holds."""
+    from advisor.profiles import outputs
+
+    patch = result.trials.patch if result.trials else None
+    if patch is None or not patch.text or patch.equal is False:
+        return []
+    return [outputs.write(directory, _patch_name(settings), patch.text)]
+
+
+def _patch_name(settings: Settings) -> str:
+    return f"{settings.file.stem}.patch"
+
+
+def _apply(result: Profile) -> None:
+    """Changes the user's files where the patch was proved equal. Raises `UsageError` otherwise."""
+    from advisor.strategies.edits import CannotWrite, apply
+
+    patch = result.trials.patch if result.trials else None
+    if patch is None or not patch.text or not patch.equal:
+        raise UsageError(
+            "there is no patch with proved results to apply", next_step="See the report's trials."
+        )
+    try:
+        changed = apply(patch.text, Path.cwd())
+    except CannotWrite as reason:
+        raise UsageError(f"the patch does not apply: {reason}", next_step="Apply it by hand.") from None
+    for file in changed:
+        say(f"changed {file}", written=True)
 
 
 def _read_back(paths: Sequence[Path]) -> None:
@@ -175,6 +220,7 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
         *pages.names(kind, wanted),
         pipeline.PARTIAL,
         *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced),
+        *((_patch_name(settings),) if settings.tries else ()),
     ]
 
 

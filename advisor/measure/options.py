@@ -99,6 +99,14 @@ class Options:
         give="Give the line of a for or while of the script: 31, or of another file: camera.py:31.",
         limits={"pattern": r"^([^:]+:)?[1-9][0-9]{0,8}$"},
     )
+    tries: bool = _recording(
+        False,
+        "For a script: impose changes on its lines, measure them, and write a patch of those that pay.",
+    )
+    checked: tuple[str, ...] = _recording(
+        (), "With --try: a file that the script writes; changes must not change it. Repeatable.", "FILE"
+    )
+    apply: bool = _recording(False, "With --try: apply the patch to your files.")
     parameters: tuple[str, ...] = _parameter((), "Set a parameter of the workload. Repeatable.", "NAME=VALUE")
     sweep: tuple[str, ...] = _parameter(
         (), "Profile each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8.", "NAME=RANGE", call=False
@@ -237,6 +245,8 @@ class Options:
 
 
 _KEYS = {
+    "tries": "try",
+    "checked": "check",
     "parameters": "set",
     "strategies": "strategy",
     "targets": "target",

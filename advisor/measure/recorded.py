@@ -58,7 +58,12 @@ def record(settings: Settings, folder: Path) -> ScriptRecord:
         packages=installed(*PACKAGES, *LIBRARIES),
         workload=script_record(settings.file),
     )
-    job = ScriptJob(
+    recorded, notes = run_script(script_job(settings, folder), settings.timeout)
+    return ScriptRecord(description, recorded, notes)
+
+
+def script_job(settings: Settings, folder: Path) -> ScriptJob:
+    return ScriptJob(
         file=str(settings.file),
         module=settings.module,
         arguments=settings.arguments or (),
@@ -67,8 +72,6 @@ def record(settings: Settings, folder: Path) -> ScriptRecord:
         gpu=settings.gpu,
         directory=str(folder / "script"),
     )
-    recorded, notes = run_script(job, settings.timeout)
-    return ScriptRecord(description, recorded, notes)
 
 
 def run_script(

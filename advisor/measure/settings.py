@@ -41,6 +41,10 @@ class Settings:
     """What `python -m` is given, for a script; `file` is what that runs."""
     frame: str = ""
     """LINE or FILE:LINE of the loop that is a script's frame, where the user names it."""
+    tries: bool = False
+    """Whether changes are tried on a script."""
+    checked: tuple[str, ...] = ()
+    """Files that it writes, which changes must not change."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
     targets_under: System | None = None

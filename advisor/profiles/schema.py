@@ -42,6 +42,7 @@ from advisor.profiles.row_figures import (
 from advisor.profiles.system_state import Environment
 from advisor.profiles.text_files import as_path, write_atomically
 from advisor.profiles.traces import HostRates, NsysTrace, StageWork, Timeline, Traffic, Wait
+from advisor.profiles.trials import Trials
 
 FORMAT = 2
 
@@ -374,6 +375,7 @@ class Profile(Record):
     sensitivity: tuple[Sensitivity, ...] = optional("What would change the model's choice", ())
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
+    trials: Trials | None = optional("Changes that were tried on a script; None where none were asked for")
     script: ScriptRun | None = optional("A script instead of a workload; without buffers, stages and results")
 
     @field_validator("format", mode="before")

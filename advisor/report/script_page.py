@@ -13,6 +13,7 @@ from advisor.report.advising import finding_of
 from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.report.trials_section import trials_section
 from advisor.verdicts.ceilings import Scope, accounted, around, ceiling_of, elsewhere, is_little, scopes
 
 _BOUND = (
@@ -53,6 +54,8 @@ def _overhead(run: ScriptRun) -> str:
 def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
     yield lead(*_lead(profile, run))
     if run.crossings:
+        if profile.trials is not None:
+            yield trials_section(profile.trials)
         yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
         yield _advice(run)
         yield _source(run)

@@ -14,6 +14,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Literal
@@ -22,12 +23,15 @@ from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.processes import MARK, end, uninterrupted, worker_command
 from advisor.measure.progress import Progress
+from advisor.measure.recorded import script_job
+from advisor.measure.settings import Settings
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import OUTCOME, TrialJob, TrialRun
 from advisor.profiles.crossings import Crossing, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
 from advisor.strategies.edits import CannotWrite, Change, diff, edited, loader_line, loop_lines
+from advisor.verdicts.ceilings import ceiling_of, is_little, scopes
 from advisor.verdicts.trials import AS_IS, judged, trial_times
 
 WORKER = "advisor.measure.trying.worker"
@@ -102,6 +106,33 @@ def _suggested(
             made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
             return "pin-memory", made, f"pin_memory=True in line {line}, non_blocking=True: {name}"
     return None
+
+
+def try_script(
+    settings: Settings, script: ScriptRun, concluded: ScriptRun | None, progress: Progress, folder: Path
+) -> Trials:
+    """Tries changes of the lines of the slowest loop; tells why not, where it does not.
+
+    concluded: the same run with its ceilings and advice. Raises `WorkloadError` where the script does not run
+    a second time.
+    """
+    run = concluded or script
+    told = scopes(run)
+    ceiling = ceiling_of(run, told[0]) if told else None
+    if settings.backend != "cuda":
+        return Trials(reason="Nothing was tried: that needs a GPU.", seconds=0.0)
+    if not told or told[0].number is None:
+        return Trials(reason="Nothing was tried: no loop repeats a copy or a wait.", seconds=0.0)
+    if ceiling is not None and is_little(ceiling):
+        return Trials(reason="Nothing was tried: memory can change too little of a frame.", seconds=0.0)
+    gains = {each.crossing: each.advice.gain for each in run.advice}
+    promised = {
+        i: gain.seconds_per_frame for i, gain in gains.items() if gain and gain.seconds_per_frame is not None
+    }
+    runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials")
+    job, loop = script_job(settings, folder), told[0].number
+    session = Session(script, job, loop, runs, progress, settings.checked)
+    return session.trials(candidates(script, loop, promised, Path.cwd()))
 
 
 @dataclass

@@ -1,0 +1,98 @@
+"""The section on changes that were tried on a script: what each gave, and the patch of those that pay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor import units
+from advisor.profiles.trials import Patch, Trial, TrialOutcome, Trials
+from advisor.report import blocks, words
+from advisor.report.blocks import NOTHING, Column, Row, TableCell
+from advisor.report.page import Section, filled
+
+_OUTCOMES: dict[TrialOutcome, str] = {
+    "faster": "faster",
+    "not-faster": "not faster",
+    "open": "undecided: more frames could tell",
+    "differs": "other results",
+    "refused": "not tried",
+}
+
+
+def trials_section(tried: Trials) -> Section:
+    """What `--try` gave. Times alternate within processes; ratios hold for all changes at once."""
+    parts = (
+        blocks.Prose(_answer(tried), kind=""),
+        _table(tried) if tried.trials else None,
+        *_patch(tried.patch),
+        blocks.Bullets(tuple(_compared(tried))),
+    )
+    return Section("trials", "Changes tried", filled(*parts), nav="Tried", brief=True)
+
+
+def _answer(tried: Trials) -> str:
+    if tried.reason:
+        return words.line(tried.reason)
+    patch = tried.patch
+    if patch and patch.speedup and patch.interval and patch.equal is not False:
+        equal = "with equal results" if patch.equal else "but nothing told whether results are equal"
+        return f"Applied to a copy, the patch is {_times(patch.speedup, patch.interval)} as fast, {equal}."
+    if patch:
+        return f"The patch does not hold: {words.line(patch.reason or 'it was not faster when it ran')}."
+    return "No change was proved faster with equal results."
+
+
+def _times(value: float, interval: tuple[float, float]) -> str:
+    return f"{units.times(value)} ({units.times(interval[0])} to {units.times(interval[1])})"
+
+
+def _table(tried: Trials) -> blocks.Table:
+    base = TableCell(units.seconds(tried.frame_seconds)) if tried.frame_seconds else NOTHING
+    rows = [Row("as it is", (base, NOTHING, NOTHING, TableCell("")))]
+    rows += [_row(trial) for trial in tried.trials]
+    if tried.patch and tried.patch.speedup:
+        rows.append(_patched(tried.patch))
+    columns = Column("frame"), Column("as fast"), Column("promised gain"), Column("outcome", figures=False)
+    return blocks.Table(
+        "trials",
+        "line",
+        columns,
+        tuple(rows),
+        caption="Blocks of frames of each change alternate with those of the script as it is; intervals are "
+        "95 % for all changes at once. The promised gain of a frame was estimated before.",
+        title="Tried:",
+        identifier="trials",
+        codes=False,
+        whole=True,
+    )
+
+
+def _row(trial: Trial) -> Row:
+    line = f"{trial.place.line}  " if trial.place else ""
+    frame = TableCell(units.seconds(trial.frame_seconds)) if trial.frame_seconds else NOTHING
+    fast = TableCell(_times(trial.speedup, trial.interval)) if trial.speedup and trial.interval else NOTHING
+    promised = NOTHING if trial.promised_seconds is None else TableCell(units.seconds(trial.promised_seconds))
+    reason = f": {words.line(trial.reason, 120)}" if trial.reason else ""
+    outcome = TableCell(f"{_OUTCOMES[trial.outcome]}{reason}")
+    return Row(f"{line}{words.line(trial.title, 70)}", (frame, fast, promised, outcome))
+
+
+def _patched(patch: Patch) -> Row:
+    told = _times(patch.speedup, patch.interval) if patch.speedup and patch.interval else ""
+    equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
+    return Row("the patch, on a copy", (NOTHING, TableCell(told), NOTHING, TableCell(equal)))
+
+
+def _patch(patch: Patch | None) -> Iterator[blocks.Block]:
+    if patch is not None and patch.text and patch.equal is not False:
+        title = f"Patch: {words.count(patch.lines, 'line')}"
+        yield blocks.Code(title, words.block(patch.text), "diff")
+
+
+def _compared(tried: Trials) -> Iterator[str]:
+    if tried.compared:
+        yield f"Compared with the unchanged script: {'; '.join(map(words.line, tried.compared))}."
+    for what in tried.unlike:
+        yield f"Two unchanged runs differ in {words.line(what)}, which compares nothing."
+    for reason in tried.patch.left_out if tried.patch else ():
+        yield f"Not in the patch: {words.line(reason)}."
