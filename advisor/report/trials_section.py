@@ -9,6 +9,9 @@ from advisor.profiles.trials import Patch, Trial, TrialOutcome, Trials
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Row, TableCell
 from advisor.report.page import Section, filled
+from advisor.stats import Ratio
+
+_NONE = TableCell(NOTHING)
 
 _OUTCOMES: dict[TrialOutcome, str] = {
     "faster": "faster",
@@ -43,12 +46,12 @@ def _answer(tried: Trials) -> str:
 
 
 def _times(value: float, interval: tuple[float, float]) -> str:
-    return f"{units.times(value)} ({units.times(interval[0])} to {units.times(interval[1])})"
+    return units.times(Ratio(value, *interval))
 
 
 def _table(tried: Trials) -> blocks.Table:
-    base = TableCell(units.seconds(tried.frame_seconds)) if tried.frame_seconds else NOTHING
-    rows = [Row("as it is", (base, NOTHING, NOTHING, TableCell("")))]
+    base = TableCell(units.seconds(tried.frame_seconds)) if tried.frame_seconds else _NONE
+    rows = [Row("as it is", (base, _NONE, _NONE, TableCell("")))]
     rows += [_row(trial) for trial in tried.trials]
     if tried.patch and tried.patch.speedup:
         rows.append(_patched(tried.patch))
@@ -69,9 +72,9 @@ def _table(tried: Trials) -> blocks.Table:
 
 def _row(trial: Trial) -> Row:
     line = f"{trial.place.line}  " if trial.place else ""
-    frame = TableCell(units.seconds(trial.frame_seconds)) if trial.frame_seconds else NOTHING
-    fast = TableCell(_times(trial.speedup, trial.interval)) if trial.speedup and trial.interval else NOTHING
-    promised = NOTHING if trial.promised_seconds is None else TableCell(units.seconds(trial.promised_seconds))
+    frame = TableCell(units.seconds(trial.frame_seconds)) if trial.frame_seconds else _NONE
+    fast = TableCell(_times(trial.speedup, trial.interval)) if trial.speedup and trial.interval else _NONE
+    promised = _NONE if trial.promised_seconds is None else TableCell(units.seconds(trial.promised_seconds))
     reason = f": {words.line(trial.reason, 120)}" if trial.reason else ""
     outcome = TableCell(f"{_OUTCOMES[trial.outcome]}{reason}")
     return Row(f"{line}{words.line(trial.title, 70)}", (frame, fast, promised, outcome))
@@ -80,7 +83,7 @@ def _row(trial: Trial) -> Row:
 def _patched(patch: Patch) -> Row:
     told = _times(patch.speedup, patch.interval) if patch.speedup and patch.interval else ""
     equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-    return Row("the patch, on a copy", (NOTHING, TableCell(told), NOTHING, TableCell(equal)))
+    return Row("the patch, on a copy", (_NONE, TableCell(told), _NONE, TableCell(equal)))
 
 
 def _patch(patch: Patch | None) -> Iterator[blocks.Block]:
