@@ -71,6 +71,12 @@ class Imitated:
     joins: dict[float, tuple[str, Machine]] = field(default_factory=dict)
     lost_at: float = float("inf")
     interrupted_at: float = float("inf")
+    busy_until: float = 0.0
+    """Of all workers, with tasks of others."""
+    locked: set[str] = field(default_factory=set)
+    locked_until: float = 0.0
+    """By another command."""
+    scaled: bool = False
     _open: dict[Call, tuple[float, str, str]] = field(default_factory=dict)
     _number: int = 0
 
@@ -104,6 +110,8 @@ class Imitated:
 
     def _end(self, given: Call) -> Reply | None:
         _, call, text = self._open[given]
+        if call == "inspect" and self.is_busy(given.worker):
+            return None
         told = self.machines.get(given.worker, "gone")
         if call == "inspect":
             del self._open[given]
@@ -121,6 +129,22 @@ class Imitated:
 
     def cancel(self, given: Call) -> None:
         self._open.pop(given, None)
+
+    def is_busy(self, worker: str) -> bool:
+        return self.now < self.busy_until
+
+    def scale_up(self) -> Call:
+        self.scaled = True
+        return Call(0, "")
+
+    def lock(self, device: str) -> bool:
+        if device in self.locked or self.now < self.locked_until:
+            return False
+        self.locked.add(device)
+        return True
+
+    def unlock(self, device: str) -> None:
+        self.locked.remove(device)
 
 
 def answered(task: Task, name: str = "NVIDIA H200") -> Answer:
@@ -197,6 +221,21 @@ def test_a_lost_task_is_tried_once_more_on_another_worker_with_such_a_device(tmp
     cluster = Imitated(there, ends=lambda worker, task: "dies" if worker == "1" else answered(task))
     assert statuses(run(cluster, tmp_path)) == ["profiled"]
     assert [worker for worker, _ in cluster.calls] == ["1", "2"]
+
+
+def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp_path: Path) -> None:
+    """A worker busy for longer than an inspection or a task may take; a GPU that another command uses."""
+    there = machine(gpu("GPU-1"))
+    (device,) = devices(there)
+    assert replace(device, place="host a").lock == device.lock, "with --one-per-host too"
+    busy = Imitated({"1": there}, busy_until=70.0)
+    shared = Imitated({"1": there}, locked_until=20.0)
+    adaptive = Imitated({}, joins={1.5: ("1", there)})
+    for number, (cluster, least) in enumerate(((busy, 70), (shared, 20), (adaptive, 1.5))):
+        assert statuses(run(cluster, tmp_path / f"{number}")) == ["profiled"]
+        assert cluster.now >= least
+        assert cluster.locked == set()
+    assert (busy.scaled, adaptive.scaled) == (False, True)
 
 
 def test_a_worker_that_comes_back_with_the_device_gets_its_task_again(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from running import Command, environment
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
+from distributed import Client, LocalCluster
+
 from advisor.fleet import dask_cluster, fleet
 from advisor.fleet.dask_cluster import DaskCluster, connected, local
 from advisor.fleet.fleet import SchedulerLost
@@ -352,12 +354,41 @@ def test_wrong_input_is_answered_before_anything_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
     (tmp_path / "damaged.json").write_text("[]")
     monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
     said = Command(monkeypatch, capsys)("fleet", workload, *options)
     assert message in said.err
     assert said.code == code
     assert "next:" in said.err
+
+
+def test_the_scheduler_may_stand_in_dasks_variable(
+    command: Command, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "nonsense://x")
+    assert "the scheduler nonsense://x cannot be reached" in command("fleet", workload).err
+    assert "nonsense" not in command("fleet", workload, "--scheduler-file", "nowhere.json").err
+
+
+def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cluster() -> None:
+    settings = {"dashboard_address": None, "processes": False, "threads_per_worker": 1}
+    with LocalCluster(n_workers=0, **settings) as workers, Client(workers) as mine, Client(workers) as other:
+        workers.adapt(minimum=0, maximum=1, interval="100ms")
+        first, second = DaskCluster(mine), DaskCluster(other)
+        assert first.workers() == set()
+        probe = first.scale_up()
+        until(lambda: len(first.workers()) == 1)
+        (worker,) = first.workers()
+        first.cancel(probe)
+        assert first.lock("GPU-1")
+        assert not second.lock("GPU-1")
+        first.unlock("GPU-1")
+        assert second.lock("GPU-1")
+        busy = other.submit(time.sleep, 2, workers=[worker])
+        until(lambda: first.is_busy(worker))
+        busy.result()
+        until(lambda: not first.is_busy(worker))
 
 
 def test_without_dask_the_extra_is_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,8 @@ _LEFT_OUT = ("arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
 _cluster = partial(typer.Option, rich_help_panel="Cluster")
 _file = partial(_cluster, metavar="FILE")
 File = Path | None
-Scheduler = Annotated[str | None, _cluster(metavar="ADDRESS", help="A Dask scheduler: tcp://host:8786.")]
+_ADDRESS = "A Dask scheduler: tcp://host:8786 (default: the variable DASK_SCHEDULER_ADDRESS)."
+Scheduler = Annotated[str | None, _cluster(metavar="ADDRESS", help=_ADDRESS)]
 SchedulerFile = Annotated[File, _file(help="The file that `dask scheduler --scheduler-file` writes.")]
 Local = Annotated[
     int | None,
@@ -55,6 +57,10 @@ TaskSeconds = Annotated[
         help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
     ),
 ]
+Wait = Annotated[
+    float,
+    _cluster(metavar="SECONDS", min=0, max=10**6, help="How long to wait for the first worker."),
+]
 Resume = Annotated[bool, _cluster("--resume", help="Keep the results in --out and run the rest.")]
 TlsCaFile = Annotated[File, _file(help="TLS: certificate of the trusted authority.")]
 TlsCert = Annotated[File, _file(help="TLS: this client's certificate.")]
@@ -75,6 +81,7 @@ def fleet(
     where: Where = None,
     send: Send = None,
     task_seconds: TaskSeconds = None,
+    wait: Wait = 30.0,
     resume: Resume = False,
     tls_ca_file: TlsCaFile = None,
     tls_cert: TlsCert = None,
@@ -102,7 +109,7 @@ def fleet(
         )
     limit = task_seconds or 3 * merged.max_seconds + 120
     selection = Selection(each, parse_where(where or ()), merged.no_gpu, one_per_host)
-    request = make_request(sources, selection, Limits(limit), send or (), sys.argv[1:])
+    request = make_request(sources, selection, Limits(limit, no_worker=wait), send or (), sys.argv[1:])
     reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
     if not merged.quiet:
         say(f"to the workers: {request.package.contents}")
@@ -115,10 +122,12 @@ def _connect(
     """The cluster to enter. Raises `UsageError` unless one was given, `NothingMeasured` without Dask."""
     options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
     given = [option for option, value in options.items() if value]
-    if len(given) != 1:
+    scheduler = scheduler or (None if given else os.environ.get("DASK_SCHEDULER_ADDRESS"))
+    if len(given) > 1 or not (given or scheduler):
         raise UsageError(
             f"{' and '.join(given)} contradict each other" if given else "no cluster was given",
-            next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER.",
+            next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER, or set "
+            "DASK_SCHEDULER_ADDRESS.",
         )
     try:
         from advisor.fleet import dask_cluster  # Dask is an extra, and takes a second to import

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, Future, LocalCluster, Security
+from distributed import Client, Future, LocalCluster, Security, Semaphore
 from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
@@ -80,15 +80,12 @@ class DaskCluster:
         self._listened = -math.inf
         self._numbers = itertools.count(1)
         self._futures: dict[Call, Future] = {}
+        self._locks: dict[str, Semaphore] = {}
         self._done: queue.SimpleQueue[Call] = queue.SimpleQueue()
 
     def workers(self) -> Collection[str]:
-        self._require_scheduler()
-        try:
-            present = set(self._client.nthreads())
-            self._listen()
-        except Exception as problem:  # whatever a connection that breaks raises
-            raise _lost(problem) from None
+        present = set(self._asked(self._client.nthreads))
+        self._asked(self._listen)
         now = self._clock()
         return {w for w in present if w not in self._heard or now - self._heard[w][1] <= self._silent}
 
@@ -105,6 +102,33 @@ class DaskCluster:
             for worker, beat in beats.items()
         }
 
+    def scale_up(self) -> Call:
+        return self.start("", "inspect")
+
+    def is_busy(self, worker: str) -> bool:
+        own = {future.key for future in self._futures.values()}
+        return any(key not in own for key in self._asked(self._client.processing, [worker]).get(worker, ()))
+
+    def lock(self, device: str) -> bool:
+        """By a lease, which ends half a minute after a command that was killed."""
+        lock = Semaphore(1, f"advisor-{device}", scheduler_rpc=self._client.scheduler, loop=self._client.loop)
+        if self._asked(lock.acquire, timeout=0):
+            self._locks[device] = lock
+        return device in self._locks
+
+    def unlock(self, device: str) -> None:
+        lock = self._locks.pop(device, None)
+        if lock and self._client.status == "running":
+            with suppress(Exception):  # the scheduler may go just now
+                lock.release()
+
+    def _asked(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self._require_scheduler()
+        try:
+            return question(*arguments, **named)
+        except Exception as problem:  # whatever a connection that breaks raises
+            raise _lost(problem) from None
+
     def start(self, worker: str, function: Function, text: str = "") -> Call:
         self._require_scheduler()
         call = Call(next(self._numbers), worker)
@@ -112,7 +136,7 @@ class DaskCluster:
         expression = f"__import__('advisor.fleet.remote', fromlist=['remote']).{function}({arguments})"
         with _quiet():
             future = self._client.submit(
-                eval, expression, workers=[worker], allow_other_workers=False, pure=False, retries=0
+                eval, expression, workers=[worker] if worker else None, pure=False, retries=0
             )
         self._futures[call] = future
         future.add_done_callback(lambda _: self._done.put(call))

@@ -81,13 +81,28 @@ class Cluster(Protocol):
     def cancel(self, call: Call) -> None:
         """Nobody waits for that call any more: the worker ends it."""
 
+    def is_busy(self, worker: str) -> bool:
+        """Whether the worker has tasks of others, behind which a call of this command waits."""
+
+    def scale_up(self) -> Call:
+        """Starts a call on any worker, for which an adaptive cluster starts one."""
+
+    def lock(self, device: str) -> bool:
+        """Whether the device is this command's now, and no other's of the cluster until `unlock`."""
+
+    def unlock(self, device: str) -> None: ...
+
 
 @dataclass(frozen=True)
 class _Running:
     began: float
     item: Item | None = None
     """None for an inspection."""
-    place: str = ""
+    device: Device | None = None
+
+    @property
+    def place(self) -> str:
+        return self.device.place if self.device else ""
 
 
 class Dispatcher:
@@ -108,6 +123,7 @@ class Dispatcher:
         self._waiting: list[Item] = []
         self.machines: dict[str, Machine] = {}
         self._seats: dict[str, int] = {}
+        self._scaling: Call | None = None
         self._began = clock()
 
     def run(self) -> None:
@@ -115,14 +131,16 @@ class Dispatcher:
         try:
             while self._turn():
                 for reply in self._cluster.replies(_TURN_SECONDS):
-                    running = self._calls.pop(reply.call, None)
+                    running = self._end(reply.call) if reply.call in self._calls else None
                     if running is not None and running.item is None:
                         self._inspected(reply)
                     elif running is not None:
                         self._answered(reply.call.worker, running, _answer(reply))
         finally:
-            for call in self._calls:
+            for call in [*self._calls, *filter(None, (self._scaling,))]:
                 self._cluster.cancel(call)
+                if call in self._calls and (device := self._calls[call].device):
+                    self._cluster.unlock(device.lock)
 
     @property
     def left(self) -> Iterator[Item]:
@@ -144,6 +162,8 @@ class Dispatcher:
         self._cancel_late()
         self._assign()
         starting = not self._devices and self._clock() - self._began < self._request.limits.no_worker
+        if starting and self._scaling is None:
+            self._scaling = self._cluster.scale_up()
         return bool(self._calls or self._waiting or starting)
 
     def _inspected(self, reply: Reply) -> None:
@@ -176,8 +196,10 @@ class Dispatcher:
         busy = {call.worker for call in self._calls}
         waiting, self._waiting = self._waiting, []
         for item in waiting:
-            free = ((w, d) for w, d in self._homes(item) if w not in busy and d.place not in taken)
-            home = next(free, None)
+            free = [(w, d) for w, d in self._homes(item) if w not in busy and d.place not in taken]
+            home = next(((w, d) for w, d in free if self._cluster.lock(d.lock)), None)
+            if free and home is None:
+                self._results.waits(f"another command uses {item.device.name}")
             if home is None:
                 self._wait_on(item)
                 continue
@@ -186,7 +208,7 @@ class Dispatcher:
             busy.add(worker)
             task = self._request.task(device, item.value)
             call = self._cluster.start(worker, "profile", task.model_dump_json())
-            self._calls[call] = _Running(self._clock(), item, device.place)
+            self._calls[call] = _Running(self._clock(), item, device)
             self._results.begun(item)
 
     def _homes(self, item: Item) -> Iterator[tuple[str, Device]]:
@@ -216,16 +238,27 @@ class Dispatcher:
     def _cancel_late(self) -> None:
         now, limits = self._clock(), self._request.limits
         for call, running in list(self._calls.items()):
-            if running.item and now - running.began > limits.task + limits.slack:
+            limit = limits.task + limits.slack if running.item else limits.inspection
+            if now - running.began <= limit:
+                continue
+            if self._cluster.is_busy(call.worker):
+                self._calls[call] = replace(running, began=now)
+                self._results.waits(f"{call.worker} is busy with other tasks")
+            elif running.item:
                 self._lose(call, f"no answer within {limits.task:g} s")
-            elif running.item is None and now - running.began > limits.inspection:
+            else:
                 self._lose(call, "")
                 what = f"it did not report its devices within {limits.inspection:g} s"
-                why = Unfit(what, "Check whether it is busy with other tasks.")
-                self._results.unfit(call.worker, "", why)
+                self._results.unfit(call.worker, "", Unfit(what, "Check the worker's log."))
+
+    def _end(self, call: Call) -> _Running:
+        running = self._calls.pop(call)
+        if running.device:
+            self._cluster.unlock(running.device.lock)
+        return running
 
     def _lose(self, call: Call, reason: str) -> None:
-        running = self._calls.pop(call)
+        running = self._end(call)
         self._cluster.cancel(call)
         if running.item:
             self._answered(call.worker, running, Answer(status="lost", reason=reason))

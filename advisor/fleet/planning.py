@@ -104,6 +104,11 @@ class Device:
         own = self.host if self.kind == "cpu" else ""
         return "|".join((self.kind, self.name, self.memory_class or "", self.cpu, own))
 
+    @property
+    def lock(self) -> str:
+        """Its name among the locks of the cluster: alike for all commands, whatever their options."""
+        return sha256((self.identity if self.kind == "cuda" else self.place).encode()).hexdigest()
+
     def key(self, *, each: bool) -> str:
         """Identifies its results without revealing its UUID or host."""
         return sha256((self.identity if each else self.model).encode()).hexdigest()[:16]

@@ -53,6 +53,7 @@ class Results:
     ) -> None:
         self._request, self._path, self._progress = request, directory, progress
         self._write, self._tell = write, tell
+        self._waits: set[str] = set()
         self.record = request.record()
         self.redactor = here(include_host=request.template.include_host)
         self._sha256 = hashlib.sha256(request.package.files[request.package.file]).hexdigest()
@@ -92,6 +93,11 @@ class Results:
         row = Row(task=worker, device=name, status="unfit", reason=why.reason, next_step=why.next_step)
         self.unfit_rows.append(row)
         self._tell(f"{worker}: {why.reason}\n  next: {why.next_step}")
+
+    def waits(self, reason: str) -> None:
+        if reason not in self._waits:
+            self._waits.add(reason)
+            self._tell(f"waiting: {reason}")
 
     def begun(self, item: Item) -> None:
         again = "again: " if item.tried else ""
