@@ -30,6 +30,7 @@ from advisor.profiles import reading, schema
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
+from advisor.report.page import Page
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts import versions
@@ -43,7 +44,24 @@ if TYPE_CHECKING:
     from advisor.workloads.definition import Definition
 
 
-class Profile(schema.Profile):
+class _Shown:
+    """How a result looks in a notebook, and in a plain prompt."""
+
+    def _page(self) -> Page:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return html.notebook_cell(self._page())
+
+    def __repr__(self) -> str:
+        """Its verdict: all figures of a profile take 100,000 characters."""
+        page = self._page()
+        return f"<{type(self).__name__} of {page.title}: {pages.render(page, 'verdict')}>"
+
+    __str__ = __repr__
+
+
+class Profile(_Shown, schema.Profile):
     """What one `advisor profile` learned, with what a program or a notebook asks of it."""
 
     @classmethod
@@ -56,20 +74,20 @@ class Profile(schema.Profile):
         """`other` compared with this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
         return compare(self, other, strategies=strategies, anyway=anyway)
 
-    def _repr_html_(self) -> str:
-        return html.notebook_cell(pages.page_of(self))
+    def _page(self) -> Page:
+        return pages.page_of(self)
 
 
-class Comparison(comparisons.Comparison):
-    def _repr_html_(self) -> str:
-        return html.notebook_cell(pages.comparison_page(self))
+class Comparison(_Shown, comparisons.Comparison):
+    def _page(self) -> Page:
+        return pages.comparison_page(self)
 
 
-class VersionComparison(versions.VersionComparison):
+class VersionComparison(_Shown, versions.VersionComparison):
     """Two versions of the code, compared by one run."""
 
-    def _repr_html_(self) -> str:
-        return html.notebook_cell(pages.versions_page(self))
+    def _page(self) -> Page:
+        return pages.versions_page(self)
 
 
 def load(path: Path | str) -> Profile:

@@ -186,6 +186,8 @@ def test_load_compare_and_show(tmp_path: Path) -> None:
 def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
     named = cpu_profile(workload=cpu_profile().workload.model_copy(update={"name": "<b>x"}))
     shown = advisor.Profile.of(named)._repr_html_()
+    assert len(repr(advisor.Profile.of(named))) < 400
+    assert str(advisor.Profile.of(named)) == repr(advisor.Profile.of(named))
     assert shown.count("<iframe") == 1
     assert 'sandbox="allow-scripts allow-downloads"' in shown
     assert "<b>" not in shown
@@ -198,6 +200,7 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
 def test_a_comparison_is_shown_too() -> None:
     found = advisor.compare(profile(), profile(created="2026-01-03T00:00:00+00:00"))
     assert "HEAD vs. BASE" in found._repr_html_()
+    assert repr(found).startswith("<Comparison of ")
 
 
 def test_a_plain_string_is_one_name() -> None:

@@ -114,7 +114,7 @@ def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> No
     assert (first.at, set(first.steps)) == (12, {"pinned"})
     assert (second.at, set(second.steps)) == (25, set(TIMES))
     told = shown(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
-    assert "2 steps in 40 profiles; the last: `pinned` (and 2 other" in told
+    assert "2 changes in 40 profiles; the last: `pinned` (and 2 other" in told
     assert commit(25).revision[:7] in told.split("\n\n")[1]
 
 
@@ -157,7 +157,7 @@ def test_predicted_times_are_never_on_a_line_with_measured_ones() -> None:
     found = all_series(history(both))
     assert [followed.track.basis for followed in found] == ["measured", *["predicted"] * 3, "cpu"]
     assert {len(followed.entries) for followed in found} == {8}
-    assert "Predicted: No step in 8 profiles" in shown(history(both), "details")
+    assert "Predicted: No change detected in 8 profiles" in shown(history(both), "details")
 
 
 def test_memory_and_recommendation_are_told_where_they_change() -> None:
@@ -178,7 +178,7 @@ def test_without_the_library_the_page_is_there_and_says_what_to_install(
     for module in ("advisor.verdicts.histories", "advisor.report.history_page"):
         monkeypatch.setattr(f"{module}.can_look", lambda: False)
     told = shown(history(series(40, {25: {"pinned": 1.5}})))
-    assert "40 profiles: steps were not looked for" in told
+    assert "40 profiles: changes were not looked for" in told
     assert "pip install 'gpu-memory-advisor[history]'" in told
     assert commit(0).revision[:7] in told
 

@@ -393,7 +393,7 @@ def test_code_in_markdown_is_whole_or_its_heart_or_left_out() -> None:
     assert "```python\n" + "\n".join([*imports, "", told, "", *frame]) + "\n```" in short
     assert "step_0" not in short
     long = profile(recommendation=recommendation(), advice=(advice(snippet="\n".join([*helpers * 7, ends])),))
-    assert "```python\n# 421 lines, in report.html\n```" in shown(long, "md")
+    assert "Code for <code>pinned</code>: 421 lines, in report.html." in shown(long, "md")
 
 
 def test_a_block_in_markdown_is_cut_after_a_line() -> None:

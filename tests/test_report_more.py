@@ -13,7 +13,7 @@ from advisor.profiles.reading import load
 from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
-from advisor.report.blocks import NOTHING, Block, Prose, Table
+from advisor.report.blocks import NOTHING, Block, Fold, Prose, Table
 from advisor.report.charts import Chart
 from advisor.report.mixes import placements
 from advisor.report.more_figures import by_gpu, more_figures, places
@@ -74,12 +74,13 @@ def test_figures_stand_beside_one_another_with_their_bounds() -> None:
 
 
 def test_what_is_absent_has_its_reason_and_energy_its_source() -> None:
-    said = [b.text for b in blocks(FULL, LACKING) if isinstance(b, Prose)]
-    assert said == [
-        "No p99 for `pageable`: too few.",
-        f"No energy for `pageable`: {NO_COUNTER}.",
-        "Energy: NVML's energy counter.",
+    (fold,) = [b for b in blocks(FULL, LACKING) if isinstance(b, Fold)]
+    assert [(item.names, item.status, item.text) for item in fold.blocks[0].items] == [
+        (("pageable",), "no p99", "too few"),
+        (("pageable",), "no energy", NO_COUNTER),
     ]
+    (source,) = [b.text for b in blocks(FULL, LACKING) if isinstance(b, Prose)]
+    assert source == "Energy: NVML's energy counter."
 
 
 def test_each_has_a_chart() -> None:

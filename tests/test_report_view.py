@@ -16,6 +16,7 @@ from builders import (
     recommendation,
     skipped,
     vector_add_trace,
+    vector_add_workload,
 )
 from every import every
 from rendering import bars, blocks, shown
@@ -28,6 +29,7 @@ from advisor.report.answer import Answers
 from advisor.report.blocks import Items, Prose, TableCell
 from advisor.report.charts import Chart, footprint_chart
 from advisor.report.machine import absent, measured_label, workload
+from advisor.report.mixes import buffers
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts
@@ -263,8 +265,10 @@ def test_same_code_for_several_devices_is_shown_once() -> None:
         advice(device="c", snippet="y = 1"),
     )
     run = profile(advice=told)
-    assert [f.snippet for f in with_code(run, findings(run), none=False)] == ["x = 1", "y = 1", ""]
-    assert [f.snippet for f in with_code(run, findings(run), none=True)] == ["", "", ""]
+    first, other = findings(run)
+    assert (first.devices, first.detail, other.devices) == (("a", "b"), "On a: first", ("c",))
+    assert [f.snippet for f in with_code(run, (first, other, first), none=False)] == ["x = 1", "y = 1", ""]
+    assert [f.snippet for f in with_code(run, (first, other), none=True)] == ["", ""]
 
 
 @every("kept", [recommendation("pageable", verdict="near"), recommendation("pageable", verdict="keep")])
@@ -366,3 +370,16 @@ def test_leaders_of_an_open_verdict_are_a_tie_and_no_code_is_unfolded() -> None:
     html = render(page, "html")
     assert 'class="what later"' in html
     assert 'class="chosen tied' in html
+
+
+def test_a_buffer_copied_in_some_frames_says_in_how_many() -> None:
+    ran = vector_add_workload()
+    stages = tuple(s.model_copy(update={"every": 10}) if s.name == "produce" else s for s in ran.stages)
+    mix = measured("hybrid-1", 0.02, placements={"a": "pinned", "b": "pinned", "c": "zero-copy"})
+    run = profile(
+        workload=ran.model_copy(update={"stages": stages}),
+        results=(measured("pageable", 0.04), mix),
+        recommendation=recommendation("hybrid-1"),
+    )
+    (table,) = buffers(run)
+    assert [row.cells[3].value for row in table.rows][:2] == ["copied in 1 of 10 frames"] * 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ _OUTCOMES = {
 def findings(profile: Profile) -> tuple[Finding, ...]:
     """What the rules concluded: the recommended strategy's advice first, then other advice, errors, the rest.
 
-    Conclusions that read the same on several devices are joined.
+    Advice for several devices is joined, and so are other conclusions that read the same.
     """
     joined: dict[tuple[object, ...], list[Advice]] = {}
     told: set[tuple[object, ...]] = set()
@@ -41,7 +41,30 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
         told.add(change)
         says = (advice.rule, advice.outcome, advice.title, advice.detail, advice.snippet, advice.evidence)
         joined.setdefault((*says, again), []).append(advice)
-    return tuple(_finding(same, again=bool(says[-1])) for says, same in joined.items())
+    return tuple(_across(_finding(same, again=bool(says[-1])) for says, same in joined.items()))
+
+
+def _across(found: Iterable[Finding]) -> Iterator[Finding]:
+    """The same advice for several devices once, in the words of the first, with the figures of each."""
+    alike = words.grouped(
+        found, lambda one: (one.outcome, one.rule, one.title, one.over, one.again, one.snippet)
+    )
+    for (outcome, *_), same in alike.items():
+        if outcome != "advice" or len(same) == 1:
+            yield from same
+            continue
+        evidence = (replace(f, label=f"{one.where}: {f.label}") for one in same for f in one.evidence)
+        most = max(same, key=lambda one: one.seconds)
+        gain = words.on_devices((one.gain, device) for one in same for device in one.devices if one.gain)
+        yield replace(
+            same[0],
+            devices=tuple(dict.fromkeys(device for one in same for device in one.devices)),
+            detail=f"On {same[0].where}: {same[0].detail}",
+            gain=gain,
+            saves=f"up to {most.saves}" if most.saves else "",
+            seconds=most.seconds,
+            evidence=tuple(evidence),
+        )
 
 
 def _change(advice: Advice) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import units
@@ -26,7 +25,7 @@ _PHYSICAL = "The physical total counts managed memory on a card once per side, o
 _BESIDE = "Predicted and measured times on this device"
 
 
-def stages(profile: Profile) -> Section:
+def stages(profile: Profile, *, badge: str = "") -> Section:
     """Where a frame's time goes under each strategy, and which strategies have no figures, and why."""
     cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
     drawn: blocks.Block | None = None
@@ -45,15 +44,16 @@ def stages(profile: Profile) -> Section:
         "Measured on this CPU, not on a GPU" if cpu else "Where the time of a frame goes",
         parts or (blocks.Prose("Nothing was run.", forms="html"),),
         nav="On this CPU" if cpu else "Stages",
+        badge=badge,
     )
 
 
-def memory(profile: Profile) -> Section:
+def memory(profile: Profile, *, badge: str = "") -> Section:
     """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
     parts = filled(chart, *placements(profile), *places(measured))
-    return Section("memory", "Memory by kind", parts, nav="Memory", forms="html")
+    return Section("memory", "Memory by kind", parts, nav="Memory", badge=badge, forms="html")
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:
@@ -118,8 +118,7 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
     each = tuple(predicted_answer(profile, made) for made in profile.predictions)
     parts = filled(
         None if leading else Answers(each, forms="html txt"),
-        blocks.Prose(error_line(profile.predictions), forms="md") if leading else None,
-        blocks.Prose(f"Prediction accuracy: {WHERE}", forms="txt"),
+        blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md txt"),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
@@ -156,20 +155,7 @@ def error_sentence(memory: MemoryClass | None) -> str:
         told = f"the best or within 5 % of it in {units.percent(known.right_share)} of {choices}"
     if known.inside_share is not None:
         told += f"; {units.percent(known.inside_share)} of the figures lie in the predicted range"
-    few = f" Only {words.count(known.cases, 'case')}: these shares mean little." * (known.cases < FEW_CASES)
+    few = f" Only {words.count(known.cases, 'case')}: too few to rely on." * (known.cases < FEW_CASES)
     figures = words.count(known.figures, "published figure")
     said = f"On devices left out of its fit, the model checked with {figures} for this memory class"
     return f"{said}: {told} ({WHERE}).{few}"
-
-
-def error_line(predictions: Sequence[Prediction]) -> str:
-    """The same for all predicted devices in one line; nothing where nothing was predicted."""
-    told = []
-    for memory in dict.fromkeys(made.device.memory_class for made in predictions):
-        known = accuracy.by_class().get(memory) if memory else None
-        said = words.count(known.figures, "figure") if known else "none"
-        if known and known.inside_share is not None:
-            said += f", {units.percent(known.inside_share)} in range"
-        few = " (few cases)" * (known is not None and known.cases < FEW_CASES)
-        told.append(f"{memory or 'unknown class'} {said}{few}")
-    return f"Model on devices left out of its fit: {'; '.join(told)}" if told else ""

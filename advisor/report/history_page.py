@@ -8,6 +8,8 @@ from statistics import median
 
 from advisor import stats, units
 from advisor.profiles.histories import QUICKEST, Entry, History
+from advisor.profiles.schema import Profile
+from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
 from advisor.report.axes import ratio_axis
 from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
@@ -24,14 +26,14 @@ MOST_POINTS = 120
 """Of a chart, which draws more in groups."""
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _PREDICTED = "Predicted, not measured. Profile each commit on the device to confirm."
-_SPAN = "The step is between the dotted lines."
+_SPAN = "The change is between the dotted lines."
 _HOW = (
     "Predictions are followed without host stages, which depend on the load of the CPU that timed them: "
-    "every difference in kernels and copies is a step, and neighbours without one have one recommendation. "
-    "Measured times are compared by their logarithms; a step is significant by Student's t-test, "
+    "every difference in kernels and copies is a change, and neighbours without one have one recommendation. "
+    "Measured times are compared by their logarithms; a change is significant by Student's t-test, "
     "corrected for every place of every line on this page (Bonferroni, 95 %): about 2 % of pages of "
-    "unchanged code show one. The commit of a step is the first one profiled after it; its interval assumes "
-    "that place. Lines of different machines, and measured and predicted times, are never compared."
+    "unchanged code show one. The commit of a change is the first one profiled after it; its interval "
+    "assumes that place. Lines of different machines, and measured and predicted times, are never compared."
 )
 
 
@@ -65,7 +67,12 @@ def history_page(history: History, found: Sequence[Series]) -> Page:
             ),
             *(section(series, name, i) for i, (name, series) in enumerate(named, 1)),
             Section(
-                "method", "Method", filled(blocks.Prose(_HOW), _machines(found)), nav="Method", folded=True
+                "method",
+                "Method",
+                filled(blocks.Prose(_HOW), _machines(found)),
+                nav="Method",
+                folded=True,
+                closed=True,
             ),
         ),
     )
@@ -82,7 +89,7 @@ def _names(found: Sequence[Series]) -> list[str]:
     profiles = [series.profile for series in found]
     tags = [
         [words.name(profile.workload.name) for profile in profiles],
-        [pairs(profile.workload.parameters) for profile in profiles],
+        [pairs(_differing(profile, profiles)) for profile in profiles],
     ]
     kept = [tag for tag in tags if len(set(tag)) > 1]
     devices = [
@@ -96,6 +103,13 @@ def _names(found: Sequence[Series]) -> list[str]:
         f"{name} ({machine})" if twice else name
         for name, machine, twice in zip(names, machines, same, strict=True)
     ]
+
+
+def _differing(one: Profile, profiles: Sequence[Profile]) -> dict[str, Value]:
+    """Its parameters without those that are the same in all profiles of the workload."""
+    alike = [p.workload.parameters for p in profiles if p.workload.name == one.workload.name]
+    held = one.workload.parameters.items()
+    return {name: value for name, value in held if any(other.get(name) != value for other in alike)}
 
 
 def _verdict(series: Series, name: str) -> blocks.Verdict:
@@ -118,7 +132,7 @@ def _summed(
     few = [name for name, series in named if len(series.entries) < FEWEST]
     if len(few) < 2:
         return tuple(told)
-    why = f"each has fewer than {FEWEST} profiles, too few to look for steps"
+    why = f"each has fewer than {FEWEST} profiles, too few to look for changes"
     kept = (verdict for verdict in told if verdict.device not in few)
     return (*kept, blocks.Verdict("nothing", "none", words.listing(few, limit=3), why))
 
@@ -127,9 +141,9 @@ def _headline(series: Series) -> str:
     many = words.count(len(series.entries), "profile")
     if not series.changes:
         if series.looked:
-            return f"No step in {many}"
-        few = f"too few to look for steps ({FEWEST} are needed)"
-        why = few if len(series.entries) < FEWEST else "steps were not looked for"
+            return f"No change detected in {many}"
+        few = f"too few to look for changes ({FEWEST} are needed)"
+        why = few if len(series.entries) < FEWEST else "changes were not looked for"
         return f"{many}: {why}"
     last, chosen = series.changes[-1], series.track.stops[-1].optima.chosen
     # The strategy recommended last if it changed, else that with the largest step.
@@ -143,8 +157,8 @@ def _headline(series: Series) -> str:
     size = words.slower(last.steps[strategy].ratio)
     where = f"{words.code(strategy)}{more} {size} at {place(series, last)}{beside}"
     if len(series.changes) == 1:
-        return f"One step in {many}: {where}"
-    return f"{len(series.changes)} steps in {many}; the last: {where}"
+        return f"One change in {many}: {where}"
+    return f"{len(series.changes)} changes in {many}; the last: {where}"
 
 
 def _now(series: Series) -> str:
@@ -219,17 +233,11 @@ _CLOCKS = ("clocks", "clock throttling")
 
 def section(series: Series, name: str, number: int) -> Section:
     table = _table(series, name, number)
-    causes = ((place(series, change).replace("`", ""), cause(change)) for change in reversed(series.changes))
     return Section(
         f"course-{number}",
         name,
         filled(
             _steps(series, number) if series.changes else None,
-            blocks.Items(
-                tuple(blocks.Item((where,), "", told) for where, told in causes if told),
-                "Other possible causes",
-                label="possible cause",
-            ),
             table,
             blocks.Prose(legend(table), forms="md txt"),
             blocks.Items(tuple(_memory(series)), "Changes of memory", label="memory"),
@@ -239,6 +247,7 @@ def section(series: Series, name: str, number: int) -> Section:
         nav=name,
         badge="" if series.track.basis == "cpu" else series.track.basis,
         brief=True,
+        closed=True,
     )
 
 
@@ -255,7 +264,9 @@ def _blamed(change: Change) -> str:
     if change.same_code:
         return "not the code"
     code = "imported code" if change.same_file else "code"
-    return f"{code} or other changes" if change.around else f"{code} or machine" * change.same_file or code
+    if change.around:
+        return f"{code} or other changes"
+    return f"{code} or machine" if change.same_file else "only the commit changed"
 
 
 def cause(change: Change) -> str:
@@ -295,13 +306,13 @@ def _steps(series: Series, number: int) -> blocks.Table:
         "strategy",
         (
             blocks.Column(ends, figures=False, forms="html"),
-            blocks.Column("after / before", notes="95 % interval", brief="step"),
+            blocks.Column("after / before", notes="95 % interval", brief="change"),
             blocks.Column("commit", figures=False),
             blocks.Column("cause", figures=False),
         ),
         tuple(rows),
-        caption="Steps, latest first: time after divided by time before.",
-        title="Steps:",
+        caption="Changes, latest first: time after divided by time before.",
+        title="Changes:",
         identifier=f"steps-{number}",
         predicted=series.track.basis == "predicted",
     )

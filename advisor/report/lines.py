@@ -24,6 +24,8 @@ LABEL_GAP = 16
 LABEL_LENGTH = 14
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
+_HEADROOM = 1.2
+"""Above the lines the changes have their labels."""
 _INSET = 0.05
 """Points keep off the edges, so that marks are whole."""
 
@@ -161,7 +163,8 @@ def line_chart(
     shares, labels, kind = value_axis(values, ordered=ordered)
     curves = [curve for curve in curves if any(curve.samples)]
     drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
-    scale, ticks = time_axis(min(s.low for s in drawn), max(s.high for s in drawn), relative=relative)
+    top = max(s.high for s in drawn) * (_HEADROOM if changes else 1.0)
+    scale, ticks = time_axis(min(s.low for s in drawn), top, relative=relative)
     across = list(map(_inset, shares))
     height = max(height, LABEL_GAP * (len(curves) + 1))
     left_to_right = f"{parameter} ({kind})" if kind else parameter

@@ -111,8 +111,9 @@ class _Writer:
 
     def _code(self, change: Change, where: str) -> str:
         shown = {"whole": change.code, "heart": change.heart(self.whole)}.get(self.room.code, "")
-        shown = shown or f"# {words.count(change.lines, 'line')}, in {self.whole}"
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
+        if not shown:
+            return f"{summary}: {words.count(change.lines, 'line')}, in {self.whole}."
         return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[str]:

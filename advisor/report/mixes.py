@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
-from itertools import chain
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from advisor import units
@@ -24,11 +23,20 @@ from advisor.strategies.schedule import stage_uses
 _KEPT = ("profile", "snippet", "variants", "code", "excerpt", "identifier", "href")
 """Fields that hold code or addresses."""
 _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
-_MOVES = {
-    "copied": "copied in each frame",
-    "prefetched": "prefetched in each frame",
-    "migrated": "pages migrate to the side that touches them",
-}
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What is copied or prefetched of a buffer: bytes of a frame on average, and in how many of a period."""
+
+    bytes: float = 0.0
+    frames: int = 0
+    period: int = 1
+
+    @property
+    def often(self) -> str:
+        """each frame; 1 of 10 frames."""
+        return "each frame" if self.frames == self.period else f"{self.frames} of {self.period} frames"
 
 
 def described(page: Page, *profiles: Profile) -> Page:
@@ -128,18 +136,20 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
     )
 
 
-def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, float] | None:
-    """Bytes of each buffer that a steady frame copies or prefetches; None of a frame that could not run."""
+def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, Moves] | None:
+    """What steady frames copy or prefetch of each buffer; None of a frame that could not run."""
     ran, valid = profile.workload, profile.traffic.valid_bytes if profile.traffic else {}
     traits = {name: placement.traits(device) for name, placement in strategy.placements(ran).items()}
     try:
         period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
     except WorkloadError:
         return None
-    buffers, total = {b.name: b for b in ran.buffers}, dict.fromkeys(traits, 0.0)
-    for step in chain(*period):
-        if step.action in ("to-device", "to-host", "to-peer"):
-            total[step.name] += step.moved(buffers[step.name], valid) / len(period)
+    buffers, length, total = {b.name: b for b in ran.buffers}, len(period), dict.fromkeys(traits, Moves())
+    for frame in period:
+        moving = [step for step in frame if step.action in ("to-device", "to-host", "to-peer")]
+        for name, steps in words.grouped(moving, lambda step: step.name).items():
+            moved = sum(step.moved(buffers[name], valid) for step in steps) / length
+            total[name] = Moves(total[name].bytes + moved, total[name].frames + 1, length)
     return total
 
 
@@ -151,7 +161,7 @@ def placements(profile: Profile) -> Iterator[blocks.Block]:
     used, moved = sides(ran), _moved(strategy, profile, profile.device)
     told = {n: _kinds(profile, used[n], placement) for n, placement in strategy.placements(ran).items()}
     if moved is not None and len(set(told.values())) > 1:
-        sizes = {name: round(size) for name, size in moved.items()}
+        sizes = {name: round(moves.bytes) for name, moves in moved.items()}
         rows = (
             blocks.Row(
                 words.name(name),
@@ -188,13 +198,15 @@ def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:
     return ", ".join(told)
 
 
-def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, moves: float) -> str:
+def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, moves: Moves) -> str:
     """What a frame then costs for the buffer, as far as it follows from the plan and the trace."""
     movement = placement.movement(device.memory_class)
     if movement != "in-place":
-        if not moves and movement != "migrated":
+        if movement == "migrated":
+            return "pages migrate to the side that touches them"
+        if not moves.bytes:
             return "moved once, after set-up: kernels read it from device memory"
-        return _MOVES[movement]
+        return f"{movement} in {moves.often}"
     if (device.memory_class or "").startswith("tegra"):
         return "used in place: CPU and GPU share one memory"
     kernels = {stage.name for stage in profile.workload.frame_stages("device")}

@@ -10,7 +10,19 @@ from advisor import units
 from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
-from advisor.report.blocks import NOTHING, Block, Column, Heading, Prose, Row, Table, TableCell
+from advisor.report.blocks import (
+    NOTHING,
+    Block,
+    Column,
+    Fold,
+    Heading,
+    Item,
+    Items,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+)
 from advisor.report.charts import Part, Stack, chart
 
 Figure = TypeVar("Figure", int, float)
@@ -114,12 +126,15 @@ def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "")
     return TableCell(NOTHING) if figure is None else TableCell(write(figure), note, sort=figure)
 
 
-def _why(measured: Sequence[Measured]) -> Iterator[Prose]:
+def _why(measured: Sequence[Measured]) -> Iterator[Block]:
     """What has no figure, and why, said once for all of which it holds; and what counted the energy."""
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
-    for (name, why), same in words.grouped(single, lambda item: item[1:]).items():
-        named = words.listing(words.code(strategy) for strategy, _, _ in same)
-        yield Prose(f"No {name} for {named}: {words.line(why, 200)}.", forms="html")
+    items = [
+        Item(tuple(words.name(strategy) for strategy, _, _ in same), f"no {name}", words.line(why, 200))
+        for (name, why), same in words.grouped(single, lambda item: item[1:]).items()
+    ]
+    if items:
+        yield Fold("Figures that are missing", (Items(tuple(items)),), kind="folded")
     sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
     if sources:
         yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")

@@ -45,7 +45,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     parameters = pairs(profile.workload.parameters)
     made, found, seen = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
-    against = measured.compare(counted(profile))
+    against, badge = measured.compare(counted(profile)), "measured" * (leading and not cpu)
     page = Page(
         kind="report",
         brand="memory strategy report",
@@ -57,8 +57,8 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         sections=(
             _lead(profile, targets_first=targets_first),
             *(predicted if leading else ()),
-            stages(profile),
-            *([] if cpu or not profile.measured() else [memory(profile)]),
+            stages(profile, badge=badge),
+            *([] if cpu or not profile.measured() else [memory(profile, badge=badge)]),
             _advice(profile, found),
             *([changing] if (changing := sensitivity(profile)).blocks else []),
             *(() if leading else predicted),
