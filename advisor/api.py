@@ -147,11 +147,15 @@ def run_versions(
     *,
     against: str | None = None,
     limits: Sequence[float] = (),
+    recommendations: bool = False,
     command: str = "",
     began: float | None = None,
     launcher: Launcher | None = None,
 ) -> VersionComparison:
-    """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner."""
+    """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner.
+
+    recommendations: a gate asks for those of both versions.
+    """
     options = configuration.merged(sources)
     settings = configuration.make_settings(sources, backend=backend, command=command)
     begin = time.monotonic() if began is None else began
@@ -160,7 +164,8 @@ def run_versions(
     settings = replace(settings, strategies=fewer, began=begin)
     question = Question(tuple(limits), options.indifference or INDIFFERENCE)
     with _sides(settings, base, head, against) as (before, now, labels, note):
-        versions = Versions(before or now, now, named, question, missing="" if before else note)
+        missing = "" if before else note
+        versions = Versions(before or now, now, named, question, missing, recommendations)
         comparison = pipeline.compare_versions(versions, labels, progress, launcher=launcher, note=note)
     return VersionComparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
 

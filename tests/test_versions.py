@@ -684,6 +684,21 @@ def test_gates_mean_what_they_mean_for_profiles(
     assert ruling.status == status
 
 
+def test_one_that_was_chosen_from_fewer_is_not_known_to_be_recommended_still() -> None:
+    found = compared({"pageable": (1.0, 0.99, 1.01), "pinned": (1.0, 0.99, 1.01)})
+    (ruling,) = judge(found, parse_gates(["recommendation-changes"]))
+    assert ruling.status == "passed"
+    more = (*found.head.results, measured("zero-copy", 0.02))
+    (ruling,) = judge(
+        compare_versions(found.base, found.head.model_copy(update={"results": more}), found.run),
+        parse_gates(["recommendation-changes"]),
+    )
+    assert (ruling.status, "BASE ran under 2 strategies, HEAD under 3" in ruling.reasons[0]) == (
+        "inconclusive",
+        True,
+    )
+
+
 def test_markdown_points_to_the_html_beside_it() -> None:
     """compare.md to compare.html: there is no report.html of a comparison."""
     notes = tuple(f"Note {number}." for number in range(9))

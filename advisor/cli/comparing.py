@@ -189,6 +189,7 @@ def _run(
                 None if head is None else str(head),
                 against=against,
                 limits=[gate.limit for gate in gates if gate.kind == "slower"],
+                recommendations=any(gate.kind == "recommendation-changes" for gate in gates),
                 command=command_line(sys.argv[1:]),
                 began=began(),
             )

@@ -60,6 +60,8 @@ class Versions:
     named: tuple[str, ...]
     question: Question
     missing: str = ""
+    recommendations: bool = False
+    """BASE is screened under all strategies too, as a gate on recommendations needs."""
 
 
 @dataclass
@@ -92,7 +94,8 @@ class VersionMeasurement:
         """The measurement of one version, for its screening within a share of the time. Errors name it."""
         settings = self.versions.head
         if name == BASE:
-            settings = replace(self.versions.base, strategies=choose(self.compared))
+            base, every = self.versions.base, self.versions.recommendations
+            settings = base if every else replace(base, strategies=choose(self.compared))
         share = min(SCREENING[BASE], SCREENING[name] + NAMED * len(self.versions.named))
         given = RESERVED + share * max(0.0, self.deadline - self.clock())
         settings = replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1)

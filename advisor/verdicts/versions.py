@@ -383,6 +383,10 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
     verdict = recommended(
         base.recommendation, head.recommendation, figures=figures, basis="measured", whole=whole
     )
+    unequal = set(base.measured()) != set(head.measured())
+    if unequal and verdict.change == "same":
+        told = f"BASE ran under {figures[0]} strategies, HEAD under {figures[1]}."
+        verdict = replace(verdict, change="cannot tell", reason=told)
     measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
     other, on_gpu = around(base, head), head.device.kind == "cuda"
     return VersionComparison(
