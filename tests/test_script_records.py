@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from script_records import RECORDS, SCRIPTS, record, rows
+from script_records import DOWN, LOCK, NONE, PAGED, PINNED, RECORDS, SCRIPTS, UP, WAIT, record, rows
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -14,3 +14,71 @@ def test_a_script_is_recorded_as_on_a_gpu(name: str, tmp_path: Path) -> None:
     assert run.error == ""
     assert rows(run) == RECORDS[name]
     assert {each.host_seconds for each in run.crossings} == {None}, "there is no GPU, so nothing has a time"
+
+
+MORE = {
+    "types are converted on the CPU, unless the copy is asked to be asynchronous": (
+        """import torch
+x = torch.ones(100, dtype=torch.float64)
+a = x.to("cuda", torch.float32)
+b = x.to("cuda", torch.float32, non_blocking=True)
+c = a.to("cpu", torch.float64)
+d = torch.zeros(100).copy_(a)
+e = a.to("cuda").cuda()
+f = x.to(torch.float32).cpu().tolist()
+torch.empty(50, pin_memory=True)[:10].pin_memory().to("cuda", non_blocking=True)
+""",
+        [
+            (3, UP, "Tensor.to", 1, 400, PAGED),
+            (4, UP, "Tensor.to", 1, 800, PAGED),
+            (5, DOWN, "Tensor.to", 1, 400, PAGED),
+            (6, DOWN, "Tensor.copy_", 1, 400, PAGED),
+            (9, LOCK, "torch.empty", 1, 200, PINNED),
+            (9, UP, "Tensor.to", 1, 40, PINNED),
+        ],
+    ),
+    "hidden waits count once, single numbers are no copies": (
+        """import cupy, cupyx, numpy
+a = cupy.asarray(numpy.arange(10))
+b = cupy.asarray(5.0) + cupy.array([a[0], a[1]])
+cupy.unique(a); cupy.bincount(a)
+a[[1, 2]] = 0
+a[a > 4] = 1
+print(f"{a.sum()}", a[:0].get().size)
+h = cupyx.empty_pinned(4, numpy.float64)
+c = cupy.asarray(h, dtype=cupy.float32)
+cupy.cuda.runtime.memcpy(a.data.ptr, h.ctypes.data, 32, cupy.cuda.runtime.memcpyHostToDevice)
+""",
+        [
+            (2, UP, "cupy.asarray", 1, 80, PAGED),
+            (4, WAIT, "cupy.unique", 1, 0, NONE),
+            (4, WAIT, "cupy.bincount", 1, 0, NONE),
+            (5, UP, "ndarray.__setitem__", 1, 16, PAGED),
+            (6, WAIT, "ndarray.__setitem__", 1, 0, NONE),
+            (7, WAIT, "ndarray.__format__", 1, 8, NONE),
+            (8, LOCK, "alloc_pinned_memory", 1, 32, PINNED),
+            (9, UP, "cupy.asarray", 1, 16, PINNED),
+            (10, UP, "runtime.memcpy", 1, 32, PINNED),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_call_is_recorded_for_what_it_does(name: str, tmp_path: Path) -> None:
+    source, expected = MORE[name]
+    (tmp_path / "s.py").write_text(source)
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.error == ""
+    assert rows(run) == expected
+
+
+def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) -> None:
+    kernel = (
+        "import cupy\nx = cupy.asarray([1.0, 2.0])\ncupy.ElementwiseKernel('T x', 'T y', 'y = x', 'f')(x)\n"
+    )
+    (tmp_path / "s.py").write_text(kernel)
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.exit_code == 1
+    assert "s.py:3: the results of a kernel written in CUDA C++ cannot be computed without a GPU" in run.error
+    assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording.events import Event, Recorder
+from advisor.measure.recording.events import LAUNCH_SAMPLE, Event, Recorder
 from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
@@ -50,6 +51,21 @@ class Calls:
             @functools.wraps(call, updated=())
             def wrapped(*args: Any, **options: Any) -> Any:
                 return body(call, *args, **options) if outer() else call(*args, **options)
+
+            return wrapped
+
+        return wrap
+
+    def launching(self, places: Call = lambda _: ()) -> Wrap:
+        """Around what gives the GPU work, as cheaply as can be; `places` tells what its arguments read."""
+        recorder, turn = self.recorder, itertools.count().__next__
+
+        def wrap(call: Call) -> Call:
+            @functools.wraps(call, updated=())
+            def wrapped(*args: Any, **options: Any) -> Any:
+                if (recorder.listens or not turn() % LAUNCH_SAMPLE) and recorder.outer():
+                    recorder.launched(places(args))
+                return call(*args, **options)
 
             return wrapped
 

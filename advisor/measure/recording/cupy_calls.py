@@ -48,7 +48,7 @@ class CupyCalls:
         self._array = module.ndarray
         self._calls = Calls("cupy", recorder, _CupyGpu(module))
         self._data = module.ndarray.data
-        self._work, self._use = self._calls.around(self._launch), self._calls.around(self._compute)
+        self._work, self._use = self._calls.launching(self._places), self._calls.around(self._compute)
         self._functions()
         self._array_methods()
         self._foreign_readers()
@@ -84,24 +84,20 @@ class CupyCalls:
                     continue
                 if isinstance(call, type):
                     continue
+                wrap = self._use
                 if owner is cupy and name in _SIZED:
-                    call = self._calls.waiting(f"cupy.{name}")(call)
+                    call, wrap = self._calls.waiting(f"cupy.{name}")(call), self._work
                 elif owner is cupy and name in waits:
-                    call = self._calls.named(f"cupy.{name}")(call)
-                ufunc = hasattr(call, "nin")
-                setattr(owner, name, _Told(call, self._work(call)) if ufunc else self._use(call))
-
-    def _launch(self, call: Call, *args: Any, **options: Any) -> Any:
-        """What always gives the GPU work."""
-        self._recorder.launched(self._places(args))
-        return call(*args, **options)
+                    call, wrap = self._calls.named(f"cupy.{name}")(call), self._work
+                setattr(owner, name, _Told(call, self._work(call)) if hasattr(call, "nin") else wrap(call))
 
     def _compute(self, call: Call, *args: Any, **options: Any) -> Any:
         """What gives the GPU work if an array goes in or comes out."""
         result = call(*args, **options)
-        reads = self._places((*args, *options.values()))
-        if reads or isinstance(result, self._array):
-            self._recorder.launched(reads)
+        if self._recorder.listens:
+            reads = self._places((*args, *options.values()))
+            if reads or isinstance(result, self._array):
+                self._recorder.launched(reads)
         return result
 
     def _places(self, values: Iterable[Any]) -> tuple[int, ...]:
@@ -221,7 +217,8 @@ class CupyCalls:
         arrays = [part for part in parts if isinstance(part, (list, np.ndarray, self._array))]
         if not arrays and not value:
             return call(array, key)
-        self._recorder.launched(self._places((array, *arrays, *value)))
+        if self._recorder.listens:
+            self._recorder.launched(self._places((array, *arrays, *value)))
         for part in arrays:
             if not isinstance(part, self._array):
                 self._key(name, part)

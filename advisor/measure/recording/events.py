@@ -13,6 +13,9 @@ from typing import Any, Protocol
 
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
+LAUNCH_SAMPLE = 61
+"""A prime number, so that loops of so many launches are not missed."""
+
 
 @dataclass(slots=True)
 class Event:
@@ -43,6 +46,8 @@ class Recorder(Protocol):
     """What a library's recorder is given."""
 
     has_gpu: bool
+    listens: bool
+    """Whether it has to know of every launch; else one in `LAUNCH_SAMPLE` is enough."""
 
     def outer(self) -> bool:
         """Whether a call is the script's own: not inside another that is being recorded, nor advisor's."""

@@ -115,7 +115,8 @@ class NumbaCalls:
     def _launch(self, call: Call, kernel: Any, *args: Any) -> Any:
         if getattr(kernel, "_device", False):  # in the simulator, a function that a kernel calls
             return call(kernel, *args)
-        self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
+        if self._recorder.listens:
+            self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
         with self._calls.naming(_ARGUMENT):
             return call(kernel, *args)
 

@@ -12,7 +12,7 @@ import importlib
 import math
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -152,14 +152,20 @@ class MemoryPointer:
 
 
 class PinnedMemoryPointer(bytearray):
-    """Host memory that a GPU would have page-locked."""
+    """Host memory that a GPU would have page-locked; `locked` has sizes by address."""
+
+    locked: ClassVar[dict[int, int]] = {}
+
+    def __init__(self, size: int, _: int = 0) -> None:
+        super().__init__(max(size, 1))
+        self.ptr = address(np.frombuffer(self, np.uint8))
+        self.locked[self.ptr] = size
+
+    def __del__(self) -> None:
+        self.locked.pop(self.ptr, None)
 
     def size(self) -> int:
         return len(self)
-
-    @property
-    def ptr(self) -> int:
-        return address(np.frombuffer(self, np.uint8))
 
 
 def _cuda() -> Any:
@@ -187,20 +193,21 @@ def _cuda() -> Any:
 
 def _runtime() -> Any:
     runtime: Any = Played("cupy.cuda.runtime")
-    locked: dict[int, tuple[int, Any]] = {}
+    locked, allocated = PinnedMemoryPointer.locked, {}
 
-    def allocate(size: int, _: int = 0) -> int:
-        memory = PinnedMemoryPointer(size)
-        locked[memory.ptr] = size, memory
+    def allocate(size: int, flags: int = 0) -> int:
+        memory = PinnedMemoryPointer(size, flags)
+        allocated[memory.ptr] = memory
         return memory.ptr
 
     def attributes(pointer: int) -> Any:
-        known = any(begin <= pointer < begin + size for begin, (size, _) in locked.items())
+        known = any(begin <= pointer < begin + size for begin, size in locked.items())
         return SimpleNamespace(type=_HOST if known else _UNREGISTERED, devicePointer=pointer)
 
     runtime.hostAlloc, runtime.pointerGetAttributes = allocate, attributes
-    runtime.hostRegister = lambda pointer, size, _: locked.update({pointer: (size, None)})
-    runtime.freeHost = runtime.hostUnregister = lambda pointer: locked.pop(pointer, None)
+    runtime.hostRegister = lambda pointer, size, _: locked.update({pointer: size})
+    runtime.hostUnregister = lambda pointer: locked.pop(pointer, None)
+    runtime.freeHost = lambda pointer: allocated.pop(pointer) and None
     runtime.memcpy = runtime.memcpyAsync = lambda dst, src, size, *_: ctypes.memmove(dst, src, size) and None
     runtime.getDeviceCount, runtime.getDevice = lambda: 1, lambda: 0
     for name in ("setDevice", "deviceSynchronize", "streamSynchronize", "eventSynchronize", "free"):

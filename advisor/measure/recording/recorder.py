@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from advisor.measure.recording.contents import Contents, LineContents
-from advisor.measure.recording.events import Event
+from advisor.measure.recording.events import LAUNCH_SAMPLE, Event
 from advisor.measure.recording.lines import Lines, Site
 from advisor.measure.recording.loops import Clock, Loop, Loops
 from advisor.measure.recording.origins import Origins, Source
@@ -20,8 +20,8 @@ MOST_MARKS = 256
 """Pairs of CUDA events of a line that wait to be read."""
 FIRST_TIMED, THEN_TIMED = 32, 16
 """Copies of a line that events time: the first ones, then one in so many."""
-FIRST_LAUNCHES, THEN_LAUNCHES = 64, 61
-"""Launches whose line is looked up: the first ones, then one in so many, a prime number."""
+UNREAD_LAUNCHES = 256
+"""After so many launches, uploads that none of them read are no longer watched: nothing is said of them."""
 _THREADS = "The lines that allocate host arrays in other threads than the first"
 _LIBRARY_THREADS = "{} crossings ({} bytes) in threads that run no line of the script"
 
@@ -106,7 +106,8 @@ class ScriptRecorder:
         self._uploads: dict[int, Record] = {}
         self.launches: Counter[Loop] = Counter()
         """Work given to the GPU in each loop, of a sample."""
-        self._launches = 0
+        self.listens, self._launches = False, 0
+        """Launches since the last crossing that they matter to."""
         self._thread = threading.get_ident()
         os.register_at_fork(after_in_child=self.stop)
 
@@ -192,6 +193,8 @@ class ScriptRecorder:
 
     def _follow(self, record: Record, event: Event, site: Site) -> None:
         """Which line gives the GPU work after a wait, and whether uploads are read."""
+        if event.kind != "download":
+            self.listens, self._launches = True, 0
         if event.kind == "wait":
             if record.holds_back is None and record not in self._waiting:
                 self._waiting.append(record)
@@ -227,14 +230,17 @@ class ScriptRecorder:
             self._uploads.pop(device, None)
 
     def launched(self, reads: tuple[int, ...] = ()) -> None:
+        begin = self._clock()
         self.read(*reads)
+        if (site := self._lines.site(sys._getframe(1))) is not None:
+            for loop in site.loops:
+                self.launches[loop] += 1 if self.listens else LAUNCH_SAMPLE
+            self._resume(site)
         self._launches += 1
-        if self._waiting or self._launches < FIRST_LAUNCHES or self._launches % THEN_LAUNCHES == 0:
-            begin = self._clock()
-            if (site := self._lines.site(sys._getframe(1))) is not None:
-                self.launches.update(site.loops)
-                self._resume(site)
-            self.overhead += self._clock() - begin
+        if self._launches >= UNREAD_LAUNCHES:
+            self._uploads.clear()
+        self.listens = bool(self._waiting or self._uploads)
+        self.overhead += self._clock() - begin
 
     def not_seen(self, what: str) -> None:
         self._unseen[what] += 1

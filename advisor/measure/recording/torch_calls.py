@@ -208,11 +208,7 @@ class TorchCalls:
         methods = [(torch.Tensor, f"__{name}__") for name in _WORK]
         for owner, name in (*methods, (torch.nn.Module, "__call__"), (torch.Tensor, "backward")):
             self._originals.append((owner, name, getattr(owner, name)))
-            replace(owner, name, self._calls.around(self._launch))
-
-    def _launch(self, call: Call, *args: Any, **options: Any) -> Any:
-        self._recorder.launched()
-        return call(*args, **options)
+            replace(owner, name, self._calls.launching())
 
     def _compile(self, name: str, call: Call, *args: Any, **options: Any) -> Any:
         for owner, method, original in self._originals:

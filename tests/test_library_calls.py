@@ -1,0 +1,114 @@
+"""What the recorders of libraries share: times of a call, and callables that are replaced."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from advisor.measure.recording import calls as calls_module
+from advisor.measure.recording.calls import Calls, Gpu, replace
+from advisor.measure.recording.events import Event
+
+
+class Heard:
+    """A recorder that keeps events, on a machine with a GPU."""
+
+    has_gpu = listens = True
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.launches: list[tuple[int, ...]] = []
+
+    def outer(self) -> bool:
+        return True
+
+    def inside(self) -> Any:
+        return nullcontext()
+
+    def is_timed(self, call: str) -> bool:
+        return call == "timed"
+
+    def crossed(self, event: Event) -> None:
+        self.events.append(event)
+
+    def launched(self, reads: tuple[int, ...] = ()) -> None:
+        self.launches.append(reads)
+
+
+class Slow(Gpu):
+    """Three seconds of kernels are ahead of each wait; the clock is the test's."""
+
+    now = 0.0
+
+    def synchronize(self, stream: Any = None) -> None:
+        Slow.now += 3.0
+
+    def mark(self, stream: Any = None) -> Any:
+        return Slow.now
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> tuple[Heard, Calls]:
+    monkeypatch.setattr(calls_module, "perf_counter", lambda: Slow.now)
+    recorder = Heard()
+    return recorder, Calls("cupy", recorder, Slow())  # type: ignore[arg-type]
+
+
+def takes(seconds: float) -> Any:
+    def call() -> str:
+        Slow.now += seconds
+        return "result"
+
+    return call
+
+
+def test_waiting_for_kernels_is_no_time_of_the_copy(heard: tuple[Heard, Calls]) -> None:
+    _, calls = heard
+    event = calls.event("download", "timed")
+    assert calls.run(event, takes(0.5), blocks=True) == "result"
+    assert (event.kernel_seconds, event.host_seconds) == (3.0, 0.5)
+    assert event.marks is not None
+    assert event.marks[1] - event.marks[0] == 0.5
+
+
+def test_a_call_that_returns_at_once_is_not_waited_for(heard: tuple[Heard, Calls]) -> None:
+    _, calls = heard
+    event = calls.event("upload", "untimed")
+    calls.run(event, takes(0.5))
+    assert (event.kernel_seconds, event.host_seconds, event.marks) == (None, 0.5, None)
+
+
+def test_a_synchronization_is_all_waiting(heard: tuple[Heard, Calls]) -> None:
+    recorder, calls = heard
+    calls.synchronizing("synchronize")(takes(2.0))()
+    (event,) = recorder.events
+    assert (event.kind, event.kernel_seconds, event.host_seconds) == ("wait", 2.0, 0.0)
+
+
+def test_waits_hidden_in_a_function_count_as_one(heard: tuple[Heard, Calls]) -> None:
+    recorder, calls = heard
+    scalar = calls.waiting("float", lambda: 8)(takes(0.25))
+    calls.named("unique")(lambda: [scalar(), scalar()])()
+    (event,) = recorder.events
+    assert (event.call, event.bytes, event.kernel_seconds, event.host_seconds) == ("unique", 0, 6.0, 0.5)
+
+
+def test_launches_are_a_sample_where_nobody_listens(heard: tuple[Heard, Calls]) -> None:
+    recorder, calls = heard
+    recorder.listens = False
+    launch = calls.launching(lambda args: args)(lambda *_: None)
+    for number in range(122):
+        launch(number)
+    assert recorder.launches == [(0,), (61,)]
+
+
+def test_methods_of_compiled_classes_are_replaced() -> None:
+    device = pytest.importorskip("cupy").cuda.Device
+    original = device.synchronize
+    replace(device, "synchronize", lambda call: lambda self: ("replaced", call is original))
+    try:
+        assert device(0).synchronize() == ("replaced", True)
+    finally:
+        replace(device, "synchronize", lambda _: original)
