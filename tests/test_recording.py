@@ -14,6 +14,7 @@ import pytest
 from recorded import Recording
 from running import Command, missing
 
+from advisor.measure.recording.events import Event
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
@@ -244,6 +245,14 @@ def test_a_wrong_option_for_a_script(words: tuple[str, ...], code: int, says: st
     assert (said.code, says in said.err) == (code, True), said.err
 
 
+def test_overhead_is_what_is_no_call_of_the_script_s(recording: Recording) -> None:
+    recording.run("pass\n")
+    recording.recorder.recording, recording.clock.now = True, 10.0
+    event = Event("upload", "up", "cupy", host_seconds=0.5, kernel_seconds=0.25, created=9.0)
+    recording.recorder.crossed(event)
+    assert recording.recorder.overhead == pytest.approx(0.25)
+
+
 def test_recording_knows_what_it_costs(tmp_path: Path) -> None:
     source = "import numpy as np\nfor n in range(2000):\n    cupy.asarray([1.0, 2.0])\n    np.empty(9000)\n"
     assert profiled(tmp_path, source).returncode == 0
@@ -294,7 +303,7 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert (loop.warm_up, loop.seconds) == (1, pytest.approx(1.998))
     assert found.host_seconds == pytest.approx(0.2)
     assert found.stream_seconds == pytest.approx(0.2)
-    assert found.timed == 32 + (100 - 32) // 16
+    assert found.timed == 32 + 1
 
 
 def test_without_a_gpu_nothing_has_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

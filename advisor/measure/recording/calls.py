@@ -87,9 +87,10 @@ class Calls:
                 self._gpu.synchronize(stream)
             ready = perf_counter()
             first = self._gpu.mark(stream) if timed else None
+            called = perf_counter() if timed else ready
             result = call()
+            event.host_seconds = perf_counter() - called
             event.marks = (first, self._gpu.mark(stream)) if timed else None
-            event.host_seconds = perf_counter() - ready
             event.kernel_seconds = ready - begin if blocks else None
         return result
 
@@ -120,6 +121,7 @@ class Calls:
         finally:
             self._scopes.current = None
         if scope.wait is not None:
+            scope.wait.created = perf_counter()
             self.recorder.crossed(scope.wait)
 
     def named(self, name: str) -> Wrap:

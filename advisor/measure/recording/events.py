@@ -7,7 +7,8 @@ A library's recorder wraps that library's entry points once the script has impor
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -40,6 +41,8 @@ class Event:
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
     device: int | None = None
     """Where the array's allocation on the GPU begins: uploads that nothing reads are told by it."""
+    created: float = field(default_factory=perf_counter)
+    """When its recorder began with it: what is not the call's time since is overhead."""
 
 
 class Recorder(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -59,18 +59,22 @@ class Finder(MetaPathFinder):
         if (play := self._plays.pop(name, None)) and (module := play()) is not None:
             spec: ModuleSpec | None = ModuleSpec(name, _Given(module), is_package=True)
         else:
-            spec = PathFinder.find_spec(name, path, target)
+            spec = self._others(name, path, target)
         if spec is None:
             return None
-        if install := self._installs.pop(name, None):
-            _afterwards(spec, install)
-        if install or isinstance(spec.loader, _Given):
+        if name in self._installs and spec.loader is not None:
+            _afterwards(spec, self._installs.pop(name))
             return spec
         if type(spec.loader) is SourceFileLoader and spec.origin and spec.origin in self._own:
             spec.loader = _Counted(name, spec.origin, self._loops)
             spec.cached = None
-            return spec
-        return None
+        return spec
+
+    def _others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """What the next finder says: a library may have one of its own, as numba-cuda has."""
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in finders)
+        return next((spec for spec in specs if spec is not None), None)
 
     def install_imported(self) -> None:
         """For libraries that are there already."""

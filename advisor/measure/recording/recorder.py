@@ -18,10 +18,11 @@ from advisor.measure.recording.origins import Origins, Source
 
 MOST_MARKS = 256
 """Pairs of CUDA events of a line that wait to be read."""
-FIRST_TIMED, THEN_TIMED = 32, 16
-"""Copies of a line that events time: the first ones, then one in so many."""
+FIRST_TIMED, THEN_TIMED = 32, 61
+"""Copies of a line that events time, at up to 75 µs each: the first ones, then one in so many, a prime."""
 UNREAD_LAUNCHES = 256
 """After so many launches, uploads that none of them read are no longer watched: nothing is said of them."""
+_COPIES = ("upload", "download")
 _THREADS = "The lines that allocate host arrays in other threads than the first"
 _LIBRARY_THREADS = "{} crossings ({} bytes) in threads that run no line of the script"
 
@@ -70,6 +71,8 @@ class Record:
 
 class _Depth(threading.local):
     value = 0
+    pending: Site | None = None
+    """The line of the copy that `is_timed` was asked about."""
 
 
 class _Inside:
@@ -122,20 +125,22 @@ class ScriptRecorder:
         return self._within
 
     def is_timed(self, call: str) -> bool:
-        begin = self._clock()
         site, timed = self._lines.site(sys._getframe(1)), False
+        self._depth.pending = site
         if site is not None:
             asked = site.asked[call] = site.asked.get(call, 0) + 1
             timed = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
-        self.overhead += self._clock() - begin
         return timed
 
     def crossed(self, event: Event) -> None:
         begin = self._clock()
-        site = self._lines.site(sys._getframe(1))
+        site, self._depth.pending = self._depth.pending, None
+        if site is None or event.kind not in _COPIES:
+            site = self._lines.site(sys._getframe(1))
         if site is None:
             self._elsewhere[0] += 1
             self._elsewhere[1] += event.bytes
+            self._count(event, begin)
             return
         key = (
             event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking
@@ -159,7 +164,16 @@ class ScriptRecorder:
         self._follow(record, event, site)
         if event.host is not None:
             self._look(record, event, begin)
-        self.overhead += self._clock() - begin
+        self._count(event, begin)
+
+    def _count(self, event: Event, begin: float) -> None:
+        """Adds what was no call of the script's since its library's recorder began with the event."""
+        now = self._clock()
+        spent = now - begin
+        if event.host_seconds is not None:
+            call = event.host_seconds + (event.kernel_seconds or 0.0)
+            spent = max(spent, now - event.created - call)
+        self.overhead += spent
 
     def _record(self, site: Site, event: Event, key: tuple[Any, ...]) -> Record:
         """The one of this line for such crossings, in the loops that are running."""
@@ -220,7 +234,7 @@ class ScriptRecorder:
                 allocations.add(allocation)
             if threading.get_ident() != self._thread:
                 self._unseen[_THREADS] = 1
-        if event.kind in ("upload", "download") and event.bytes:
+        if event.kind in _COPIES and event.bytes:
             if record.contents is None:
                 record.contents = LineContents(record.site)
             self._contents.look(record.contents, event, now)
