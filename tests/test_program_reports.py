@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from nsys_exports import Export
-from planted_programs import PROGRAMS, Planted, Program, pins_in_loop, written
+from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, pins_in_loop, written
 from running import advisor
 
 from advisor.nsys.exports import FileTrace, read
@@ -16,6 +16,7 @@ from advisor.profiles.programs import ProgramTrace
 from advisor.report.pages import render
 from advisor.report.traces import trace_page
 from advisor.rules.reports import judged
+from advisor.workloads.loading import load
 
 DATA = Path(__file__).parent / "data" / "nsys"
 
@@ -129,3 +130,41 @@ def test_backtraces_name_the_function_outside_of_libraries(tmp_path: Path) -> No
     (gpu,) = seen.gpus
     assert gpu.flows
     assert gpu.flows[0].where == "load_cudaMemcpyAsync (app)"
+
+
+def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:
+    for name, version in (("pageable", "base"), ("serial", "head")):
+        planted = next(each for each in PROGRAMS if each.name == name)
+        written(planted, tmp_path / f"{version}.sqlite")
+    both = ("base.sqlite", "head.sqlite", "--out", "page")
+    done = advisor("compare", *both, "--fail-if", "slower=5%", "--fail-if", "pageable-transfer", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "gone: pageable-transfer (GPU 0)" in done.stdout
+    assert "new: serial-copies (GPU 0)" in done.stdout
+    assert "Gate slower=5%: failed. GPU 0: a frame takes 1." in done.stdout
+    assert "Gate pageable-transfer: passed." in done.stdout
+    assert (
+        advisor("compare", *reversed(both[:2]), *both[2:], "--fail-if", "slower=5%", cwd=tmp_path).returncode
+        == 0
+    )
+    mixed = advisor("compare", "base.sqlite", "profile.json", cwd=tmp_path)
+    assert (mixed.returncode, "Give two reports" in mixed.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["serial", "small", "both-ways", "once"])
+def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == name)
+    written(planted, tmp_path / "a.sqlite")
+    done = advisor("new", "mine.py", "--from-trace", "a.sqlite", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = load(tmp_path / "mine.py", None, {})
+    sizes = sorted(buffer.bytes for buffer in made.record.buffers)
+    assert (
+        sizes
+        == {
+            "serial": [64 * MIB] * 2,
+            "small": [4, 60 * 4 * KIB],
+            "both-ways": sorted([4 * MIB, 4 * MIB * 11 // 12]),
+            "once": [128 * MIB, 256 * MIB],
+        }[name]
+    )

@@ -21,6 +21,8 @@ KEPT = (
     "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
     "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    "TARGET_INFO_GPU",
+    "TARGET_INFO_CUDA_DEVICE",
     "ENUM_CUDA_MEMCPY_OPER",
     "ENUM_CUDA_MEM_KIND",
     "ENUM_CUDA_UNIF_MEM_MIGRATION",
@@ -35,6 +37,8 @@ TEXTS = (
     ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"),
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"),
 )
+UNIQUE = (("TARGET_INFO_GPU", "uuid"), ("TARGET_INFO_GPU", "busLocation"))
+"""What tells one GPU from all others."""
 TIMED = KEPT[1:8]
 """Tables whose rows belong to a frame by their time."""
 
@@ -45,9 +49,8 @@ def trim(source: Path, target: Path, frames: int | None = None) -> None:
     connection = sqlite3.connect(target)
     connection.execute("ATTACH ? AS whole", (str(source),))
     there = {row[0]: row[1] for row in connection.execute("SELECT name, sql FROM whole.sqlite_master")}
-    for table in (*KEPT, "StringIds", "META_DATA_EXPORT"):
-        if table in there:
-            connection.execute(there[table])
+    for table in there.keys() & {*KEPT, "StringIds", "META_DATA_EXPORT"}:
+        connection.execute(there[table])
     for table in KEPT:
         if table in there:
             connection.execute(f"INSERT INTO main.{table} SELECT * FROM whole.{table}")
@@ -63,6 +66,8 @@ def trim(source: Path, target: Path, frames: int | None = None) -> None:
             f"INSERT INTO main.META_DATA_EXPORT SELECT * FROM whole.META_DATA_EXPORT WHERE name IN ({marks})",
             TOLD,
         )
+    for table, column in UNIQUE if "TARGET_INFO_GPU" in there else ():
+        connection.execute(f"UPDATE main.{table} SET {column} = NULL")
     if frames is not None:
         _cut(connection, {table for table in KEPT if table in there}, frames)
     connection.commit()

@@ -16,8 +16,10 @@ from advisor.cli.console import (
     GATE_FAILED,
     began,
     choose_backend,
+    is_report,
     only_format,
     put,
+    read_trace,
     say,
     say_written,
     summarize,
@@ -26,13 +28,14 @@ from advisor.cli.console import (
 from advisor.cli.profiling import is_script
 from advisor.errors import INTERRUPTED, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
+from advisor.profiles.programs import ProgramTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
-    from advisor.verdicts.comparing.gates import Gate, Ruling
+    from advisor.verdicts.comparing.gates import Gate, Ruling, Status
 
 _RUN = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
 """Options of `advisor profile` that say how versions are run."""
@@ -69,11 +72,14 @@ def compare(
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
-    request = _Comparison(strategy or [], parse_gates(fail_if or ()), anyway, quiet, no_environment, given)
+    gates = () if is_report(base) and not run else parse_gates(fail_if or ())
+    request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, given)
     names = pages.names("compare", wanted)
     with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
             page, rulings = _run(base, head, against, request)
+        elif is_report(base):
+            page, rulings = _compare_reports(base, _without_run(head, against, given), request, fail_if or ())
         else:
             page, rulings = _compare(base, _without_run(head, against, given), request)
         paths = [] if form else pages.write(page, directory, wanted)
@@ -141,6 +147,38 @@ def _compare_scripts(
         require_gateable(found, anyway=request.anyway)
     rulings = judge_lines(found, request.gates)
     return pages.lines_comparison_page(found, rulings, files), rulings
+
+
+def _compare_reports(
+    base: Path, head: Path, request: _Comparison, gates: Sequence[str]
+) -> tuple[Page, tuple[Ruling, ...]]:
+    """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's."""
+    from advisor import configuration
+    from advisor.report.reports_compared import compared_page, slower
+    from advisor.rules.report_gates import parse_gates as parse_report_gates
+    from advisor.rules.report_gates import ruled
+    from advisor.verdicts.comparing.gates import Gate, Ruling, parse_gates
+
+    if request.strategies or not is_report(head):
+        raise UsageError(
+            f"{base} is a report of Nsight Systems; it is compared with another one, as a whole",
+            next_step="Give two reports, BASE and HEAD, and omit --strategy.",
+        )
+    source, rulings = configuration.command_line(), []
+    one, other = (
+        read_trace(file, None, "", source).program or ProgramTrace(gpus=()) for file in (base, head)
+    )
+    for gate_text in gates:
+        if gate_text.startswith("slower"):
+            (gate,) = parse_gates([gate_text])
+            found = list(slower(gate.limit, one, other))
+        else:
+            (report_gate,) = parse_report_gates([gate_text])
+            gate, found = Gate(gate_text, "slower"), [("failed", why) for why in ruled(report_gate, other)]
+        status: Status = next((s for s in ("failed", "inconclusive") if s in dict(found)), "passed")
+        rulings.append(Ruling(gate, status, tuple(reason for s, reason in found if s == status)))
+    told = [f"Gate {r.gate.text}: {r.status}. {'; '.join(r.reasons)}".rstrip() for r in rulings]
+    return compared_page(one, other, (base.name, head.name), told), tuple(rulings)
 
 
 def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> Path:

@@ -200,8 +200,16 @@ def summarize(page: Page) -> None:
         say(f"warning: {problem.message}")
 
 
+def is_report(file: Path) -> bool:
+    """Whether it is named as a report of Nsight Systems."""
+    return file.suffix in (".sqlite", ".nsys-rep", ".qdrep")
+
+
 def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionSource) -> FileTrace:
-    """A report of Nsight Systems, judged by the rules with the thresholds that were given."""
+    """A report of Nsight Systems, judged by the rules with the thresholds that were given.
+
+    frame: the NVTX range that is one frame; "" for a program's, even with ranges of advisor.
+    """
     from advisor import configuration
     from advisor.nsys.capturing import read_report
     from advisor.profiles.conclusions import Preferences

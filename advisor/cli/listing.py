@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import AROUND, choose_backend, say
+from advisor.cli.console import AROUND, choose_backend, read_trace, say
 from advisor.errors import INTERRUPTED, UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
@@ -35,19 +35,32 @@ def new(
     file: options.NewFile,
     like: options.Like = None,
     start: options.From = None,
+    from_trace: options.FromTrace = None,
     force: options.ForceNew = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write a commented workload to start from; it runs unchanged."""
     from advisor.workloads import starters
 
-    if start and like:
-        raise UsageError("--like and --from contradict each other", next_step="Omit one of them.")
-    written = _from_call(file, start, force=force) if start else starters.write(file, like=like, force=force)
+    given = [n for n, value in (("--like", like), ("--from", start), ("--from-trace", from_trace)) if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} contradict each other", next_step="Omit one of them.")
+    if start:
+        written = _from_call(file, start, force=force)
+    else:
+        text = _from_report(file, from_trace) if from_trace else None
+        written = starters.write(file, like=like, text=text, force=force)
     for path in written:
         print(path)
     if not quiet:
         say(f"  next: advisor profile {file}")
+
+
+def _from_report(file: Path, report: Path) -> str:
+    from advisor import configuration
+    from advisor.workloads.from_report import outline
+
+    return outline(read_trace(report, None, "", configuration.command_line()).program, report, file)
 
 
 def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:

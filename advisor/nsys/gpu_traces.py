@@ -14,7 +14,7 @@ from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tabl
 from advisor.nsys.intervals import NOTHING, Intervals, between, inside, seconds, starting, union
 from advisor.nsys.loops import Marked, by_ranges, by_repeats
 from advisor.nsys.work import WORKS, Calls, GpuWork, Light, places, split_kind
-from advisor.profiles.programs import SMALL, Flow, Frames, HostTime, Managed, Stream
+from advisor.profiles.programs import LARGE, SMALL, Flow, Frames, HostTime, Managed, Stream
 from advisor.profiles.traces import Kernels, Migrations, Span, Timeline, Track, thinned
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
@@ -119,7 +119,7 @@ class GpuFigures:
         both = union([self.kernels, self.copies])
         sums = (seconds(self.window, each) for each in (self.kernels, self.copies, both))
         kernels, copies, either = sums
-        return max(kernels + copies - either, 0.0)
+        return max(round(kernels + copies - either, 9), 0.0)
 
     def frames(self) -> Frames | None:
         if (marked := self.marked) is None:
@@ -166,10 +166,18 @@ class GpuFigures:
                     bytes=int(copies["bytes"][mine].sum(dtype=np.int64)),
                     seconds=int((lasted[1] - lasted[0]).sum()) / 1e9,
                     hidden_seconds=seconds(lasted, self.kernels),
+                    best_bytes_per_second=self._best(mine),
                     where=places(self.database, copies["call"][mine], self.work.process),
                 )
             )
         return tuple(sorted(found, key=lambda flow: -flow.seconds))
+
+    def _best(self, at: Integers) -> float | None:
+        """The rate of the fastest copy of 1 MiB or more, which a slow link limits too."""
+        copies = self.work.copies
+        at = at[copies["bytes"][at] >= LARGE]
+        lasted = np.maximum(copies["end"][at] - copies["start"][at], 1)
+        return float((copies["bytes"][at] / lasted).max()) * 1e9 if len(at) else None
 
     def peer_seconds(self) -> float:
         at = self.copied(PEER, self.steady_copies)
@@ -291,7 +299,10 @@ class GpuFigures:
             return None
         columns = self.calls.columns
         at = starting(columns["start"], self.window)
-        ends = columns["end"][at[columns["blocking"][at] == 1]]
+        # Copies to the host whose call returns when they are done wait too; blocking uploads are copies.
+        downloads = np.isin(columns["call"][at], self.work.copies.get("call", NOTHING)[self.copied(DOWN)])
+        waiting = columns["work"][at] == WORKS.index("waits")
+        ends = columns["end"][at[waiting | (downloads & (columns["blocking"][at] == 1))]]
         begins, stops = self.idle
         # The idle interval that each wait ends in, once.
         behind, first = np.unique(np.searchsorted(begins, ends, side="right") - 1, return_index=True)

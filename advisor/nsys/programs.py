@@ -27,13 +27,13 @@ on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
 
 
 def program(database: Database, frame: str | None = None) -> ProgramTrace:
-    """What the export holds of each GPU. `frame`: the NVTX range that is one frame.
+    """What the export holds of each GPU. `frame`: the NVTX range that is one frame, if any is.
 
     Raises `UsageError` where no range has that name.
     """
     names = recurring(database)
-    ranges = {} if frame is None else ranges_of(database, frame)
-    if frame is not None and not ranges:
+    ranges = ranges_of(database, frame) if frame else {}
+    if frame and not ranges:
         known = [name for name, _ in names]
         raise UsageError(
             f"the report has no NVTX range {frame!r}{nearest(frame, known)}",
@@ -43,7 +43,7 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
     processes, gpus, light, others = [work.process for work in works], [], [], _elsewhere(works)
     while works:
         work = works.pop(0)  # its memory is free for the next
-        named = (frame, ranges[work.process]) if frame is not None and work.process in ranges else None
+        named = (frame, ranges[work.process]) if frame and work.process in ranges else None
         elsewhere = others.pop((work.process, work.device))
         figures = GpuFigures(database, work, calls.get(work.process), named, elsewhere)
         gpus.append(_trace(figures, devices, alone=processes.count(work.process) == 1))

@@ -287,6 +287,8 @@ def places(database: Database, calls: Integers, process: int) -> str | None:
     return None
 
 
+_CUDA = re.compile(r"0x|_*cuda[A-Z_]|cu[A-Z]")
+"""Addresses without a name, and CUDA's own functions, which programs link statically."""
 _LIBRARY = re.compile(
     r"(^|/)(lib(cuda|cudart|c|pthread|stdc\+\+|torch|c10|cupy|cu[a-z]+|nv[a-z]+|ToolsInjection)[^/]*\.so|ld-)"
     r"|\.cpython-|/python3?[.\d]*$|site-packages"
@@ -297,6 +299,6 @@ def _outside_libraries(database: Database, frames: Sequence[tuple[int, int]]) ->
     texts = database.strings([number for pair in frames for number in pair])
     for symbol, module in frames:
         name, file = texts.get(symbol, ""), texts.get(module, "")
-        if name and not name.startswith("0x") and not _LIBRARY.search(file):
+        if name and not _CUDA.match(name) and not _LIBRARY.search(file):
             return f"{name} ({file.rpartition('/')[2]})" if file else name
     return None

@@ -25,8 +25,6 @@ _FAULT_SECONDS = 50e-6
 """A page fault takes 10 to 50 µs (ObservUVM)."""
 _SLOW = 0.75
 """Of the best rate: a link of half the lanes or an older generation is at 0.5, a whole one at 1."""
-_LARGE = 1 << 20
-"""Mean bytes of a copy from which its rate is the link's: at 25 GB/s it takes eight times its 5 µs call."""
 _OVERLAPPED = 0.5
 """The share of the copies that runs beside kernels from which they are overlapped already: a choice."""
 _MOSTLY = 0.5
@@ -164,8 +162,8 @@ def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
 
 def _best(gpu: GpuTrace, kind: str) -> tuple[float, str] | None:
     """The rate of page-locked copies: as this report has them, or of the device; the higher."""
-    own = [f for f in gpu.copies(kind, "pinned") if f.bytes / f.count >= _LARGE]
-    rates = [(f.bytes_per_second or 0.0, "in this report") for f in own]
+    own = (flow.best_bytes_per_second for flow in gpu.copies(kind, "pinned"))
+    rates = [(rate, "in this report") for rate in own if rate]
     if link := gpu.links.get(_LINKS[kind]):
         rates.append((link.bytes_per_second, link.source))
     return max(rates, default=None)
@@ -200,6 +198,7 @@ def serial_copies(gpu: GpuTrace, limit: Limits) -> Finding:
         return not_applicable(f"{_NO_COPIES}.")
     copies = gpu.copy_seconds - gpu.hidden_seconds
     kernels = gpu.kernel_seconds - gpu.hidden_seconds
+    kernels = max(kernels - gpu.managed.stalled_seconds, 0.0) if gpu.managed else kernels
     saved = min(copies, kernels)
     shown = (_time("copies beside no kernel", copies, gpu), _time("kernels beside no copy", kernels, gpu))
     if gpu.hidden_seconds >= _OVERLAPPED * gpu.copy_seconds > 0:
@@ -223,39 +222,32 @@ def serial_copies(gpu: GpuTrace, limit: Limits) -> Finding:
 def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
     if gpu.shares_dram:
         return not_applicable("CPU and GPU share one DRAM.")
-    flows = [
-        f for way in _LINKS for f in gpu.copies(way, "pinned") if f.bytes / f.count >= _LARGE and f.seconds
-    ]
+    flows = [f for way in _LINKS for f in gpu.copies(way, "pinned") if f.best_bytes_per_second]
     if not flows:
         return not_applicable("No page-locked copies of 1 MiB and more were recorded.")
     known = [(flow, gpu.links[_LINKS[flow.kind]]) for flow in flows if _LINKS[flow.kind] in gpu.links]
     if not known:
         return not_applicable(f"The catalogue has no copy rate of {gpu.name or 'this GPU'}.")
-    shown = [
-        Evidence(
-            label=f"{'uploads' if flow.kind == UP else 'downloads'}, page-locked",
-            value=flow.bytes / flow.seconds,
-            unit="bytes_per_second",
-        )
-        for flow, _ in known
-    ]
-    slow = [(f, link) for f, link in known if f.bytes / f.seconds < _SLOW * link.bytes_per_second]
-    took = _exposed([flow for flow, _ in slow])
+    told = {
+        f"{'uploads' if f.kind == UP else 'downloads'} at {units.rate(f.best_bytes_per_second or 0)}, "
+        f"{units.rate(link.bytes_per_second)} possible ({link.source})": (f, link)
+        for f, link in known
+    }
+    slow = {
+        said: (f, link)
+        for said, (f, link) in told.items()
+        if (f.best_bytes_per_second or 0) < _SLOW * link.bytes_per_second
+    }
+    took = _exposed([flow for flow, _ in slow.values()])
+    shown = _time("copies over the slow link", took, gpu)
     if not slow or took < limit["share"] * gpu.seconds:
-        rates = ", ".join(units.rate(flow.bytes / flow.seconds) for flow, _ in known)
-        said = "near the best" if not slow else f"but they take only {_of(gpu, took)}"
-        return passed(f"Page-locked copies run at {rates}, {said}.", *shown)
-    told = ", ".join(
-        f"{'uploads' if flow.kind == UP else 'downloads'} at {units.rate(flow.bytes / flow.seconds)} of "
-        f"{units.rate(link.bytes_per_second)} possible ({link.source})"
-        for flow, link in slow
-    )
-    saved = sum(max(f.exposed_seconds - f.bytes / link.bytes_per_second, 0.0) for f, link in slow)
+        return passed(f"Page-locked copies: {', '.join(told)}; {_of(gpu, took)}.", shown)
+    saved = sum(max(f.exposed_seconds - f.bytes / link.bytes_per_second, 0.0) for f, link in slow.values())
     return _found(
         gpu,
-        f"Page-locked copies do not reach the link's rate: {told}. Check its lanes and generation "
-        "(`nvidia-smi -q`, under load), whether several GPUs share it, and the host's NUMA node.",
-        *shown,
+        f"Not even the fastest page-locked copy reaches the link's rate: {', '.join(slow)}. Check its lanes "
+        "and generation (`nvidia-smi -q`, under load), whether several GPUs share it, and the NUMA node.",
+        shown,
         saved=saved,
         title="Find why the link runs below its rate",
     )
@@ -413,14 +405,16 @@ def _questions(gpu: GpuTrace) -> Iterator[str]:
     if uploads < share * gpu.seconds:
         return
     if trips:
+        # One question is enough where the uploads come from the GPU.
         sizes = ", ".join(units.size(size) for size in sorted(trips, reverse=True)[:3])
         yield (
             f"Each frame downloads and uploads {sizes}: if it is the same buffer, keep it on the GPU "
             "(device-resident)."
         )
+        return
     yield (
-        f"Do the uploads change between frames? Upload once what never changes: at most "
-        f"{units.seconds(uploads / gpu.units)} a frame. A report does not hold their contents."
+        f"Do the uploads differ from frame to frame? Upload once what never changes, at most "
+        f"{units.seconds(uploads / gpu.units)} a frame (a report does not hold contents)."
     )
 
 

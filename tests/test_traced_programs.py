@@ -1,0 +1,97 @@
+"""Programs that are not ours, traced on an H200, labelled by hand from their sources: tests/data/nsys."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from advisor.nsys.exports import read
+from advisor.rules.reports import judged
+
+DATA = Path(__file__).parent / "data" / "nsys" / "programs"
+UP, DOWN = "host-to-device", "device-to-host"
+COPIES = ("pageable-transfer", "link-below-best", "small-transfers", "serial-copies")
+PAGES = ("page-fault-migration", "ping-pong-migration")
+PIN = ("pin-per-frame",)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    name: str
+    frames: int
+    memory: tuple[tuple[str, str], ...]
+    """Directions and kinds of host memory of all copies."""
+    must: tuple[str, ...]
+    never: tuple[str, ...]
+
+
+LABELS = (
+    Labelled(
+        "mixed",
+        20,
+        ((DOWN, "pinned"), (UP, "pageable")),
+        ("pageable-transfer", "page-fault-migration"),
+        ("link-below-best", "small-transfers", "host-bound-frame", *PIN),
+    ),
+    Labelled("pinloop", 40, ((DOWN, "pinned"), (UP, "pinned")), PIN, (*COPIES, *PAGES, "implicit-wait")),
+    Labelled(
+        "small",
+        30,
+        ((UP, "pageable"),),
+        ("small-transfers",),
+        ("pageable-transfer", "link-below-best", "serial-copies", "implicit-wait", *PAGES, *PIN),
+    ),
+    Labelled(
+        "overlapped",
+        60,
+        ((DOWN, "pinned"), (UP, "pinned")),
+        (),
+        (*COPIES, *PAGES, *PIN, "implicit-wait", "host-bound-frame"),
+    ),
+    Labelled(
+        "serial",
+        40,
+        ((DOWN, "pinned"), (UP, "pinned")),
+        ("serial-copies",),
+        (*COPIES[:3], *PAGES, *PIN, "implicit-wait", "host-bound-frame"),
+    ),
+    Labelled("managed", 25, (), PAGES, (*COPIES, *PIN, "implicit-wait", "host-bound-frame")),
+    # item() of PyTorch copies by way of a page-locked buffer of its own.
+    Labelled("train", 80, ((DOWN, "pinned"), (UP, "pageable")), (), (*COPIES, *PAGES, *PIN)),
+    Labelled("trainpin", 80, ((UP, "pinned"),), (), (*COPIES, *PAGES, *PIN)),
+    Labelled(
+        "camera",
+        40,
+        ((DOWN, "pageable"), (UP, "pinned")),
+        ("pageable-transfer", "implicit-wait"),
+        ("link-below-best", "small-transfers", "serial-copies", *PAGES, *PIN),
+    ),
+    Labelled(
+        "frames",
+        30,
+        ((DOWN, "pinned"), (UP, "pinned")),
+        ("serial-copies",),
+        (*COPIES[:3], *PAGES, *PIN, "implicit-wait", "host-bound-frame"),
+    ),
+)
+
+
+@pytest.mark.parametrize("label", LABELS, ids=lambda label: label.name)
+def test_a_labelled_export(label: Labelled, tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(lzma.decompress((DATA / f"{label.name}.sqlite.xz").read_bytes()))
+    program = read(path, any_program=True).program
+    assert program
+    program = judged(program)
+    (gpu,) = program.gpus
+    assert gpu.name == "NVIDIA H200"
+    assert gpu.frames
+    assert gpu.frames.count == label.frames
+    flows = gpu.flows or ()
+    assert {(flow.kind, flow.memory) for flow in flows} == set(label.memory)
+    fired = {one.rule for one in program.advice if one.outcome == "advice"}
+    assert set(label.must) - fired == set(), "missing"
+    assert fired & set(label.never) == set(), "wrong"
