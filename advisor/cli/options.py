@@ -102,7 +102,10 @@ Profiles = Annotated[
 ]
 OneProfile = Annotated[Path, _argument("PROFILE", "A profile.json, or its directory.")]
 BaseProfile = Annotated[
-    Path, _argument("BASE", "The earlier profile.json or directory; with --run a workload: FILE[::NAME].")
+    Path,
+    _argument(
+        "BASE", "The earlier profile.json, directory or report of nsys; with --run a workload: FILE[::NAME]."
+    ),
 ]
 HeadProfile = Annotated[_File, _argument("HEAD", "The new profile.json or directory; with --run a workload.")]
 Against = Annotated[
