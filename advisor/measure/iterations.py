@@ -133,7 +133,7 @@ def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
     return tuple(
         f"Strategies were timed over different frames: {loop} averaged "
         f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame, so their "
-        "times cannot be compared. Raise --max-seconds: the final times the same frames for every strategy."
+        "times cannot be compared. Run again with a longer --max-seconds: the final times the same frames."
         for loop, of_it in means.items()
         if max(of_it.values()) > UNEVEN * min(of_it.values())
     )

@@ -116,7 +116,7 @@ class Options:
     )
     placement: Mapping[str, str] | None = _names(
         None,
-        "Run a mix: place this buffer as that strategy does, the others as --strategy says. Repeatable.",
+        "Run a mix: use that strategy's placement for this buffer, --strategy's for the others. Repeatable.",
         "BUFFER=PLACEMENT",
         give="Write --placement table=zero-copy, once for each buffer.",
         script=False,
@@ -134,7 +134,7 @@ class Options:
     )
     target_os: Literal["linux", "windows", "wsl"] = _names(
         "linux",
-        "Operating system of the cards to predict: linux, windows or wsl.",
+        "Operating system assumed for predictions: linux, windows or wsl.",
         "NAME",
     )
     host: str | None = _names(
@@ -185,7 +185,7 @@ class Options:
     )
     max_seconds: float = _measuring(
         60.0,
-        "Wall time of the whole command; in a sweep, of each value.",
+        "Time limit for the whole command; in a sweep, for each value.",
         "SECONDS",
         limits=_SECONDS,
         script=False,
@@ -230,7 +230,7 @@ class Options:
     no_environment: bool = _output(
         False, "Omit details of the machine and its software, for publishing.", file=True
     )
-    details: bool = _output(False, "Print everything as text, not the 25 most important lines.")
+    details: bool = _output(False, "Print the full report, not a screen of 25 lines.")
     quiet: bool = _output(
         False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
     )

@@ -30,8 +30,8 @@ NEXT_STEPS = {
     "`stream`), an array kept from an earlier frame, random numbers or times that differ between processes "
     "(use the parameter `rng`), or atomics whose order changes the result. To reproduce it, run this "
     "strategy alone: --strategy NAME.",
-    "late": "Raise --max-seconds SECONDS, or reduce the workload with --set NAME=VALUE.",
-    "timeout": "Raise --timeout SECONDS, or reduce the workload with --set NAME=VALUE.",
+    "late": "Run again with a longer --max-seconds, or reduce the workload with --set NAME=VALUE.",
+    "timeout": "Run again with a longer --timeout, or reduce the workload with --set NAME=VALUE.",
     "memory": "Reduce the workload with --set NAME=VALUE.",
     "died": "See the last output of the process. Check that the file runs with python.",
 }

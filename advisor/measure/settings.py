@@ -30,7 +30,7 @@ class Settings:
     rounds: int
     """The least number of processes in the final."""
     max_seconds: float
-    """Wall time of the whole command; without effect on a script."""
+    """Time limit for the whole command; without effect on a script."""
     timeout: float
     """Seconds after which a process is ended, a script only where the user says so."""
     seed: int

@@ -167,7 +167,7 @@ class VersionMeasurement:
         return NothingMeasured(
             f"nothing was compared within --max-seconds {self.versions.head.max_seconds:g}: checking and "
             f"screening took {units.digits(now - self.began, 2)} s",
-            next_step="Raise --max-seconds.",
+            next_step="Run again with a longer --max-seconds.",
         )
 
     def _final(self) -> VersionFinal:
@@ -225,7 +225,9 @@ def _require_figures(run: Run) -> None:
         return
     failed = [row for row in run.rows if isinstance(row, Failed)]
     if not failed:
-        raise NothingMeasured("no strategy could be measured", next_step="Raise --max-seconds.")
+        raise NothingMeasured(
+            "no strategy could be measured", next_step="Run again with a longer --max-seconds."
+        )
     wrong = all(row.reason.startswith(RAISED) for row in failed)
     raise (WorkloadError if wrong else NothingMeasured)(
         f"failed under every strategy. {failed[0].strategy}: {failed[0].reason}",

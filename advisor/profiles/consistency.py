@@ -220,7 +220,7 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
     yield from _of_loops(workload)
     for number, stage in enumerate(workload.stages):
         if not stage.name or stage.name != in_a_line(stage.name):
-            yield f"workload.stages.{number}.name", f"{stage.name!r} is no name in one line"
+            yield f"workload.stages.{number}.name", f"{stage.name!r} is not a one-line name"
     for number, buffer in enumerate(workload.buffers):
         yield from _of_buffer(f"workload.buffers.{number}", buffer)
 
@@ -232,12 +232,15 @@ def _of_loops(workload: WorkloadRecord) -> Iterator[Problem]:
         yield "workload.stages", "the loops are not numbered in the order of their stages"
     for stage in workload.stages:
         if stage.loop and (stage.phase == "setup" or stage.every > 1):
-            yield f"workload.stages.{stage.name}.loop", "a stage of set-up or of some frames is in no loop"
+            yield (
+                f"workload.stages.{stage.name}.loop",
+                "a stage of set-up or of some frames cannot be in a loop",
+            )
 
 
 def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
     if not is_name(buffer.name):
-        yield f"{where}.name", f"{buffer.name!r} is no name of a variable"
+        yield f"{where}.name", f"{buffer.name!r} is not a variable name"
     if min(buffer.shape, default=0) < 1:
         yield f"{where}.shape", f"{buffer.shape} has no elements"
     for stage, bounds in buffer.regions.items():

@@ -67,7 +67,7 @@ def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
         try:
             entries.append(_entry(path, name, conclude))
         except AdvisorError as problem:
-            # The message alone: what was read hangs on the error itself.
+            # The message alone: the error itself carries what was read.
             reason = problem.message.removeprefix(f"{path} ")
             left_out.append(LeftOut(name, reason, isinstance(problem, NothingMeasured)))
     if not entries:

@@ -137,7 +137,7 @@ def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
 def _card(place: Place) -> blocks.Group:
     parts = filled(
         blocks.Prose(f"{memory_told(place.device)} Profiled {place.origin}.".strip()),
-        blocks.Items(gaps(place.stop.results.values()), "Strategies without figures"),
+        blocks.Items(gaps(place.stop.results.values()), f"Not {place.basis}"),
     )
     href = place.href if place.basis == "measured" else ""
     return blocks.Group("prediction", parts, place.name, place.basis, href)

@@ -19,8 +19,8 @@ from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.scores import counted
 
 _BLIND = (
-    "Predicted from the traced traffic, without the measured times: the factor, in powers of two up to 64, "
-    "from which the model would recommend another strategy."
+    "Predicted from the traced traffic, without the measured times: how much larger before another "
+    "strategy wins (up to 64×)."
 )
 _QUESTIONS: dict[str, str] = {
     "reads": "kernels read their inputs more often",

@@ -348,7 +348,8 @@ def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
         process.wait(timeout if timeout < float("inf") else None)
     except subprocess.TimeoutExpired:
         raise WorkloadError(
-            f"a trial of the script took longer than {timeout:.0f} s", next_step="Raise --timeout SECONDS."
+            f"a trial of the script took longer than {timeout:.0f} s",
+            next_step="Run again with a longer --timeout.",
         ) from None
     finally:
         end(process, message)
