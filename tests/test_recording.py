@@ -134,15 +134,6 @@ def test_the_frame_is_the_loop_that_repeats_what_crosses(shape: str, recording: 
     assert {loop.place.line: loop.frames for loop in recording.record().loops} == expected
 
 
-def test_a_module_run_with_m_has_its_loops_in_its_own_files(command: Command) -> None:
-    Path("pack").mkdir()
-    Path("pack/__init__.py").write_text("")
-    Path("pack/inner.py").write_text("def go():\n    for n in range(3):\n        print('turn', n)\n")
-    Path("pack/__main__.py").write_text("import sys\nfrom pack import inner\ninner.go()\nsys.exit(0)\n")
-    said = command("profile", "-m", "pack", "--no-gpu", "--out", "o")
-    assert said.code == 0, said.err
-
-
 LIBRARY = "import cupy, sys\n"
 
 
@@ -258,6 +249,33 @@ def test_recording_knows_what_it_costs(tmp_path: Path) -> None:
     assert profiled(tmp_path, source).returncode == 0
     script = script_of(tmp_path)
     assert 2000 * 2e-6 < script.overhead_seconds < script.seconds
+
+
+def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text("")
+    (tmp_path / "pack/inner.py").write_text(
+        "import cupy\ndef go():\n    for n in range(3):\n        cupy.asarray([1.0, 2.0])\n"
+    )
+    (tmp_path / "pack/__main__.py").write_text(
+        "import sys\nfrom pack import inner\n"
+        "for epoch in range(2):\n    inner.go()\nsys.exit(len(sys.argv) - 2)\n"
+    )
+    command = [sys.executable, "-m", "advisor", "profile", "-m", "pack", "--no-gpu"]
+    for more, place in (((), ("pack/inner.py", 3, 6)), (("--frame", "3"), ("pack/__main__.py", 3, 2))):
+        words = (*command, *more, "--", "x")
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        script = script_of(tmp_path)
+        assert [(loop.place.file, loop.place.line, loop.frames) for loop in script.loops] == [place]
+
+
+def test_a_frame_is_named_by_file_and_line(tmp_path: Path) -> None:
+    source = "for n in range(4):\n    for k in range(8):\n        cupy.asarray([1.0, 2.0])\n"
+    for place in ("3", "s.py:3"):
+        assert profiled(tmp_path, source, "--frame", place).returncode == 0
+        (loop,) = script_of(tmp_path).loops
+        assert (loop.place.line, loop.frames, loop.named) == (3, 32, True)
 
 
 def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:

@@ -53,7 +53,8 @@ def record(job: ScriptJob) -> Recorded:
     """Runs the script under all recorders. Raises `AdvisorError` where it cannot begin."""
     session = Session(job)
     sys.meta_path.insert(0, session.finder)
-    program, named = session.program(), session.named_loop()
+    program = session.program()
+    named = session.named_loop(program.file)
     ended, seconds = session.run(program)
     assembled = Assembler(session.recorder, session.start, named).assembled()
     script = ScriptRun(
@@ -116,14 +117,15 @@ class Session:
                 next_step="Fix the error above and run again.",
             ) from None
 
-    def named_loop(self) -> Loop | None:
-        """The one of --frame. Raises `UsageError` where no loop of the user's is there."""
+    def named_loop(self, main: str) -> Loop | None:
+        """The one of --frame, in the file that is run or another. Raises `UsageError` where there is none."""
         if not self.job.frame:
             return None
         where, _, line = self.job.frame.rpartition(":")
-        file = str(self.start / where) if where else self.job.file
-        if where and file not in self.loops.files:
-            self._compile(Path(file))
+        path = (self.start / where).resolve() if where else Path(main).resolve()
+        file = main if path == Path(main).resolve() else str(path)
+        if file not in self.loops.files:
+            self._compile(path)
         loop = self.loops.at(file, int(line))
         if loop is None:
             lines = ", ".join(str(each.first) for each in self.loops.all if each.file == file)
