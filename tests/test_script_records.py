@@ -82,3 +82,26 @@ def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) 
     assert run.exit_code == 1
     assert "s.py:3: the results of a kernel written in CUDA C++ cannot be computed without a GPU" in run.error
     assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]
+
+
+@pytest.mark.parametrize(
+    ("reader", "unread"),
+    [
+        ("", 4),
+        ("b = a[1:] + 1", None),
+        ("cupy.sin(a)", None),
+        ("a.data.ptr", None),
+        ("ndimage.shift(a, 1)", None),
+    ],
+)
+def test_uploads_that_nothing_reads_are_counted(reader: str, unread: int | None, tmp_path: Path) -> None:
+    source = f"""import cupy, numpy
+from cupyx.scipy import ndimage
+a, h = cupy.zeros(9), numpy.ones(9)
+for _ in range(5):
+    a.set(h)
+    {reader}
+"""
+    (tmp_path / "s.py").write_text(source)
+    (crossing,) = record(tmp_path / "s.py", tmp_path, "cpu").crossings
+    assert crossing.unread == unread

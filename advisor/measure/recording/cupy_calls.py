@@ -22,10 +22,11 @@ _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarr
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__")
 _WHOLE = ("tolist", "tobytes", "tofile", "dump", "dumps", "__repr__", "__str__", "__format__")
 _VIEWS = ("view", "reshape", "ravel", "transpose", "squeeze", "swapaxes", "diagonal", "reduced_view")
-_IDLE = ("asnumpy", "empty", "empty_like", "expand_dims", "broadcast_to", "moveaxis", "shape", "ndim", "size")
+_IDLE = ("asnumpy", "empty", "empty_like", "get_array_module", "broadcast_to", "expand_dims", "shape", "size")
 """Functions that give the GPU no work, beside those that give views."""
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "divmod")
 _OPERATORS = ("lt", "le", "eq", "ne", "gt", "ge", "neg", "abs", "invert")
+_UNSEEN_READERS = ("cupyx.scipy", "cupyx.jit")
 _KERNELS = ("ElementwiseKernel", "ReductionKernel", "RawKernel")
 _SIZED = frozenset(("nonzero", "flatnonzero", "argwhere", "unique", "extract"))
 """Functions that always wait for the size of their result; those of the coverage's list may wait."""
@@ -137,8 +138,14 @@ class CupyCalls:
     def _cross(self, event: Event, array: Any, host: Any) -> None:
         event.bytes = int(array.nbytes)
         event.host = host if isinstance(host, np.ndarray) else None
-        event.device = self._place(array)
+        event.device = None if self._has_unseen_readers() else self._place(array)
         self._calls.crossed(event)
+
+    def _has_unseen_readers(self) -> bool:
+        """Whether the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
+        if not self._recorder.has_gpu:
+            return bool(self._cupy._watch.uses_cupyx)
+        return any(name in sys.modules for name in _UNSEEN_READERS)
 
     def _set(self, call: Call, array: Any, arr: Any, stream: Any = None) -> Any:
         """ndarray.set: never waits, and copies from the caller's memory."""
@@ -272,8 +279,10 @@ class CupyCalls:
                 body = functools.partial(self._pointer_copy, name)
                 replace(cuda.MemoryPointer, name, around(body))
 
-    def _copy(self, name: str, call: Call, dst: int, src: int, size: int, kind: int, *stream: Any) -> Any:
-        run = functools.partial(call, dst, src, size, kind, *stream)
+    def _copy(
+        self, name: str, call: Call, dst: int, src: int, size: int, kind: int, *stream: Any, **named: Any
+    ) -> Any:
+        run = functools.partial(call, dst, src, size, kind, *stream, **named)
         if kind not in (_TO_DEVICE, _TO_HOST):
             return run()
         up = kind == _TO_DEVICE
@@ -336,6 +345,11 @@ class _Told:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._library, name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance sees: cupyx.jit asks which of a kernel's globals are ufuncs."""
+        return type(self._library)
 
     def __repr__(self) -> str:
         return repr(self._library)

@@ -44,6 +44,7 @@ class PlayedWatch(Watch):
 
     heard: Callable[[], None]
     not_seen: Callable[[str], None]
+    uses_cupyx = False
 
     def wait(self, call: str, write: str) -> None:  # noqa: ARG002
         self.heard()
@@ -328,7 +329,7 @@ def _cupyx(cupy: Any) -> Any:
     return cupyx
 
 
-def _scipy(cupyx: Any, watch: Watch) -> list[ModuleType]:
+def _scipy(cupyx: Any, watch: PlayedWatch) -> list[ModuleType]:
     """cupyx.scipy's modules compute with SciPy's functions of the same name."""
     for name in _SCIPY:
         setattr(cupyx.scipy, name, _Scipy(name, watch))
@@ -336,13 +337,14 @@ def _scipy(cupyx: Any, watch: Watch) -> list[ModuleType]:
 
 
 class _Scipy(ModuleType):
-    def __init__(self, name: str, watch: Watch) -> None:
+    def __init__(self, name: str, watch: PlayedWatch) -> None:
         super().__init__(f"cupyx.scipy.{name}")
         self._plain_name, self._watch = f"scipy.{name}", watch
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        self._watch.uses_cupyx = True
         try:
             member = getattr(importlib.import_module(self._plain_name), name)
         except ImportError as error:
