@@ -261,6 +261,9 @@ def test_arithmetic_bounds_a_kernel() -> None:
     library, by_hand = (with_trace(vector_add(passes=passes), work=work) for passes in (1, 2))
     assert predicted(library, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.8, rel=1e-3)
     assert predicted(by_hand, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.158, rel=1e-3)
+    twin = with_trace(vector_add(), work=(StageWork(stage="add", flops=82.6e12, twin=True),))
+    reached = predicted(twin, "rtx-4090")["pinned"].terms["device:add"]
+    assert reached == pytest.approx((0.8 * 0.158) ** -0.5, rel=1e-3)
     # Twice the shared memory for each lane, on peaks of 82.6 and 15.7 TFLOP/s.
     wide = predicted(by_hand, "v100")["pinned"].terms["device:add"]
     assert wide == pytest.approx(82.6 / 15.7 / 0.2, rel=1e-3)

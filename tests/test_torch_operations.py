@@ -85,6 +85,25 @@ def test_outside_a_stage_and_without_pytorch_nothing_is_counted(monkeypatch: pyt
     assert work.flops is None
 
 
+def test_a_convolution_reads_its_input_again_the_fewer_channels_the_more() -> None:
+    """4.8 times with 3 channels, 1.1 with 128 on an H200; its weights are not counted."""
+    for channels, passes in ((3, 4.8), (128, 1.1)):
+        image = np.ones((2, channels, 128, 128), np.float32)
+        weights = np.ones((8, channels, 3, 3), np.float32)
+        first, second = seen(torch.nn.functional.conv2d, input=image, weight=weights).traffic
+        (item,) = first.again
+        assert item.call == "convolution"
+        assert item.bytes == pytest.approx((passes - 1) * image.nbytes)
+        assert not second.again
+
+
+def test_a_copy_of_a_transpose_reads_sectors_again() -> None:
+    big = np.ones((512, 512), np.float32)
+    (item,) = seen(lambda a: a.t().contiguous(), a=big).traffic[0].again
+    assert item.bytes == pytest.approx(17.97 * big.nbytes)
+    assert not seen(lambda a: a.clone(), a=big).traffic[0].again
+
+
 def test_a_product_reads_again_as_cublas_does() -> None:
     big = np.ones((512, 512), np.float32)
     (item,) = seen(lambda a: a @ a, a=big).traffic[0].again

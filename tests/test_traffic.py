@@ -426,3 +426,6 @@ def test_calls_that_do_work_are_counted() -> None:
     (raw,) = recorder.trace([use], {"s": {"a": 2}}, {}, sizes).work
     assert raw.calls is None
     assert twin.issue_seconds is raw.issue_seconds is None
+    # What the twin keeps in temporary arrays its kernel need not.
+    assert (work.temporary_bytes > 0, twin.temporary_bytes, raw.temporary_bytes) == (True, 0, 0)
+    assert (work.twin, twin.twin, raw.twin) == (False, True, False)

@@ -43,6 +43,11 @@ _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
 MUCH = 0.25
 """Part of what is uncertain of a strategy from which on a copy rate of the host is worth measuring."""
 _SPAN = ", between {} and {}"
+_TWIN = (
+    "Stage {!r} was traced in its CPU twin. Its kernel is assumed to read and write as often, to keep "
+    "temporaries to itself, and to reach between a hand-written kernel's share of the peak arithmetic and a "
+    "library's."
+)
 _WITHOUT = {
     "flops_per_second": "The arithmetic rate is not known: kernels are assumed to be memory-bound.",
     "l2_bytes": "The size of the L2 cache is not known: every pass is assumed to read from memory.",
@@ -333,6 +338,8 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
             "The number of multiprocessors is not known: all kernels' blocks are assumed to read "
             f"{listing(shared)} from one L1 cache."
         )
+    seen = {t.stage for t in trace.traffic if t.source == "traced"}
+    sentences.extend(_TWIN.format(work.stage) for work in trace.work if work.twin and work.stage in seen)
     if any(t.source == "declared" for t in trace.traffic):
         sentences.append(
             "A kernel with declared passes re-reads from the L2 cache where that memory is cached; at "

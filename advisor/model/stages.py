@@ -69,17 +69,19 @@ def bytes_of(at: Context, traffic: Traffic) -> tuple[Values, Values]:
 
 
 def _arithmetic(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
-    """At a share of the peak: a library's kernels, or one written by hand where passes are declared."""
+    """At a share of the peak: a library's kernels, or one written by hand where passes are declared; between
+    the two for a CPU twin, which does not tell."""
     machine, flops = at.machine, at.work(stage).flops
     rate = machine.find("flops_per_second")
     if rate is None or not flops:
         return constant(0.0)
     by_hand = any(t.source == "declared" for t in traffic)
+    reached = machine.get("kernel_share" if by_hand else "library_share")
+    if at.work(stage).twin:
+        tuned = machine.drawn(0.0, 0.5, 1.0, f"tuned {stage}")
+        reached = np.asarray(terms.between(machine.get("kernel_share"), reached, tuned))
     clocks = machine.find("clock_share")
-    reached = machine.get("kernel_share" if by_hand else "library_share") * (
-        1.0 if clocks is None else clocks
-    )
-    return np.asarray(flops / (rate * reached))
+    return np.asarray(flops / (rate * reached * (1.0 if clocks is None else clocks)))
 
 
 def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:

@@ -270,6 +270,9 @@ class StageWork(Record):
     stage: Name
     flops: float | None = None
     temporary_bytes: float = Field(default=0, ge=0, description="Read and written in temporary arrays")
+    twin: bool = Field(
+        default=False, description="Seen in its CPU twin: on the GPU it is a kernel of the user's"
+    )
     calls: int | None = Field(
         default=None, ge=0, description="NumPy calls that did work; None where the GPU runs another function"
     )

@@ -29,8 +29,9 @@ from advisor.workloads.frameworks.torch_operations import GATHERS, Operation, to
 
 Array = npt.NDArray[Any]
 
-_PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm"))
-"""PyTorch's operators that are cuBLAS's products."""
+_ROUTINES = {**dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"), "clone": "copy", "copy_": "copy"}
+"""PyTorch's operators that read as a routine of routines.toml by another name does: products are cuBLAS's."""
+_TORCH_ROUTINES = ("convolution", "native_batch_norm", "_native_batch_norm_legit", "native_layer_norm")
 _NOT_THE_USERS = ("advisor.measure", "advisor.workloads.frameworks", "numpy", "torch")
 
 
@@ -148,10 +149,16 @@ class TrafficRecorder:
             self.read(array, operation.written[0].nbytes if gathered else unique_bytes(array))
             if gathered and operation.key is not None:
                 self.again(array, routines.TAKE, routines.gathered_beyond(array, operation.key))
-            if operation.name in _PRODUCTS:
+            call, uses = _ROUTINES.get(operation.name, operation.name), 0.0
+            if call == "matmul":
+                uses = operation.flops / 2
+            elif position:
+                continue
+            elif call == "convolution":
+                uses = float(array.size * array.shape[1])
+            if call in ("matmul", "copy", *_TORCH_ROUTINES):
                 largest = max(each.size for each in operation.read)
-                again = routines.beyond("matmul", array, 1, operation.flops / 2, largest)
-                self.again(array, "matmul", *again)
+                self.again(array, call, *routines.beyond(call, array, 1, uses, largest))
         for array in operation.written:
             self.wrote(array, unique_bytes(array))
 
@@ -241,7 +248,8 @@ class TrafficRecorder:
         return StageWork(
             stage=use.name,
             flops=seen if flops is None else flops,
-            temporary_bytes=0.0 if raw else tally.temporary / runs,
+            temporary_bytes=0.0 if raw or twin else tally.temporary / runs,
+            twin=twin and not raw,
             calls=None if unseen else round(tally.calls / runs),
             issue_seconds=None if unseen or not tally.calls or use.side == "host" else tally.issuing / runs,
         )
