@@ -170,7 +170,7 @@ class ScriptRecorder:
         """Adds what was no call of the script's since its library's recorder began with the event."""
         now = self._clock()
         spent = now - begin
-        if event.host_seconds is not None:
+        if event.host_seconds is not None and self.overhead:  # the first CUDA event makes CUDA's context
             call = event.host_seconds + (event.kernel_seconds or 0.0)
             spent = max(spent, now - event.created - call)
         self.overhead += spent
