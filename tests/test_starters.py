@@ -159,8 +159,8 @@ def test_each_returned_array_has_a_buffer(
     [
         (PIPELINE, "pipeline.py::proces", 2, "has no function 'proces'; did you mean 'process'?"),
         ("def process(a): ...", "pipeline.py::process", 2, "does not call process"),
-        (PIPELINE, "pipeline.py", 2, "is not FILE::FUNCTION"),
-        (PIPELINE, "gone.py::process", 2, "is not FILE::FUNCTION"),
+        (PIPELINE, "pipeline.py", 2, "is neither FILE::FUNCTION"),
+        (PIPELINE, "gone.py::process", 2, "is neither FILE::FUNCTION"),
         (
             "import numpy as np\ndef process(frame): ...\nprocess(np.ones(3))",
             "pipeline.py::process",
@@ -270,3 +270,61 @@ def test_arrays_on_the_gpu_stay_there(
         "out": ({"run": "out"}, not whole),
     } | ({} if whole else {"result": ({"run": "out", "use": "in"}, False)})
     assert {row.verified for row in profile.measured().values()} == {True}
+
+
+LOOP = """\
+import cupy
+import numpy as np
+
+GAIN = 2.0
+
+def brighten(image, by):
+    return image * by
+
+model = cupy.asarray(np.arange(4.0))
+total = 0.0
+for number in range(3):
+    image = np.full(4, 1.0 + number)
+    there = cupy.asarray(image)
+    there = brighten(there, GAIN) * model
+    out = there.get()
+    total += float(out[1])
+print(total)
+"""
+
+
+@pytest.mark.parametrize("line", [13, 14, 15])
+def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
+    line: int, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the upload up to the download, whichever of their lines is named."""
+    Path("camera.py").write_text(LOOP, encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", python_path(FAKES))
+        said = command("new", f"w{line}.py", "--from", f"camera.py:{line}")
+    assert (said.code, said.out) == (0, f"w{line}.py\nw{line}_part.py\nw{line}.npz\n")
+    settings = cpu_settings(Path(f"w{line}.py"), targets=["rtx-4090"], max_seconds=30.0)
+    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    access = {b.name: b.access for b in profile.workload.buffers}
+    assert access["model"] == {"load": "out", "run": "in"}
+    assert {row.verified for row in profile.measured().values()} == {True}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code", "told"),
+    [
+        ("def process(a):\n    return a\nprint(1)\n", 2, 2, "does not call process"),
+        ("class A:\n    def f(self):\n        pass\n", 3, 2, "is in a class"),
+        ("x = 1\n", 7, 2, "has no statement"),
+        ("for i in range(3):\n    x = 1\n    break\n", 2, 2, "leave their loop"),
+        ("x = (\n", 1, 3, "is not valid Python"),
+        ("for i in range(3):\n    x = missing(i)\n", 2, 3, "camera.py"),
+    ],
+)
+def test_a_line_that_cannot_be_taken_says_why(
+    text: str, line: int, code: int, told: str, command: Command
+) -> None:
+    Path("camera.py").write_text(text, encoding="utf-8")
+    said = command("new", "w.py", "--from", f"camera.py:{line}")
+    assert (said.code, said.out) == (code, "")
+    assert told in said.err

@@ -9,7 +9,7 @@ import typer
 
 from advisor.cli import options
 from advisor.cli.console import AROUND, choose_backend, read_trace, say
-from advisor.errors import INTERRUPTED, UsageError
+from advisor.errors import INTERRUPTED, AdvisorError, UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
 
@@ -64,23 +64,57 @@ def _from_report(file: Path, report: Path) -> str:
 
 
 def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
-    """The workload of one call of FILE::FUNCTION, and the arrays that it was given."""
+    """The workload of one call of FILE::FUNCTION or of the code around FILE:LINE, and its arrays."""
     from advisor.configuration import file_and_name
+
+    source, function = file_and_name(start)
+    name, _, line = start.rpartition(":")
+    if function is None and line.isdecimal() and Path(name).is_file():
+        return _from_line(file, Path(name), int(line), force=force)
+    if function is None or not source.is_file():
+        raise UsageError(
+            f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file",
+            next_step="Write --from pipeline.py::process or --from pipeline.py:34.",
+        )
+    return _from_function(file, source, function, force=force)
+
+
+def _from_function(file: Path, source: Path, function: str, *, force: bool) -> list[Path]:
     from advisor.measure.observed import observe, workload_text
     from advisor.workloads import starters
 
-    source, function = file_and_name(start)
-    if function is None or not source.is_file():
-        raise UsageError(
-            f"--from {start} is not FILE::FUNCTION with an existing file",
-            next_step="Write --from pipeline.py::process.",
-        )
     inputs = file.with_suffix(".npz")
     starters.require_name(file)
     starters.require_free([file, inputs], force=force)
     call = observe(source, function, inputs)
     text = workload_text(file, source, function, call, inputs)
     return [*starters.write(file, text=text, force=force), inputs]
+
+
+def _from_line(file: Path, source: Path, line: int, *, force: bool) -> list[Path]:
+    """The workload of the function that holds the line, or of the statements around it."""
+    from advisor.measure.observed import observe, workload_text
+    from advisor.measure.stretches import function_at
+    from advisor.profiles.scratch import scratch
+    from advisor.workloads import starters
+
+    stretch = function_at(source, line)
+    if isinstance(stretch, str):
+        return _from_function(file, source, stretch, force=force)
+    inputs, part = file.with_suffix(".npz"), file.with_name(f"{file.stem}_part.py")
+    starters.require_name(file)
+    starters.require_free([file, inputs, part], force=force)
+    with scratch() as folder:
+        program = folder / source.name
+        program.write_text(stretch.program, encoding="utf-8")
+        try:
+            call = observe(program, stretch.function, inputs, beside=source.parent)
+        except AdvisorError as problem:
+            problem.message = problem.message.replace(str(program), str(source))
+            raise
+    text = workload_text(file, part, stretch.function, call, inputs)
+    written = starters.write(part, text=stretch.module, force=force)
+    return [*starters.write(file, text=text, force=force), *written, inputs]
 
 
 @devices.callback(invoke_without_command=True)

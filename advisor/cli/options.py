@@ -180,7 +180,14 @@ FromTrace = Annotated[
     _File, _named("REPORT", "Outline it from a .nsys-rep or its .sqlite export.", "--from-trace")
 ]
 Like = Annotated[_Text, _named("WORKLOAD", "Copy this example, such as vector_add.")]
-From = Annotated[_Text, _named("FILE::FUNCTION", "Write it from one call of this function.", "--from")]
+From = Annotated[
+    _Text,
+    _named(
+        "FILE::FUNCTION|FILE:LINE",
+        "Write it from one call of this function, or of the code around a line.",
+        "--from",
+    ),
+]
 
 Run = Annotated[bool, _flag("--run", "Run two versions of a workload side by side and compare them.")]
 Strict = Annotated[bool, _flag("--strict", "Treat inconclusive gates as failed.")]

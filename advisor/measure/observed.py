@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import os
 import runpy
 import subprocess
 import sys
@@ -68,8 +69,12 @@ class _Seen(BaseException):
     """The call has returned: the script is not needed any more."""
 
 
-def observe(file: Path, function: str, inputs: Path, *, timeout: float = _TIMEOUT) -> Observed:
+def observe(
+    file: Path, function: str, inputs: Path, *, timeout: float = _TIMEOUT, beside: Path | None = None
+) -> Observed:
     """Runs the file until it calls the function; the arrays it was given go to `inputs`, an .npz file.
+
+    beside: a folder from which the file imports too.
 
     Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it, or has no such
     function that another file can import.
@@ -80,7 +85,14 @@ def observe(file: Path, function: str, inputs: Path, *, timeout: float = _TIMEOU
         names = (str(file), function, str(told), str(inputs))
         command = [sys.executable, "-m", "advisor.measure.observed", *names]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                env=_importing(beside),
+            )
         except subprocess.TimeoutExpired:
             if _begun(told).exists():
                 raise UsageError(
@@ -100,6 +112,13 @@ def observe(file: Path, function: str, inputs: Path, *, timeout: float = _TIMEOU
             next_step="Use a function of arrays, numbers and strings; wrap anything else.",
         )
     return found
+
+
+def _importing(folder: Path | None) -> dict[str, str] | None:
+    if folder is None:
+        return None
+    paths = (str(folder.resolve()), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _without_call(

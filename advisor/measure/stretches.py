@@ -1,0 +1,202 @@
+"""The code around a line of a script as a function of its own: for `advisor new FILE --from SCRIPT:LINE`.
+
+In a function at the top level that function is taken. In a loop at the top level it is the stretch of
+statements from an upload up to the next download: what lives on the GPU between them stays there.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.errors import UsageError, WorkloadError
+from advisor.workloads.outline import last_name, parsed
+
+_UPLOADS = {"asarray", "array", "to", "cuda", "to_device", "from_numpy", "as_tensor", "set"}
+_DOWNLOADS = {
+    "get",
+    "asnumpy",
+    "cpu",
+    "item",
+    "numpy",
+    "tolist",
+    "copy_to_host",
+    "float",
+    "int",
+    "bool",
+    "print",
+}
+_COPIES = {"asarray", "array"}
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """`module` has the function and what it needs; `program` is the script that calls it."""
+
+    function: str
+    module: str
+    program: str
+
+
+def function_at(source: Path, line: int) -> str | Stretch:
+    """The name of the top-level function that holds the line, or the stretch around it as one.
+
+    Raises `UsageError` where neither can be taken, `WorkloadError` for a file that is not Python.
+    """
+    try:
+        tree, text = parsed(source), source.read_text(encoding="utf-8")
+    except (OSError, ValueError, SyntaxError) as problem:
+        raise WorkloadError(
+            f"{source} is not valid Python: {problem}", next_step="Fix the error above and run again."
+        ) from None
+    top = next((node for node in tree.body if _holds(node, line)), None)
+    if isinstance(top, _FUNCTIONS):
+        return top.name
+    if top is None or isinstance(top, ast.ClassDef):
+        what = "is in a class" if top else "has no statement"
+        raise UsageError(
+            f"line {line} of {source} {what}",
+            next_step="Name a line of a function or of a loop, or FILE::FUNCTION.",
+        )
+    return _stretch(tree, text, source, line)
+
+
+def _holds(node: ast.stmt, line: int) -> bool:
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+    return bool(first <= line <= (node.end_lineno or node.lineno))
+
+
+def _stretch(tree: ast.Module, text: str, source: Path, line: int) -> Stretch:
+    statements = _around(_block(tree.body, line), line)
+    if any(isinstance(node, _LEAVING) for each in statements for node in ast.walk(each)):
+        raise UsageError(
+            f"the statements around line {line} of {source} leave their loop or function",
+            next_step="Put the part that computes into a function, and name that: FILE::FUNCTION.",
+        )
+    rows, first, last = text.splitlines(), statements[0].lineno, statements[-1].end_lineno or 0
+    own = [
+        node
+        for node in tree.body
+        if isinstance(node, (ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.ClassDef))
+    ]
+    known = {*dir(builtins), *_defined(own)}
+    inputs = [name for name in _read(statements) if name not in known]
+    outputs = _written(statements, tree) or inputs[:1]
+    name, cupy = f"line_{line}", _alias(own)
+    there = _on_gpu(rows, statements, cupy)
+    uses = bool(cupy) and re.search(r"\bxp\.", "\n".join(there)) is not None
+    head = f"def {name}({', '.join([*inputs, *['xp'] * uses])}):"
+    needed = [_source(rows, node) for node in own]
+    module, observed = (
+        "\n".join((*needed, "", "", head, *_body(lines, outputs), ""))
+        for lines in (there, rows[first - 1 : last])
+    )
+    indent = rows[first - 1][: len(rows[first - 1]) - len(rows[first - 1].lstrip())]
+    given = ", ".join([*inputs, *[cupy] * uses])
+    call = f"{indent}{', '.join(outputs)} = {name}({given})"
+    future = {n.lineno for n in own if isinstance(n, ast.ImportFrom) and n.module == "__future__"}
+    rest = ["" if i in future else row for i, row in enumerate(rows, 1)]
+    return Stretch(name, module, "\n".join((observed, *rest[: first - 1], call, *rest[last:], "")))
+
+
+def _body(lines: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    for row in (*textwrap.dedent("\n".join(lines)).split("\n"), f"return {', '.join(outputs)}"):
+        yield f"    {row}".rstrip()
+
+
+def _alias(imports: Sequence[ast.stmt]) -> str:
+    """What the file calls CuPy; empty where it does not import it."""
+    names = (alias for node in imports if isinstance(node, ast.Import) for alias in node.names)
+    return next((alias.asname or alias.name for alias in names if alias.name == "cupy"), "")
+
+
+def _on_gpu(rows: Sequence[str], statements: Sequence[ast.stmt], cupy: str) -> list[str]:
+    """The statements for arrays that are on the GPU already: no `cupy.asarray`, and `xp` in place of CuPy."""
+    first, last = statements[0].lineno, statements[-1].end_lineno or 0
+    lines = [row.encode() for row in rows[:last]]
+    nodes = [node for each in statements for node in ast.walk(each)]
+    edits: list[tuple[ast.expr, bytes]] = [
+        (n, b"xp") for n in nodes if isinstance(n, ast.Name) and n.id == cupy
+    ]
+    for call in (n for n in nodes if isinstance(n, ast.Call) and n.lineno == n.end_lineno):
+        name = call.func.value if isinstance(call.func, ast.Attribute) else None
+        is_upload = isinstance(name, ast.Name) and name.id == cupy and last_name(call.func) in _COPIES
+        if is_upload and len(call.args) == 1 and not call.keywords:
+            edits = [edit for edit in edits if edit[0] is not name]
+            array = call.args[0]
+            edits.append((call, lines[array.lineno - 1][array.col_offset : array.end_col_offset]))
+    for node, new in sorted(edits, key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True):
+        row = lines[node.lineno - 1]
+        lines[node.lineno - 1] = row[: node.col_offset] + new + row[node.end_col_offset :]
+    return [row.decode() for row in lines[first - 1 :]]
+
+
+def _block(body: Sequence[ast.stmt], line: int) -> Sequence[ast.stmt]:
+    """The innermost statements that hold the line, not those of functions."""
+    for node in body:
+        inner = [getattr(node, part, []) for part in ("body", "orelse", "finalbody")]
+        for part in inner:
+            if part and part[0].lineno <= line <= (part[-1].end_lineno or 0):
+                return _block(part, line)
+    return body
+
+
+def _around(block: Sequence[ast.stmt], line: int) -> Sequence[ast.stmt]:
+    """From the upload at or before the line up to the next download."""
+    here = next((i for i, node in enumerate(block) if _holds(node, line)), 0)
+    brings = _calls(block[here]) & _DOWNLOADS and not _calls(block[here]) & _UPLOADS
+    earlier = (i for i in range(here, -1, -1) if _calls(block[i]) & _UPLOADS)
+    begin = next(earlier, here) if brings else here
+    if brings and begin < here:
+        return block[begin:here]
+    end = next((i for i in range(begin + 1, len(block)) if _calls(block[i]) & _DOWNLOADS), len(block))
+    return block[begin:end]
+
+
+def _calls(statement: ast.stmt) -> set[str]:
+    return {last_name(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+
+
+def _names(node: ast.AST, *kinds: type[ast.expr_context]) -> Iterator[str]:
+    yield from (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, kinds))
+
+
+def _read(statements: Sequence[ast.stmt]) -> list[str]:
+    """Names that they read before they set them, in order."""
+    set_, found = set[str](), dict[str, None]()
+    for node in statements:
+        augmented = [n.target for n in ast.walk(node) if isinstance(n, ast.AugAssign)]
+        read = [*_names(node, ast.Load), *(t.id for t in augmented if isinstance(t, ast.Name))]
+        found |= dict.fromkeys(name for name in read if name not in set_)
+        set_ |= set(_names(node, ast.Store))
+    return list(found)
+
+
+def _written(statements: Sequence[ast.stmt], tree: ast.Module) -> list[str]:
+    """Names that they set and others read; all where nobody does."""
+    stored = list(dict.fromkeys(name for node in statements for name in _names(node, ast.Store)))
+    inside = {id(n) for each in statements for n in ast.walk(each)}
+    outside = {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in inside and n.id in stored
+    }
+    return [name for name in stored if name in outside] or stored
+
+
+def _defined(nodes: Sequence[ast.stmt]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        else:
+            yield str(getattr(node, "name", ""))
+
+
+def _source(rows: Sequence[str], node: ast.stmt) -> str:
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+    return "\n".join(rows[first - 1 : node.end_lineno])
