@@ -232,11 +232,11 @@ def test_another_domains_ranges_are_not_ours(tmp_path: Path) -> None:
     export.kernel(14 * MS, 15 * MS, "mine")
     told = read(export.done())
     assert told.strategies == ()
-    assert told.whole
-    assert told.whole.seconds == pytest.approx(0.004)
-    assert told.whole.idle_share == pytest.approx(0.25)
-    assert told.whole.activity.copies
-    assert told.whole.activity.copies[0].source == "pageable"
+    assert told.program
+    (gpu,) = told.program.gpus
+    assert (gpu.seconds, gpu.idle_seconds) == (0.004, 0.001)
+    assert gpu.flows
+    assert gpu.flows[0].memory == "pageable"
 
 
 def test_several_strategies_in_one_file(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ LABELS = (
 def test_a_labelled_export(label: Labelled, tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     path.write_bytes(lzma.decompress((DATA / f"{label.name}.sqlite.xz").read_bytes()))
-    program = read(path, any_program=True).program
+    program = read(path).program
     assert program
     program = judged(program)
     (gpu,) = program.gpus

@@ -58,11 +58,8 @@ class Busy:
             mine = processes == process
             self._pieces.setdefault(process, []).append((begins[mine], ends[mine]))
 
-    def share(self, process: int | None, begins: Integers, ends: Integers) -> float:
-        """The share of these stretches, which do not overlap, in which it worked; None: any process."""
-        if process is None and len(self._pieces) > 1:
-            self._pieces = {0: [piece for pieces in self._pieces.values() for piece in pieces]}
-        key = next(iter(self._pieces), 0) if process is None else process
+    def share(self, key: int, begins: Integers, ends: Integers) -> float:
+        """The share of these stretches, which do not overlap, in which that process's GPU work ran."""
         length = int((ends - begins).sum())
         if key not in self._pieces or length <= 0:
             return 0.0
@@ -72,11 +69,6 @@ class Busy:
         starts, stops = pieces[0]
         worked = before(ends, (starts, stops)) - before(begins, (starts, stops))
         return min(int(worked.sum()) / length, 1.0)
-
-    def extent(self) -> tuple[int, int]:
-        """The first begin and the last end of all; only where anything was seen."""
-        pieces = [piece for pieces in self._pieces.values() for piece in pieces]
-        return min(int(b.min()) for b, _ in pieces), max(int(e.max()) for _, e in pieces)
 
 
 Key = tuple[int, ...]
@@ -111,16 +103,16 @@ class Sums:
 
 
 class Aggregates:
-    """Reads the tables once; `places` maps a moment of a process to a place, None takes everything as 0."""
+    """Reads the tables once; `places` maps a moment of a process to a place."""
 
-    def __init__(self, database: Database, places: Windows | None, extent: tuple[int, int] | None) -> None:
+    def __init__(self, database: Database, places: Windows, extent: tuple[int, int]) -> None:
         self.busy = Busy()
         self.migrations_seen = False
         self.places: defaultdict[int, Sums] = defaultdict(Sums)
         self._database = database
         self._where = places
         self._extent = extent
-        self._launched: Calls | None = Calls(database, extent, "start") if places and extent else None
+        self._launched: Calls | None = Calls(database, extent, "start")
         self._copies()
         self._kernels()
         self._launched = None  # its memory is wanted for what follows
@@ -128,8 +120,6 @@ class Aggregates:
         self._faults()
 
     def _placed(self, block: dict[str, Integers], launched: bool) -> Integers:
-        if self._where is None:
-            return np.zeros(len(block["start"]), np.int64)
         moments = block["start"]
         processes = block["globalPid"] // THREAD_BITS
         if launched and self._launched:
@@ -137,12 +127,12 @@ class Aggregates:
         return self._where.find(processes, moments)
 
     def _blocks(self, table: str, *more: str) -> Iterator[dict[str, Integers]]:
-        """The rows around our frames; in an export without them, all."""
+        """The rows around our frames."""
         if not self._database.readable(table):
             return
-        first, last = self._extent or (None, None)
+        first, last = self._extent
         ends = "end" if "end" in NEEDED[table] else "start"
-        where = f'"{ends}" >= {first} AND "start" <= {last}' if self._extent else ""
+        where = f'"{ends}" >= {first} AND "start" <= {last}'
         columns = dict.fromkeys((*NEEDED[table], "globalPid", *more))
         yield from self._database.blocks(table, tuple(columns), where)
 

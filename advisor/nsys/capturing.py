@@ -196,7 +196,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
     export it, and `UsageError` where it has no such range.
     """
     if path.suffix not in (".nsys-rep", ".qdrep"):
-        return _shown(exports.read(path, any_program=True, frame=frame))
+        return _shown(exports.read(path, frame))
     if not path.is_file():
         raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.")
     target = scratch / "export.sqlite"
@@ -208,7 +208,7 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
             next_step=f"Reading a report needs an nsys at least as new as the one that wrote it. {GET}",
             detail=problem.detail,
         ) from None
-    return _shown(exports.read(target, any_program=True, frame=frame))
+    return _shown(exports.read(target, frame))
 
 
 def _shown(read: exports.FileTrace) -> exports.FileTrace:

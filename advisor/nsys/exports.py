@@ -1,4 +1,4 @@
-"""Reads an export of nsys: per strategy where it has our ranges, in total where it has none."""
+"""Reads an export of nsys: per strategy where it has our ranges, else as any program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from pydantic import Field
 
 from advisor.errors import FileProblem
 from advisor.nsys.activities import absent, activity, allocations
@@ -16,39 +15,27 @@ from advisor.nsys.aggregates import Aggregates, Windows
 from advisor.nsys.database import NEEDED, Database, opened
 from advisor.nsys.frames import Frame, steady_frames, timeline
 from advisor.nsys.programs import program
-from advisor.profiles.base import Record, Seconds, Text, Word, optional
+from advisor.profiles.base import Record, Text, Word, optional
 from advisor.profiles.programs import ProgramTrace
-from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace
+from advisor.profiles.traces import RangeTrace, StrategyTrace
 
 KNOWN_SCHEMA = 3
 """Major version of nsys's export schema that the tables are read by (2023.4 writes 3.7.2)."""
 
 
-class WholeTrace(Record):
-    """An export without our ranges: everything in it, added up."""
-
-    seconds: Seconds | None = optional("From the GPU's first work to its last")
-    activity: Activity
-    idle_share: float | None = Field(default=None, ge=0, le=1)
-    allocations: tuple[Allocations, ...] | None = None
-    absent: dict[Word, Text] = Field(default_factory=dict)
-
-
 class FileTrace(Record):
-    """One file. Without ranges of ours it has a `program`, or `whole` where a capture of our own is read."""
+    """One file: our strategies, or any program."""
 
     tool: Word | None = None
     strategies: tuple[StrategyTrace, ...] = ()
-    whole: WholeTrace | None = None
     program: ProgramTrace | None = optional("Of any program: what its GPUs did")
     notes: tuple[Text, ...] = ()
 
 
-def read(path: Path, *, any_program: bool = False, frame: str | None = None) -> FileTrace:
-    """Reads a SQLite export; the memory it takes does not grow with the file's frames.
+def read(path: Path, frame: str | None = None) -> FileTrace:
+    """Reads a SQLite export: its strategies where it has our ranges, else any program's.
 
-    any_program: without our ranges, GPU by GPU instead of in total. frame: so even with them, and the NVTX
-    range that is a frame.
+    frame: the NVTX range that is a frame of a program, even with our ranges; "" for what repeats.
 
     Raises `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form.
     """
@@ -59,9 +46,7 @@ def read(path: Path, *, any_program: bool = False, frame: str | None = None) -> 
         tool = " ".join(part for part in parts if part) or None
         if frame is None and (frames := steady_frames(database)):
             return FileTrace(tool=tool, strategies=_strategies(database, frames), notes=notes)
-        if any_program or frame is not None:
-            return FileTrace(tool=tool, program=program(database, frame), notes=notes)
-        return FileTrace(tool=tool, whole=_whole(database), notes=notes)
+        return FileTrace(tool=tool, program=program(database, frame), notes=notes)
 
 
 def _notes(database: Database, version: str) -> tuple[str, ...]:
@@ -165,21 +150,3 @@ def _idle(seen: Aggregates, frames: Sequence[Frame]) -> float | None:
         worked += seen.busy.share(process, begins, ends) * length
         total += length
     return 1 - worked / total
-
-
-def _whole(database: Database) -> WholeTrace:
-    seen = Aggregates(database, None, None)
-    seconds = idle = None
-    if seen.busy.seen:
-        begin, end = seen.busy.extent()
-        seconds = (end - begin) / 1e9
-        idle = 1 - seen.busy.share(None, np.array([begin]), np.array([end]))
-    allocated = allocations(database, None)
-    missing = absent(seen, database, allocated)
-    return WholeTrace(
-        seconds=seconds,
-        activity=activity(database, [seen.places[0]], missing),
-        idle_share=idle,
-        allocations=allocated,
-        absent=missing,
-    )

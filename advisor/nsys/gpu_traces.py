@@ -304,9 +304,11 @@ class GpuFigures:
         waiting = columns["work"][at] == WORKS.index("waits")
         ends = columns["end"][at[waiting | (downloads & (columns["blocking"][at] == 1))]]
         begins, stops = self.idle
+        if not len(begins):
+            return len(ends), 0.0
         # The idle interval that each wait ends in, once.
         behind, first = np.unique(np.searchsorted(begins, ends, side="right") - 1, return_index=True)
-        ended = (behind >= 0) & (ends[first] < stops[behind]) if len(begins) else behind < 0
+        ended = (behind >= 0) & (ends[first] < stops[behind])
         gaps = (stops - begins)[behind[ended]].tolist()
         spared = sum(sorted(gaps)[: max(len(gaps) - self.units, 0)])
         return len(ends), spared / 1e9

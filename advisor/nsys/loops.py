@@ -100,7 +100,7 @@ def by_ranges(name: str, ranges: Intervals) -> Marked | None:
 
 def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers) -> Marked | None:
     """Frames by what repeats. `uploads`, `downloads`: positions among the copies."""
-    busy = union([work.intervals("kernels"), work.intervals("copies")])
+    busy = union([work.intervals("kernels"), work.intervals("copies"), work.intervals("moved")])
     total = int((busy[1] - busy[0]).sum()) / 1e9
     for source, events in _sequences(work, calls, uploads, downloads):
         found = repeats(events) if len(events.kinds) else None

@@ -112,7 +112,7 @@ def _copies(frames: int) -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     started = time.process_time()
-    program = read(Path(sys.argv[1]), any_program=True).program
+    program = read(Path(sys.argv[1])).program
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     (most,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
     assert program
