@@ -74,7 +74,7 @@ class Calls:
     def run(self, event: Event, call: Call, *, blocks: bool = False, stream: Any = None) -> Any:
         """The result of a call that crosses; the event gets the call's times.
 
-        One that blocks the host anyway first waits for earlier kernels, so that the two are told apart.
+        One that blocks the host anyway first waits for earlier kernels, so that the two can be distinguished.
         """
         recorder = self.recorder
         if not recorder.has_gpu:

@@ -16,6 +16,7 @@ import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Recorder
+from advisor.measure.recording.played import NAN, Device
 from advisor.profiles.crossings import HostMemory, Library
 
 _ARGUMENT = "kernel argument"
@@ -52,6 +53,8 @@ class NumbaCalls:
         self._arrays(arrays.FakeCUDAArray)
         replace(arrays, "to_device", self._calls.around(self._simulated_upload))
         self._cuda.to_device = arrays.to_device
+        self._cuda.event_elapsed_time = lambda *_: NAN
+        self._cuda.get_current_device = Device
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(self._launch))
 
     def finish(self) -> None:

@@ -92,7 +92,7 @@ Stream.current.append(Stream.null)
 
 
 class Pool(Idle):
-    """A memory pool, of which nothing is known."""
+    """A memory pool; its figures are unknown."""
 
     malloc = None
 

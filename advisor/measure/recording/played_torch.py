@@ -183,7 +183,7 @@ class Player:
         return goes, args, options
 
     def _format(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Of a single number, which torch formats where the class is its own."""
+        """torch formats a single number only where the class is its own."""
 
         def written(tensor: Any, how: str) -> str:
             single = isinstance(tensor, self._kind) and not tensor.shape  # type: ignore[attr-defined]
