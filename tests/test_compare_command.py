@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -364,3 +365,23 @@ def test_figures_that_are_not_those_of_their_blocks_are_made_again(command: Comm
     blocks = [name for name, row in before.items() if row.samples == "blocks"]
     assert blocks
     assert all(after[name].median_seconds == pytest.approx(before[name].median_seconds) for name in blocks)
+
+
+def test_a_baseline_has_a_name(command: Command) -> None:
+    small = ("--no-gpu", "--max-seconds", "5", "--set", "n=4096", "--quiet")
+    file = str(REPOSITORY / "workloads" / "vector_add.py")
+    for name in ("../main", "-", "a b"):
+        assert command("profile", file, f"--save={name}").code == UsageError.exit_code
+    assert (
+        command("profile", file, "--save", "main", "--out", "-", "--format", "md").code
+        == UsageError.exit_code
+    )
+    said = command("profile", file, *small, "--save", "main")
+    assert (said.code, Path("advisor-baselines/main/profile.json").is_file()) == (0, True), said
+    said = command("compare", "main")
+    page = Path("advisor-comparison/compare.md").read_text(encoding="utf-8")
+    assert (said.code, "BASE and HEAD are the same run" in page) == (0, True), said
+    shutil.move("advisor-report", "later")
+    assert command("compare", "main", "later").code == 0
+    assert "advisor-report" in command("compare", "main").err
+    assert "compare takes two profiles" in command("compare", "another").err

@@ -66,7 +66,7 @@ def compare(
     does so only with --strict.
     """
     from advisor import configuration
-    from advisor.profiles import outputs
+    from advisor.profiles import baselines, outputs
     from advisor.report import pages
     from advisor.verdicts.comparing.gates import parse_gates
 
@@ -81,6 +81,8 @@ def compare(
         elif is_report(base):
             page, rulings = _compare_reports(base, _without_run(head, against, given), request, fail_if or ())
         else:
+            if baselines.is_baseline(base):
+                base, head = baselines.folder(str(base)), head or OPTIONS["out"].default
             page, rulings = _compare(base, _without_run(head, against, given), request)
         paths = [] if form else pages.write(page, directory, wanted)
     put(pages.render(page, form) if form else text(page, quiet=quiet, details=details))

@@ -104,7 +104,8 @@ OneProfile = Annotated[Path, _argument("PROFILE", "A profile.json, or its direct
 BaseProfile = Annotated[
     Path,
     _argument(
-        "BASE", "The earlier profile.json, directory or report of nsys; with --run a workload: FILE[::NAME]."
+        "BASE",
+        "The earlier profile.json, folder, baseline or nsys report; with --run a workload: FILE[::NAME].",
     ),
 ]
 HeadProfile = Annotated[_File, _argument("HEAD", "The new profile.json or directory; with --run a workload.")]

@@ -44,6 +44,7 @@ def profile(**given: Any) -> None:
     """
     from advisor import configuration
     from advisor.devices.environment import command_line
+    from advisor.profiles import baselines
     from advisor.sweep import parse_sweep
     from advisor.workloads.outline import defaults_of
 
@@ -59,6 +60,10 @@ def profile(**given: Any) -> None:
             "--sweep writes one folder per value and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
+    if merged.save:
+        baselines.folder(merged.save)
+        if swept or form:
+            raise UsageError("--save keeps one profile, of a run that writes one", next_step="Omit --save.")
     backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet, needs_cupy=not script)
     settings = configuration.make_settings(
         sources, backend=backend, command=command_line(sys.argv[1:]), script=script
@@ -132,9 +137,18 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         say_written(paths, quiet=merged.quiet)
         _read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
+    if merged.save:
+        _save(result, merged)
     if merged.apply:
         _apply(result)
     _end(result, page)
+
+
+def _save(result: Profile, merged: Options) -> None:
+    from advisor.profiles import baselines, outputs
+
+    with outputs.output_directory(baselines.folder(merged.save), ["profile.json"]) as directory:
+        say_written([outputs.write(directory, "profile.json", result.to_json())], quiet=merged.quiet)
 
 
 def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:

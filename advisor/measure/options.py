@@ -226,6 +226,7 @@ class Options:
     formats: str = _output(
         "html,md,json", "Formats, separated by commas: html, md, json.", "NAMES", file=True
     )
+    save: str = _output("", "Keep the profile as a baseline, for advisor compare NAME.", "NAME")
     include_host: bool = _output(False, "Record the host and user names, hidden by default.")
     no_environment: bool = _output(
         False, "Omit details of the machine and its software, for publishing.", file=True
