@@ -97,7 +97,10 @@ def profile(
     if settings.arguments is not None:
         complete = _recorded(settings, context)
         hidden = anonymous(complete, include_host=settings.include_host)
-        return _published(conclude(hidden, _targets(settings, hidden)), settings)
+        concluded = conclude(hidden, _targets(settings, hidden))
+        if settings.tries and complete.script is not None and not was_interrupted(complete):
+            concluded = _tried(settings, complete.script, concluded, progress)
+        return _published(concluded, settings)
     with scratch() as folder, _launching(settings, launcher) as launch:
         run = _measured(settings, launch, progress, folder, context, keep_in)
         complete = _assembled(settings, run, _ended(context, run, settings))
@@ -105,13 +108,15 @@ def profile(
             reports = keep_in / FOLDER if settings.keep_reports else None
             tools = captures or NsysCaptures(settings.nsys, reports, left=_left(settings))
             complete = traced(complete, settings, progress, folder, tools)
-        hidden = anonymous(complete, include_host=settings.include_host)
-        concluded = conclude(hidden, _targets(settings, hidden), settings.strategies)
-        if settings.tries and complete.script is not None and not was_interrupted(complete):
-            trials = try_script(settings, complete.script, concluded.script, progress, folder)
-            tried = concluded.model_copy(update={"trials": trials})
-            concluded = anonymous(tried, include_host=settings.include_host)
-    return _published(concluded, settings)
+    hidden = anonymous(complete, include_host=settings.include_host)
+    return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
+
+
+def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: Progress) -> Profile:
+    """With what changes of the script's lines gave. script: with its files as they are named here."""
+    with scratch() as folder:
+        trials = try_script(settings, script, concluded.script, progress, folder)
+    return anonymous(concluded.model_copy(update={"trials": trials}), include_host=settings.include_host)
 
 
 def _recorded(settings: Settings, context: RunContext) -> Profile:

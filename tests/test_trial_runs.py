@@ -49,7 +49,7 @@ def origin(line: int, each_frame: bool = False) -> dict[str, object]:
     return {"kind": "numpy", "place": {"file": "camera.py", "line": line}, "each_frame": each_frame}
 
 
-REPEATS = {"checked": 5, "same": 4, "complete": True, "false_share": 0.0}
+REPEATS = {"checked": 5, "compared": 4, "same": 4, "complete": True, "false_share": 0.0}
 RECORD = {
     "seconds": 3.0,
     "overhead_seconds": 0.0,

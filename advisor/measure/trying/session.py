@@ -86,7 +86,7 @@ def _suggested(
     each_frame = bool(crossing.origin and crossing.origin.each_frame)
     repeats, name = crossing.repeats, crossing.place.text
     if crossing.library == "cupy" and crossing.kind == "upload":
-        if repeats and repeats.checked >= _LEAST_REPEATS and repeats.same >= repeats.checked - 1:
+        if repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
             return "hoist", None, f"upload once, before the loop: {name}"
         if crossing.memory == "pageable" and origin and not each_frame:
             return "lock", origin, f"page-lock what line {origin.line} allocates"
@@ -117,6 +117,8 @@ def try_script(
     a second time.
     """
     run = concluded or script
+    if script.exit_code:
+        return Trials(reason="Nothing was tried: the script failed.", seconds=0.0)
     told = scopes(run)
     ceiling = ceiling_of(run, told[0]) if told else None
     if settings.backend != "cuda":
