@@ -7,11 +7,21 @@ from pathlib import Path
 import pytest
 from script_records import RECORDS, SCRIPTS, record, rows
 
+LIBRARIES = {"import cupy": "cupy", "import torch": "torch", "from numba import cuda": "numba"}
+
+
+def require_library(script: str) -> None:
+    """Skips where the script's library is missing or was built for the CPU."""
+    name = next(name for line, name in LIBRARIES.items() if line in script)
+    module = pytest.importorskip("numba.cuda" if name == "numba" else name)
+    available = module.is_available if name != "torch" else module.cuda.is_available
+    if not available():
+        pytest.skip(f"{name} cannot use the GPU here")
+
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_script_is_recorded_as_without_a_gpu(name: str, tmp_path: Path) -> None:
-    needs = "cupy" if "import cupy" in (SCRIPTS / f"{name}.py").read_text() else "torch"
-    pytest.importorskip("numba.cuda" if name == "saxpy" else needs)
+    require_library((SCRIPTS / f"{name}.py").read_text())
     run = record(SCRIPTS / f"{name}.py", tmp_path, "cuda")
     for each in run.crossings:
         print(each.place.line, each.call, each.host_seconds, each.kernel_seconds, each.stream_seconds)
