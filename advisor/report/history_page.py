@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
@@ -25,6 +26,7 @@ from advisor.verdicts.tracks import Stop
 MOST_POINTS = 120
 """Of a chart, which draws more in groups."""
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
+_HASH = re.compile("[0-9a-f]{7,40}")
 _PREDICTED = "Predicted, not measured. Profile each commit on the device to confirm."
 _SPAN = "The change is between the dotted lines."
 _HOW = (
@@ -122,7 +124,17 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(series)}",
         reason=" ".join(filter(None, (cause(last) if last else "", _now(series)))),
+        next_step=_closer(series, last) if last and not last.same_code else "",
     )
+
+
+def _closer(series: Series, last: Change) -> str:
+    """The command that compares the code with that before the change, part of a frame by part."""
+    before = series.entries[max(last.first - 1, 0)].label
+    if not _HASH.fullmatch(before):
+        return ""
+    command = f"advisor compare --run {words.line(series.profile.workload.file, 120)} --against {before}"
+    return f"See what changed in a frame: {words.code(command, 200)}"
 
 
 def _summed(

@@ -7,7 +7,7 @@ is plain; a name between backticks is set as code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor.profiles.schema import Profile
@@ -111,9 +111,10 @@ def panels(told: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Gro
 
 def _pane(told: Verdict, figures: tuple[Block, ...], *, alone: bool) -> Group:
     """Beside others the next step has no room of its own."""
-    after = Prose(told.next_step, "Next", kind="next")
-    fold = Fold("Why", filled(Prose(told.reason), None if alone else after), open=told.tone == "none")
-    return Group("pane", filled(blocks.Verdicts((told,)), after if alone else None, *figures, fold))
+    after = Prose("" if alone else told.next_step, "Next", kind="next")
+    fold = Fold("Why", filled(Prose(told.reason), after), open=told.tone == "none")
+    told = told if alone else replace(told, next_step="")
+    return Group("pane", filled(blocks.Verdicts((told,)), *figures, fold))
 
 
 def circumstances(

@@ -109,14 +109,16 @@ def _lead(
         for i, track in enumerate(found, 1)
         if track.basis != "cpu"
     ]
+    following = blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together")
     return lead(
+        replace(following, forms="html"),
         *around(
             blocks.Failures(sweep_failures(sweep, parameter)),
             blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
             panels(told or (none,), [filled(chart) for chart in charts] or [()]),
             drawn=any(charts),
         ),
-        blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together"),
+        replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
         blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run", forms="html md"),
