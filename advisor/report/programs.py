@@ -33,6 +33,7 @@ _FOUND = {
     "uploads by size": "by the sizes of their uploads, near enough",
     "downloads": "by their downloads",
 }
+_ONE = "Recorded by nsys: one of the steady frames"
 _NEAR = 0.05
 """The share by which figures of two GPUs may differ that are told as the same."""
 
@@ -99,7 +100,7 @@ def _verdicts(gpus: Sequence[GpuTrace]) -> Iterator[Verdict]:
     for gpu in gpus:
         alike = next((other for other in told if _same(gpu, other)), None)
         told.append(gpu)
-        headline = f"The same as {alike.label}." if alike else _ceiling(gpu)
+        headline = f"The same as {alike.label}" if alike else _ceiling(gpu)
         yield Verdict(
             basis="measured",
             tone="clear",
@@ -126,7 +127,7 @@ def _ceiling(gpu: GpuTrace) -> str:
         return ""
     most, whole = units.seconds(gpu.ceiling.seconds / gpu.units), units.seconds(gpu.seconds / gpu.units)
     of = f"a frame of {whole}" if gpu.frames else whole
-    return f"Memory can change at most {most} of {of} ({units.percent(gpu.ceiling.share)})."
+    return f"Memory can change at most {most} of {of} ({units.percent(gpu.ceiling.share)})"
 
 
 def _parts(gpu: GpuTrace) -> str:
@@ -212,7 +213,7 @@ def _drawn(gpus: Sequence[GpuTrace]) -> GpuTrace | None:
 def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
     picture: list[Block] = []
     if first and isinstance(gpu.timeline, Timeline) and gpu.frames:
-        picture = [timeline_view(gpu.label, median(gpu.frames.steady), gpu.timeline)]
+        picture = [timeline_view(gpu.label, median(gpu.frames.steady), gpu.timeline, _ONE)]
     inside = filled(
         *picture,
         blocks.Facts(tuple(_time(gpu)), f"{gpu.label}: time{' per frame' if gpu.frames else ''}"),
@@ -263,7 +264,7 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
     rows = tuple(Row(_flow_name(flow), tuple(_cells(gpu, flow))[: len(columns)]) for flow in flows)
     return Table(
         kind="copies",
-        names="copies",
+        names="direction and host memory",
         columns=columns,
         rows=rows,
         caption=title,

@@ -72,7 +72,7 @@ class TimelineView(Block):
     left_out: str
 
 
-def timeline_view(name: str, median: float, timeline: Timeline) -> TimelineView:
+def timeline_view(name: str, median: float, timeline: Timeline, how: str = "") -> TimelineView:
     """The picture of one frame of what has that name; `median` is the time of its frames."""
     spans = timeline.spans
     if len(spans) > MOST_DRAWN:
@@ -87,7 +87,7 @@ def timeline_view(name: str, median: float, timeline: Timeline) -> TimelineView:
     return TimelineView(
         title=f"One frame of {words.name(name)}, {frame}",
         source=_SOURCES[timeline.source],
-        how=f"{_HOW[timeline.source]}, whose median is {units.seconds(median)}.",
+        how=f"{how or _HOW[timeline.source]}, whose median is {units.seconds(median)}.",
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(

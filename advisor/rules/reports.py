@@ -113,6 +113,10 @@ def _each(gpu: GpuTrace) -> str:
     return ", per frame" if gpu.frames else ""
 
 
+def _a_frame(gpu: GpuTrace) -> str:
+    return " a frame" if gpu.frames else ""
+
+
 def _of(gpu: GpuTrace, seconds: float) -> str:
     """ "1.20 ms of each frame (12 %)" """
     what = "each frame" if gpu.frames else "the run"
@@ -125,8 +129,8 @@ def _by(*places: str | None) -> str:
     return f" Called from {', '.join(names)}." if names else ""
 
 
-def _moved(flows: list[Flow]) -> str:
-    return units.size(sum(flow.bytes for flow in flows))
+def _moved(flows: list[Flow], gpu: GpuTrace) -> str:
+    return units.size(sum(flow.bytes for flow in flows) / gpu.units)
 
 
 def _exposed(flows: list[Flow]) -> float:
@@ -153,8 +157,8 @@ def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
     )
     return _found(
         gpu,
-        f"{_moved(flows)} from or to pageable memory take {_of(gpu, seconds)}: {rates}. The driver stages "
-        f"them, and the host waits.{_by(*(flow.where for flow in flows))}",
+        f"{_moved(flows, gpu)} from or to pageable memory take {_of(gpu, seconds)}: {rates}. The driver "
+        f"stages them, and the host waits.{_by(*(flow.where for flow in flows))}",
         shown,
         saved=saved,
     )
@@ -184,7 +188,7 @@ def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
     mean = units.size(sum(flow.bytes for flow in flows) / count)
     return _found(
         gpu,
-        f"{count / gpu.units:.3g} copies of {mean} on average{_each(gpu)}, {units.seconds(each)} a call: "
+        f"{count / gpu.units:.3g} copies{_a_frame(gpu)} of {mean} on average, {units.seconds(each)} a call: "
         f"{_of(gpu, count * each)}. One copy in each direction would do.{_by(*(f.where for f in flows))}",
         *shown,
         saved=spared * each,
@@ -299,7 +303,7 @@ def page_fault_migration(gpu: GpuTrace, limit: Limits) -> Finding:
         return passed(f"Migrations by page faults cost at most {_of(gpu, seconds)}.", *shown)
     return _found(
         gpu,
-        f"{units.size(moved.bytes / gpu.units)} of managed memory{_each(gpu)} migrate by page "
+        f"{units.size(moved.bytes / gpu.units)} of managed memory{_a_frame(gpu)} migrate by page "
         "faults and what the driver fetches around them. With the kernels and host code that wait for pages, "
         f"that is at most {_of(gpu, seconds)}. Prefetch to the side that uses them next, or copy.",
         *shown,
