@@ -101,6 +101,12 @@ def test_the_code_is_written_from_the_users_own_line() -> None:
     assert "d = cupy.asarray(together)" in codes["small-transfers"]
 
 
+def test_of_several_statements_in_a_line_the_one_with_the_call_counts() -> None:
+    both = place(DOWNLOAD).model_copy(update={"text": "a = cupy.asarray(x); out = m.get()"})
+    found = said(run_of(download(place=both)))["pageable-transfer"]
+    assert "`out`" in found.title
+
+
 def test_a_change_that_is_certain_is_a_patch_of_the_users_file() -> None:
     found = advise_lines(concluded(script_run(download())), "Test card", CARD, (), Preferences())
     patch = found[0].advice.snippet or ""

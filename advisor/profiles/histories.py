@@ -94,7 +94,7 @@ def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Ent
     profile = load(path)
     if profile.script is not None:
         raise NothingMeasured(
-            "is a profile of a script: the times of whole processes vary more than most changes of code; a "
+            "is a profile of a script, which has lines and no strategies; a "
             "history needs profiles of workloads"
         )
     require_plausible(profile, str(path))

@@ -44,16 +44,15 @@ class UserLine:
     @classmethod
     def of(cls, crossing: Crossing) -> UserLine:
         place = crossing.place
-        statement = _statement(place.text)
-        if statement is None:
-            return cls(place, crossing.library)
         name = crossing.call.rpartition(".")[2]
         name = _CASTS.get(name, name)
-        calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-        call = next((each for each in calls if _name(each.func) == name), None)
-        target = _target(statement)
-        if call is None:
+        statements = _statements(place.text)
+        calls = ((each, call) for each in statements for call in ast.walk(each) if isinstance(call, ast.Call))
+        statement, call = next((pair for pair in calls if _name(pair[1].func) == name), (None, None))
+        if statement is None or call is None:
+            target = _target(statements[0]) if len(statements) == 1 else ""
             return cls(place, crossing.library, target)
+        target = _target(statement)
         operand = _operand(call, name)
         return cls(
             place,
@@ -80,14 +79,14 @@ class UserLine:
         return self.with_call(f"{head}{other}{rest}") if dot else ""
 
 
-def _statement(text: str) -> ast.stmt | None:
-    """The line as a statement; the head of a block gets a body."""
+def _statements(text: str) -> list[ast.stmt]:
+    """The statements of a line; the head of a block gets a body."""
     for body in ("", " pass"):
         try:
-            return ast.parse(text + body).body[0]
-        except (SyntaxError, ValueError, IndexError):
+            return ast.parse(text + body).body
+        except (SyntaxError, ValueError):
             continue
-    return None
+    return []
 
 
 def _target(statement: ast.stmt) -> str:
@@ -162,7 +161,8 @@ def on_gpu(line: UserLine, loop_end: str) -> str:
     """The value stays on the GPU; it is read once, after the loop."""
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
     written = line.with_call(value) if line.operand else ""
-    if not written or _statement(written) is None or not isinstance(_statement(written), _PLAIN):
+    statements = _statements(written)
+    if not written or not statements or not all(isinstance(each, _PLAIN) for each in statements):
         return (
             f"# keep the condition on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"
