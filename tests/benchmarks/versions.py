@@ -6,6 +6,8 @@ seconds, by tests/simulated_versions.py.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from advisor import api
 from advisor.profiles.scratch import scratch
 from advisor.report.versions_page import answer
 
-SHARES = (0.0, 0.02, 0.05, 0.2)
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2)
 PLACES = ("host", "copy", "kernel")
 
 
@@ -75,8 +77,14 @@ def planted(place: str, share: float, seconds: float, *, no_gpu: bool) -> str:
         files = [Path(folder) / name for name in ("base.py", "head.py")]
         for file, planted_share in zip(files, (0.0, share), strict=True):
             file.write_text(workload(place, planted_share, no_gpu=no_gpu), encoding="utf-8")
+        began, load = time.monotonic(), os.getloadavg()[0]
         found = api.compare_versions(*files, no_gpu=no_gpu, max_seconds=seconds, quiet=True)
-    print(f"    {share:.0%} in {place}: {found.run.judged.rounds} rounds, {answer(found)}", flush=True)
+        took = time.monotonic() - began
+    rounds = found.run.judged.rounds
+    print(
+        f"    {share:.0%} in {place}, load {load:.1f}: {rounds} rounds in {took:.1f} s, {answer(found)}",
+        flush=True,
+    )
     return found.rows[0].outcome if found.rows else "cannot tell"
 
 
