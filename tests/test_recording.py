@@ -94,6 +94,15 @@ for frame in range(4):
 """,
         {2: 4},
     ),
+    "tensors that take half of a frame": (
+        """
+for frame in range(4):
+    for tensor in range(8):
+        gpu.up()
+    gpu.up(seconds=0.008)
+""",
+        {2: 4},
+    ),
     "a frame that fails now and then": (
         """
 def frame(n):
@@ -322,6 +331,15 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert found.host_seconds == pytest.approx(0.2)
     assert found.stream_seconds == pytest.approx(0.2)
     assert found.timed == 32 + 1
+
+
+def test_an_iteration_that_a_return_cuts_short_has_no_time(recording: Recording) -> None:
+    recording.run(
+        "def search():\n    for n in range(9):\n        gpu.up(seconds=0.001)\n        if n == 2: return\n"
+        "for k in range(5):\n    search()\n    gpu.work(1.0)\n"
+    )
+    inner = recording.loops.all[0]
+    assert (inner.turns, inner.seconds) == (15, pytest.approx(0.010))
 
 
 def test_without_a_gpu_nothing_has_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
