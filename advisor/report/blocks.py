@@ -299,7 +299,7 @@ class Source(Block):
 
 @dataclass(frozen=True)
 class Code(Block):
-    """Code to read or copy, for Markdown; a page has it in its findings."""
+    """Code to read or copy behind a line to click; a page usually has it in its findings."""
 
     title: str
     text: str
