@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from functools import partial
+import types
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from advisor.measure.jobs import ScriptJob
-from advisor.measure.progress import make_progress
-from advisor.measure.trying.session import Session, candidates, run_trial
-from advisor.profiles.crossings import ScriptRun
+from advisor.measure.progress import Progress
+from advisor.measure.settings import Settings
+from advisor.measure.trying.session import candidates, try_script
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.crossings import LineAdvice, ScriptRun
 from advisor.profiles.trials import Trial, Trials
 
 PACKAGES = Path(__file__).parent / "trial_packages"
@@ -74,10 +76,21 @@ def tried(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", str(PACKAGES))
     script = ScriptRun.model_validate_json(json.dumps(RECORD))
-    job = ScriptJob(file=str(file), backend="cuda", gpu=0, directory=str(folder / "unused"))
-    runs = partial(run_trial, timeout=60.0, folder=folder / "runs")
-    session = Session(script, job, 0, runs, make_progress(quiet=True))
-    found = session.trials(candidates(script, 0, {0: 1e-3}, folder))
+    settings = types.SimpleNamespace(
+        file=Path("camera.py"),
+        module="",
+        arguments=(),
+        frame="",
+        gpu=0,
+        backend="cuda",
+        timeout=60.0,
+        checked=(),
+    )
+    gain = {"seconds_per_frame": 1e-3, "basis": "estimated"}
+    advice = {"rule": "r", "device": "d", "outcome": "advice", "title": "t", "detail": "", "gain": gain}
+    told = LineAdvice(place=script.crossings[0].place, crossing=0, advice=Advice.model_validate(advice))
+    concluded = script.model_copy(update={"advice": (told,)})
+    found = try_script(cast(Settings, settings), script, concluded, Progress(), folder)
     assert hashlib.sha256(file.read_bytes()).hexdigest() == before, "a file of the user's was changed"
     return found, {trial.name: trial for trial in found.trials}
 

@@ -62,7 +62,8 @@ def candidates(
     for index, crossing in enumerate(script.crossings):
         if crossing.loop == loop and (suggested := _suggested(script, crossing, loop)):
             kind, origin, title = suggested
-            name = f"{kind}-{crossing.place.line}"
+            made = origin if kind == "pin-memory" and origin else crossing.place
+            name = f"{kind}-{made.line}"
             if any(each.change.name == name for each in found):
                 continue
             trial = Trial(
@@ -133,6 +134,7 @@ def try_script(
     }
     runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials")
     job, loop = script_job(settings, folder), told[0].number
+    job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
     session = Session(script, job, loop, runs, progress, settings.checked)
     return session.trials(candidates(script, loop, promised, Path.cwd()))
 
