@@ -14,6 +14,7 @@ from advisor.report import words
 from advisor.report.advising import findings
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
 from advisor.report.blocks import Fact, Facts, Finding, Verdict
+from advisor.report.charts import largest_parts
 from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
@@ -71,7 +72,7 @@ def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
 
 def measured_answer(profile: Profile) -> Answer:
     marked = undoubted(profile)
-    chosen, told = marked.recommendation, verdicts(profile)[0]
+    chosen, told = marked.recommendation, _with_parts(verdicts(profile)[0], profile)
     bars = tuple(measured_bars(counted(marked), overlaps(profile)))
     base = baseline(profile)
     how = counts(profile.preferences.objective)
@@ -85,6 +86,18 @@ def measured_answer(profile: Profile) -> Answer:
         missing=gaps(profile.results),
     )
     return drawn(_with_change(_with_facts(made, chosen), profile, profile.device, chosen))
+
+
+def _with_parts(told: Verdict, profile: Profile) -> Verdict:
+    """The reason, which ends in where the time of the recommended strategy's frame goes."""
+    chosen = profile.recommendation
+    row = profile.measured().get((chosen and chosen.strategy) or "")
+    largest = largest_parts(row) if row else ""
+    if not largest or told.tone == "none":
+        return told
+    parts = f"A frame of {words.code(row.strategy)}: {largest}." if row else ""
+    steps = (*(told.steps or filter(None, (told.reason,))), parts)
+    return replace(told, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
 
 
 def predicted_answer(profile: Profile, made: Prediction) -> Answer:

@@ -117,6 +117,12 @@ def frame_chart(profile: Profile) -> Chart:
     return chart("frame", f"Time of one frame by stage, {here}", stacks)
 
 
+def largest_parts(row: Measured, most: int = 3) -> str:
+    """Where most of a frame's time goes: produce 22.0 ms, add 4.10 ms and consume 3.00 ms."""
+    parts = sorted(_measured_parts(row, {}), key=lambda part: -part.amount)[:most]
+    return words.listing(f"{part.key} {units.seconds(part.amount)}" for part in parts if part.amount > 0)
+
+
 def prediction_chart(prediction: Prediction, index: int) -> Chart:
     """The terms of each predicted strategy, with the range of the whole frame."""
     chosen = recommended(prediction)

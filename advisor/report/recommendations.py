@@ -108,7 +108,7 @@ def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
 def _verdict(
     basis: Literal["measured", "predicted"], device: Device, chosen: Recommendation, told: str, sure: str = ""
 ) -> Verdict:
-    first = f"{chosen.strategy} takes " * (basis == "measured" and len(chosen.steps) > 1)  # the table has it
+    first = f"{chosen.strategy} takes " * (basis == "measured")  # the table has it
     steps = tuple(words.line(step) for step in chosen.steps if not first or not step.startswith(first))
     return Verdict(
         basis=basis,
@@ -116,7 +116,7 @@ def _verdict(
         device=words.name(device.name),
         headline=told,
         remark=sure[:1].upper() + sure[1:],
-        reason=words.line(" ".join(steps) or chosen.reason),
+        reason=words.line(" ".join(steps) if chosen.steps else chosen.reason),
         next_step=words.line(chosen.next_step),
         steps=steps if len(steps) > 1 else (),
     )
