@@ -262,7 +262,6 @@ def test_a_check_reads_the_buffers_it_names() -> None:
     def wrong(A) -> None: ...  # type: ignore[no-untyped-def]  # noqa: N803
 
     found = bound(host(stage), check=check).check
-    assert found is not None
     assert (found.access, found.specials, found.side) == ({"a": "in"}, {"frame"}, "host")
     assert bound(host(stage)).check is None
     line = wrong.__code__.co_firstlineno

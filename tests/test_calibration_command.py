@@ -189,7 +189,6 @@ def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr is not None
     assert process.stderr.readline() == "[1/1] CPU memory\n"
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=300)

@@ -72,7 +72,6 @@ def test_a_gpu_makes_an_entry_that_loads_and_predicts(tmp_path: Path) -> None:
     assert without_origin(entry) == without_origin(found.entry)
     assert (entry.name, entry.memory_class) == (DISCRETE.name, "discrete")
     assert entry.figures.memory_bytes.value == 8 << 30
-    assert entry.figures.l2_bytes is not None
     assert entry.figures.l2_bytes.value == 4 * MIB
     every = {key for group in GROUPS for key in group.keys}
     assert all(getattr(entry.figures, key) is not None for key in every)
@@ -101,22 +100,17 @@ def test_what_is_measured_changes_what_is_predicted(tmp_path: Path) -> None:
 
 def test_every_figure_says_where_when_and_how_often_it_was_measured() -> None:
     entry = on_gpu().entry
-    assert entry is not None
     figure = entry.figures.pinned_to_device_bytes_per_second
-    assert figure is not None
     assert (figure.value, figure.low, figure.high) == (10e9, 9e9, 11e9)
     assert figure.source.startswith(f"measured by advisor {__version__} on {DISCRETE.name}, 20")
     assert figure.source.endswith(": 256 MiB, 9 repeats")
-    assert entry.figures.host_read_bytes_per_second is not None
     assert DISCRETE.name not in entry.figures.host_read_bytes_per_second.source
 
 
 def test_the_devices_memory_is_as_measured_and_its_range_in_the_share() -> None:
     found = on_gpu()
-    assert found.entry is not None
     memory, share = found.entry.figures.device_memory_bytes_per_second, found.entry.figures.achievable_share
     assert (memory.value, memory.low, memory.high) == (10e9, None, None)
-    assert share is not None
     assert (share.value, share.low, share.high) == (1.0, 0.9, 1.0)
     assert "rate is measured" in found.toml()
 
@@ -210,7 +204,6 @@ def test_the_host_takes_its_place_in_a_cards_entry(tmp_path: Path) -> None:
     assert [job.group for job in launch.jobs] == ["host"]
     entry = saved(found, tmp_path)
     assert entry.name != base.name
-    assert entry.figures.host_read_bytes_per_second is not None
     assert entry.figures.host_read_bytes_per_second.value == 10e9
     assert entry.figures.pinned_to_device_bytes_per_second == base.figures.pinned_to_device_bytes_per_second
     assert entry.attributes == base.attributes
@@ -222,7 +215,6 @@ def test_another_hosts_figures_do_not_stay() -> None:
     figures = base.figures.model_copy(update={"host_pinned_read_bytes_per_second": other})
     base = base.model_copy(update={"figures": figures})
     entry = calibrate(Request("cpu", base=base), Silent(), Answers()).entry
-    assert entry is not None
     assert entry.figures.host_pinned_read_bytes_per_second is None
 
 

@@ -151,7 +151,6 @@ def test_a_stage_that_cannot_be_judged_is_traced_in_numpy_on_a_load_of_its_own(t
     usual = {"task": "trace", "backend": "cpu", "strategy": "zero-copy", "workload": None, "assignments": {}}
     outcome = attempt(Job.model_validate({**names, **usual, "gpu": 0, "seconds": 0.01, "seed": 0}))
     assert isinstance(outcome, TraceRun), outcome
-    assert outcome.trace is not None
     assert {each.source for each in outcome.trace.traffic} == {"traced"}
     assert outcome.refused == ()
 

@@ -260,7 +260,6 @@ def test_what_is_said_of_all_devices_holds_on_each(optima: list[Optima]) -> None
 def test_no_other_strategy_has_a_lower_worst_cost(devices: list[dict[str, float]]) -> None:
     rows = [{n: measured(n, s, spread=0, frames=2, rounds=1) for n, s in each.items()} for each in devices]
     found = one_for_all(rows, 0.95)
-    assert found is not None
     worst = {n: max(each[n] / min(each.values()) for each in devices) for n in "abc"}
     assert found.cost.value == pytest.approx(min(worst.values()))
     assert found.cost.low <= found.cost.value <= found.cost.high

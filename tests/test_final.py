@@ -53,7 +53,6 @@ def test_one_that_every_other_is_surely_slower_than_is_the_fastest():
     assert (told.verdict.kind, told.verdict.chosen, told.verdict.bound) == ("fastest", "pinned", 0.0)
     assert told.settled
     assert told.dropped == {"pageable"}
-    assert told.verdict.speedup
     assert told.verdict.speedup.low < 1.5 < told.verdict.speedup.high
     assert told.verdict.groups == (("pinned",), ("pageable",))
     assert told.verdict.saved is None
@@ -90,7 +89,6 @@ def test_noise_leaves_it_open_with_the_least_bound_and_the_seconds_that_would_se
     assert not told.settled
     assert told.verdict.seconds_more
     assert 5 < told.verdict.seconds_more < 500
-    assert told.step
     assert told.step.processes >= 1
 
 
@@ -163,7 +161,6 @@ def test_over_the_budget_is_excluded_before_time_is_looked_at():
     told = decide(data, [BASE, PINNED, ZERO], aim).verdict
     assert (told.kind, told.chosen) == ("fastest", "zero-copy")
     assert told.excluded == {"pageable": "budget", "pinned": "budget"}
-    assert told.speedup
     assert told.speedup.value == pytest.approx(1 / 3, rel=0.05)
     nothing = decide(data, [BASE, PINNED, ZERO], replace(AIM, memory_budget_bytes=1))
     assert nothing.verdict.chosen is None
@@ -238,7 +235,6 @@ def test_a_run_in_which_one_contestant_differs_from_itself_is_not_trusted(shift,
     told = decide(with_alias(shift), [BASE, PINNED], AIM, alias=Alias("again", "pinned")).verdict
     assert told.kind == kind
     assert told.chosen == "pinned"
-    assert told.noise
     assert told.noise.low < shift < told.noise.high
 
 
@@ -290,7 +286,6 @@ def test_old_profiles_give_the_same_verdict_with_a_wider_bound():
     pooled = judge(unpaired(old), rows, AIM).verdict
     assert new.kind == "near"
     assert pooled.kind == "open"
-    assert pooled.speedup
     assert pooled.speedup.low < 1.5 < pooled.speedup.high
     for name in old:
         ours, theirs = new.over_best[name], pooled.over_best[name]
@@ -371,8 +366,6 @@ def test_the_alias_is_symmetric(data):
     names = {"zero-copy": "pinned", "pinned": "zero-copy"}
     swapped = [replace(b, contestant=names.get(b.contestant, b.contestant)) for b in data]
     back = decide(swapped, [BASE, PINNED], AIM, alias=Alias("zero-copy", "pinned")).verdict
-    assert there.noise
-    assert back.noise
     assert there.noise.low == pytest.approx(1 / back.noise.high)
     assert (there.kind == "untrusted") == (back.kind == "untrusted")
 

@@ -108,7 +108,6 @@ class Hall:
 
     def _look(self, blocks: Sequence[Block]) -> Look:
         assert blocks == self.held.blocks
-        assert self.held.pace is not None
         numbers = {session.process for session in self.sessions}
         assert self.held.pace.process_seconds == len(self.sessions) / len(numbers)
         self.shares.append(self.held.share)

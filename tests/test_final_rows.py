@@ -64,7 +64,6 @@ def test_each_row_is_compared_by_the_rounds_that_both_stood_in() -> None:
 def test_the_chosen_ones_ratio_is_the_verdicts() -> None:
     run = held()
     chosen = run.recommendation
-    assert chosen is not None
     assert chosen.strategy == "pinned"
     ratio = compared(run)["pinned"]
     assert (ratio.value, (ratio.low, ratio.high)) == (chosen.speedup, chosen.interval)

@@ -226,7 +226,6 @@ def test_in_arrays_are_read_only_on_the_host() -> None:
         with pytest.raises(ValueError, match="read-only"):
             run.loop.first_frame()
         host_array = run.placed["a"].host
-        assert host_array is not None
         assert host_array.flags.writeable
         assert (host_array == 1).all()
 

@@ -161,7 +161,6 @@ def test_nothing_of_the_repository_is_run(
     before = {file: file.stat().st_mtime_ns for file in (work / ".git").rglob("*")}
     found = repository(work / "app" / "w.py")
     known = commit_of(work / "app" / "w.py")
-    assert known is not None
     assert known.revision == git(work, "rev-parse", "HEAD")
     dirty(found)
     if make.__name__ in ("ext", "ssh"):
@@ -226,14 +225,12 @@ def test_what_a_filter_hides_is_unknown_and_not_called_changed(work: Path) -> No
     filters(work, "/bin/false")
     (work / "app" / "w.py").write_text("what the filter made of it")
     known = commit_of(work / "app" / "w.py")
-    assert known is not None
     assert known.changed is None
     assert dirty(repository(work / "app" / "w.py")) == (
         "Of app/w.py git cannot tell without its filters, which are not run."
     )
     (work / ".git" / "info" / "attributes").write_text("")
     known = commit_of(work / "app" / "w.py")
-    assert known is not None
     assert known.changed
 
 

@@ -276,7 +276,6 @@ def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: P
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "first")
     found = commit_of(file)
-    assert found is not None
     assert (found.revision, found.changed) == (git(tmp_path, "rev-parse", "HEAD"), False)
     assert datetime.fromisoformat(found.committed).timestamp() == int(
         git(tmp_path, "log", "-1", "--format=%ct")

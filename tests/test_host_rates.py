@@ -87,7 +87,6 @@ def test_rates_are_read_from_what_programs_print() -> None:
 def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
     """Three matrices of 1 MiB take 0.63 ms longer, of 4 MiB 2.52: 0.2 ns a byte beyond pinned."""
     known = load("rtx-2060").figures.pinned_to_device_bytes_per_second
-    assert known is not None
     found = rates(UNIFIED_MEMORY_PERF)
     assert set(found) == {"pageable_up", "pageable_down"}
     assert found["pageable_up"] == pytest.approx(1 / (1e9 / known.value + 0.2), abs=0.02)

@@ -141,7 +141,6 @@ def test_foreign_memory_is_copied_at_the_rates_of_the_programs_own() -> None:
 
 def cached(profile: Profile, entry: CatalogueEntry, seconds: float) -> dict[str, Mapping[str, Any]]:
     """The same with host stages that took so long in the CPU run."""
-    assert profile.traffic is not None
     stages = profile.workload.frame_stages("host")
     work = tuple(builders.StageWork(stage=s.name, seconds=seconds) for s in stages)
     return rows(
@@ -223,7 +222,6 @@ def test_narrow_reads_of_memory_that_no_cache_holds_take_an_access_each() -> Non
 @every("share", [0.3, 1.2])
 def test_library_routines_read_again_what_was_measured(share: float) -> None:
     profile = touched(SIZE, "in")
-    assert profile.traffic is not None
     (traffic,) = [t for t in profile.traffic.traffic if t.stage == "kernel"]
     again = (Again(call="matmul", bytes=9.0 * SIZE),)
     reread = traffic.model_copy(update={"again": again})

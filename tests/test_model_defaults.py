@@ -66,7 +66,6 @@ def test_the_last_layer_that_covers_a_device_counts() -> None:
 
 def test_a_share_becomes_a_figure_of_its_base() -> None:
     share = default("l2_bytes_per_second", load("t4"))
-    assert share is not None
     figure = share.of_base(Figure(value=100.0, source="x"))
     assert (figure.low, figure.value, figure.high) == (200.0, 270.0, 360.0)
     assert figure.source.startswith("2.7 times the memory's peak")

@@ -80,11 +80,9 @@ def test_host_stages_are_the_median_over_strategies_whose_memory_does_not_migrat
         for s, x in times.items()
     )
     found = learned(measured_on("Tesla T4", 1e-3, 0.0, results=rows), Machine(load("t4"))).trace
-    assert found is not None
     assert {w.stage: w.seconds for w in found.work}["consume"] == pytest.approx(0.02)
     alone = measured_on("Tesla T4", 1e-3, 0.0, results=rows[3:4])
     only = learned(alone, Machine(load("t4"))).trace
-    assert only is not None
     assert {w.stage: w.seconds for w in only.work}["consume"] == pytest.approx(0.5)
 
 
@@ -154,7 +152,6 @@ def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> Non
     )
     profile = builders.cpu_profile(traffic=trace, results=rows)
     found = pooled(profile)
-    assert found is not None
     assert [(w.stage, w.seconds) for w in found.work] == [("consume", 0.012)]
     # From 10 to 30 ms about 12.
     assert host_spread(profile) == pytest.approx(10 / 12)
@@ -174,9 +171,7 @@ def test_the_noise_of_the_host_is_in_the_range_of_a_gain_which_holds_the_likely_
         traffic = builders.vector_add_trace().model_copy(update={"work": work})
         profile = builders.cpu_profile(results=rows, traffic=traffic)
         chosen = predict(profile, load("orin-nano")).recommendation
-        assert chosen is not None
         assert chosen.speedup is not None
-        assert chosen.interval is not None
         return chosen.interval[0], chosen.speedup, chosen.interval[1]
 
     quiet, busy = gain(0.06, 0.06, 0.06), gain(0.06, 0.02, 0.14)
@@ -204,9 +199,7 @@ def test_what_others_took_of_the_cpu_in_a_whole_run_is_in_the_range_of_a_gain() 
 
     def gain(busy: float | None, host: float) -> tuple[float, float, float]:
         chosen = predict(busy_profile(busy, host), load("orin-nano")).recommendation
-        assert chosen is not None
         assert chosen.speedup is not None
-        assert chosen.interval is not None
         return chosen.interval[0], chosen.speedup, chosen.interval[1]
 
     one, other = gain(1.0, 0.03), gain(1.0, 0.045)

@@ -234,7 +234,6 @@ def test_declared_passes_are_enough_to_predict_with() -> None:
 
 
 def with_work(profile: Profile) -> Profile:
-    assert profile.traffic is not None
     trace = profile.traffic.model_copy(update={"work": (StageWork(stage="add", flops=1e9),)})
     return profile.model_copy(update={"traffic": trace})
 
@@ -254,7 +253,6 @@ def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> No
 @every("device", ["orin-nano", "rtx-4090", "h200"])
 def test_the_ratio_is_known_better_than_the_times(device: str) -> None:
     found = predict(vector_add(), load(device))
-    assert found.recommendation is not None
     assert found.recommendation.interval is not None
     rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
     chosen, base = rows[found.recommendation.strategy or ""], rows["pageable"]
@@ -270,7 +268,6 @@ def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> Non
     found = predict(vector_add(), load("rtx-4090"))
     rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
     counted = {name: row.latency_seconds or row.likely_seconds for name, row in rows.items()}
-    assert found.recommendation is not None
     best = rows[str(found.recommendation.strategy)]
     assert best.strategy != "pageable"
     assert set(rows["zero-copy"].over) == {"pageable", best.strategy} - {"zero-copy"}
@@ -281,7 +278,6 @@ def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> Non
             apart = row.high_seconds / row.low_seconds * rows[other].high_seconds / rows[other].low_seconds
             assert high / low < 0.8 * apart, (row.strategy, other)
     low, high = best.over["pageable"]
-    assert found.recommendation.interval is not None
     assert found.recommendation.interval[0] == pytest.approx(1 / high, rel=0.02)
 
 
@@ -365,7 +361,6 @@ def test_kernels_behind_a_wait_do_not_overlap() -> None:
     workload = profile.workload.model_copy(
         update={"stages": stages, "buffers": (*profile.workload.buffers, d)}
     )
-    assert profile.traffic is not None
     more = (
         builders.Traffic(stage="consume", buffer="d", bytes_read=0, bytes_written=SIZE, source="traced"),
         builders.Traffic(stage="again", buffer="d", bytes_read=SIZE, bytes_written=0, source="traced"),

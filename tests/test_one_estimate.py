@@ -158,14 +158,12 @@ def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
 def test_bounds_are_over_mixes_too(ratio: float, noise: float, verdict: str, strategy: str) -> None:
     run = against_a_mix(ratio, noise)
     chosen = run.recommendation
-    assert chosen is not None
     assert (chosen.verdict, chosen.strategy) == (verdict, strategy)
     assert run.final is not None
     rows = list(run.measured().values())
     assert decided(run.blocks, rows, run.preferences, run.final).settled == (verdict != "open")
     told = " ".join(pages.render(pages.page_of(run), "txt").split())
     if verdict == "near":
-        assert chosen.faster_mix is not None
         assert (chosen.faster_mix.strategy, chosen.faster_mix.buffers) == ("hybrid-1", ("mask",))
         assert chosen.faster_mix.ratio == pytest.approx(ratio, rel=0.005)
         assert not missing(told, "simplest", "`mask`", "3 % faster")
@@ -181,12 +179,10 @@ def test_the_least_memory_is_that_of_all_measured_rows() -> None:
     run = against_a_mix(1.03)
     wanted = Preferences(objective="footprint")
     chosen = recommend(run.model_copy(update={"preferences": wanted}))
-    assert chosen is not None
     assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest"), "though screened out for its time"
     assert "least memory" in sentence(chosen)
     within = wanted.model_copy(update={"memory_budget_bytes": 512 << 10})
     none_fits = recommend(run.model_copy(update={"preferences": within}))
-    assert none_fits is not None
     assert none_fits.strategy is None
 
 

@@ -173,7 +173,6 @@ def to_host(made: Profile, strategy: str = "pageable") -> float:
 
 def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
     made = profiled(FILE, "compaction", tmp_path, "n=3000000", max_seconds=20.0)
-    assert made.traffic is not None
     assert made.traffic.valid_bytes == {"kept": 8_000_000.0}
     more = made.traffic.model_copy(update={"valid_bytes": {"kept": 24_000_000.0}})
     whole = predict(made.model_copy(update={"traffic": more, "results": ()}), catalogue.load("h200"))

@@ -114,12 +114,9 @@ def test_format_1_is_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
 
 def test_the_sample_of_format_2_is_read() -> None:
     profile = load(SAMPLE)
-    assert profile.final is not None
     assert set(profile.final.contestants) == {block.contestant for block in profile.blocks}
-    assert profile.recommendation is not None
     assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "fastest")
     again = concluded(profile)
-    assert again.recommendation is not None
     assert again.recommendation.speedup == pytest.approx(2.0), "the blocks alone say the same"
     assert (again.recommendation.strategy, again.recommendation.verdict) == ("pinned", "fastest")
     assert again.measured()["pinned"].median_seconds != profile.measured()["pinned"].median_seconds

@@ -403,7 +403,6 @@ def test_what_nothing_reads_before_it_is_overwritten_is_told(recording: Recordin
 def test_a_wait_names_the_line_that_it_holds_back(recording: Recording) -> None:
     recording.run("for n in range(4):\n    gpu.wait()\n    x = 1\n    gpu.work()\n")
     place = line(recording, 2).holds_back
-    assert place is not None
     assert place.line == 4
 
 
@@ -454,7 +453,6 @@ def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
     source, expected = REPEATS[case]
     recording.run(source)
     found = next(each.repeats for each in recording.record().crossings if each.kind == "upload")
-    assert found is not None
     assert (found.checked, found.same, found.returned) == expected
     assert (found.complete, found.false_share) == (True, 0)
 
@@ -462,7 +460,6 @@ def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
 def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recording) -> None:
     recording.run("a = np.zeros(1 << 20, np.uint8)\nfor n in range(3):\n    a[0] = n\n    gpu.up(a)\n")
     found = line(recording, 4).repeats
-    assert found is not None
     assert not found.complete
     assert found.false_share == pytest.approx(1 - 64 * 512 / 2**20)
     assert found.same == 2, "the change lies between the blocks"

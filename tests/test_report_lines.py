@@ -79,7 +79,6 @@ def test_little_to_gain_is_the_answer_and_no_advice_follows() -> None:
     text = shown(run, "txt")
     assert "Memory is not your problem: 98 % of the frame is elsewhere" in text
     assert "kernels waited for 1.88 ms (31 %)" in " ".join(text.split())
-    assert run.script is not None
     assert run.script.advice == ()
 
 

@@ -485,7 +485,6 @@ def test_measured_and_predicted_lines_look_different() -> None:
     assert 'class="chart lines predicted"' not in gpu
     assert 'class="interval' in gpu
     shown = re.search(r'<figure class="chart lines predicted".*?</figure>', cpu, re.DOTALL)
-    assert shown is not None
     assert 'class="interval' not in shown[0]
     assert "predicted 10.0\N{NO-BREAK SPACE}µs" in shown[0]
     assert 'class="badge measured"' not in cpu
@@ -597,6 +596,5 @@ def test_a_closer_look_holds_values_that_were_not_tested(
     assert step == (f"Refine: `--sweep {proposed}`." if proposed else "")
     if proposed:
         made = parse_sweep([proposed])
-        assert made is not None
         found = {float(text) for text in made.values}
         assert any(min(values) < value < max(values) for value in found - set(map(float, values)))

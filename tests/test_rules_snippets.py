@@ -73,7 +73,6 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, cupy: Any, runtime: Any) -> No
 
 def code(strategy: str, workload: WorkloadRecord, library: str = "", device: Any = CONCURRENT) -> str:
     text = variants(strategy, workload, device)[library] if library else snippet(strategy, workload, device)
-    assert text is not None
     assert max(map(len, text.splitlines())) <= 110
     return text
 

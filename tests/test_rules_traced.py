@@ -146,7 +146,6 @@ def test_a_cause_that_was_not_seen_is_in_doubt(rule: str, strategy: str, activit
     (one,) = with_trace(watched, [advice(rule, certainty="measured")])
     assert one.certainty == "likely"
     rule_of = by_id(rule)
-    assert rule_of.traced is not None
     assert rule_of.traced.unseen in one.detail
     (predicted,) = with_trace(watched, [advice(rule, certainty="predicted")])
     assert predicted.certainty == "predicted"

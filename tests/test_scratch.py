@@ -41,7 +41,6 @@ def holding(temporary: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         text=True,
     )
     with process:
-        assert process.stdout is not None
         yield process, Path(process.stdout.readline().strip())
         process.kill()
 

@@ -188,13 +188,10 @@ def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
 
 def test_a_found_mix_wins_the_final_in_processes_that_the_search_has_not_seen(tmp_path: Path) -> None:
     found = profiled(tmp_path, MIXED)
-    assert found.recommendation is not None
     assert found.recommendation.strategy is not None
     row = found.measured()[found.recommendation.strategy]
     assert row.placements == {"a": "pinned", "b": "zero-copy", "c": "zero-copy"}
-    assert found.search is not None
     assert [one.name for one in found.search.tried if one.placements == row.placements] == [row.strategy]
-    assert found.final is not None
     assert row.strategy in found.final.contestants
     assert found.recommendation.mix_bound is None
     found.save(tmp_path / "profile.json")
@@ -204,11 +201,9 @@ def test_a_found_mix_wins_the_final_in_processes_that_the_search_has_not_seen(tm
 def test_no_better_mix_is_one_line_with_its_bound(tmp_path: Path) -> None:
     found = profiled(tmp_path, EVEN)
     said = found.recommendation
-    assert said is not None
     assert said.strategy in {strategy.name for strategy in STRATEGIES}
     assert said.mix_bound is not None
     assert said.mix_bound < 0.08
-    assert found.search is not None
     tried, mixes = len(found.search.tried), found.search.mixes
     assert said.steps[-1] == (
         f"None of the {tried} of {mixes} mixes that were measured is better by more than "
@@ -223,7 +218,6 @@ SLIGHT: Costs = {"a": _READ, "b": _READ, "c": {"pinned": 1.0, "zero-copy": 0.91}
 
 def test_a_gain_below_the_indifference_is_told_and_not_recommended(tmp_path: Path) -> None:
     said = profiled(tmp_path, SLIGHT).recommendation
-    assert said is not None
     assert said.strategy in {strategy.name for strategy in STRATEGIES}
     assert said.mix_bound is not None
     assert 0.03 <= said.mix_bound < 0.09
@@ -233,7 +227,6 @@ def test_a_gain_below_the_indifference_is_told_and_not_recommended(tmp_path: Pat
 def test_without_a_search_nothing_is_claimed(tmp_path: Path, options: dict[str, object]) -> None:
     found = profiled(tmp_path, MIXED, **options)
     assert found.search is None
-    assert found.recommendation is not None
     assert found.recommendation.mix_bound is None
     assert not any(row.placements for row in found.results)
 
@@ -249,11 +242,8 @@ LONE: Costs = {
 def test_with_one_uniform_strategy_left_a_mix_is_searched_and_held_against_it(tmp_path: Path) -> None:
     found = profiled(tmp_path, LONE)
     said, rows = found.recommendation, found.measured()
-    assert found.search is not None
     assert found.search.tried
-    assert found.final is not None
     assert "pinned" in found.final.contestants, "though screened at four times the mix's time"
-    assert said is not None
     assert said.strategy is not None
     assert said.verdict in ("fastest", "near")
     assert rows[said.strategy].placements["c"] == "zero-copy"
@@ -298,7 +288,6 @@ _ALONE = {"pinned": 0.1}
 def test_one_strategy_that_screening_left_alone_is_named(tmp_path: Path, options: dict[str, object]) -> None:
     found = profiled(tmp_path, dict.fromkeys("abc", _ALONE), **options)
     said = found.recommendation
-    assert said is not None
     assert (said.strategy, said.verdict, found.blocks) == ("pinned", "fastest", ())
     assert any(step.startswith("In screening every other took at least 20.0×") for step in said.steps)
     assert said.next_step == "Change the code to pinned."
@@ -333,7 +322,6 @@ def test_a_search_takes_its_share_of_an_explicit_time(tmp_path: Path, mode: str,
     )
     settings = asked("w.py", backend="cuda", rounds=2, max_seconds=30.0, search=mode)
     found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock).search
-    assert found is not None
     assert share * 30 - 3 <= found.seconds <= share * 30 + 0.5, "no new process without time for it"
 
 
@@ -352,7 +340,6 @@ def test_the_search_is_inside_the_time_of_the_command(
     launcher = FakeLauncher(measure, session=lambda made: Slow(session(made, MIXED, clock), clock))
     settings = replace(asked("w.py", backend="cuda", rounds=2, search=mode), **asked_for)  # type: ignore[arg-type]
     found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock)
-    assert found.search is not None
     assert found.search.tried
     assert found.blocks
     reserved = 60 * measurement.TRACE_SHARE if "trace" in asked_for else 0

@@ -106,7 +106,6 @@ def test_of_large_results_some_elements_are_kept(tmp_path: Path, monkeypatch: py
     assert sizes == [128 + 64, 128 + 64, 128 + 10]
     assert isinstance(outcome("alarm", "zero-copy", tmp_path), Sample)
     repeated = KeptResults(tmp_path / "results").repeated()
-    assert repeated is not None
     assert (repeated.frames, repeated.unlike) == (MOST_FRAMES, {})
 
 
@@ -118,7 +117,6 @@ def test_what_gave_wrong_results_is_recommended_nowhere(tmp_path: Path) -> None:
         row = next(row for row in prediction.results if row.strategy == "zero-copy")
         assert isinstance(row, Skipped)
         assert not missing(row.reason, WRONG_RESULTS, "in frame 12")
-        assert prediction.recommendation is not None
         assert prediction.recommendation.strategy != "zero-copy"
 
 

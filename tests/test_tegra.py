@@ -94,7 +94,6 @@ def test_class_folders_are_links(tmp_path: Path) -> None:
     (tmp_path / "sys/class/devfreq").mkdir(parents=True)
     (tmp_path / "sys/class/devfreq/17000000.gpu").symlink_to("../../devices/gpu")
     state = tegra_state(root=tmp_path)
-    assert state is not None
     assert state.gpu_hertz == 5 * MHZ
 
 
@@ -124,7 +123,6 @@ def test_any_file_may_be_missing(tmp_path: Path) -> None:
     for missing, content in orin().items():
         (tmp_path / missing).unlink()
         state = tegra_state(root=tmp_path)
-        assert state is not None
         assert set(state.absent) <= {*TegraState.model_fields}
         make_tree(tmp_path, {missing: content})
     assert tegra_state(root=tmp_path) == whole

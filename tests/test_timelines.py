@@ -69,7 +69,6 @@ def test_overlapping_frames_are_seen_for_one_period() -> None:
         timeline = Recorder(run.backend, FakeClock(step=1.0)).timeline(run.loop, 3)
         assert len(run.loop.latencies) - before == 3, "three frames, all ended"
         run.loop.frame_alone(6)
-    assert timeline
     assert {"host:produce", "synchronize", "host:consume"} <= {s.label for s in timeline.spans}
 
 
@@ -99,7 +98,6 @@ def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
     with bench(Workload(buffers, frame=many), "zero-copy", RecordingBackend(kernel_seconds=1)) as run:
         run.loop.first_frame()
         timeline = Recorder(run.backend, FakeClock(step=1.0)).timeline(run.loop, 3)
-    assert timeline
     assert len(timeline.spans) == MOST_SPANS
     assert timeline.left_out > 0
 

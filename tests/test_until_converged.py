@@ -389,7 +389,6 @@ def on_gpu(made: Any, mean: float = 10.0, **stage_seconds: float) -> Any:
 def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dict[str, Any]) -> None:
     made = on_gpu(profiles["kmeans"], move=0.1, publish=0.01, produce=0.01, assign=0.2)
     known = learned(made, Machine(catalogue.load("h200")))
-    assert known.trace is not None
     seconds = {work.stage: work.seconds for work in known.trace.work}
     assert (seconds["move"], seconds["publish"]) == (pytest.approx(0.01), pytest.approx(0.01))
     more = learned(on_gpu(profiles["kmeans"], 20.0, assign=0.2), Machine(catalogue.load("h200")))
@@ -428,7 +427,6 @@ def idle(a: InOut, done: In) -> None: ...
 def test_code_to_copy_has_the_first_iteration_apart_where_it_moves_more() -> None:
     record = load(FILE, "kmeans", {}).record
     written = snippet("pinned", record, cuda_device())
-    assert written is not None
     body = written.partition("def frame():\n")[2]
     before, loop = body.split("    for _ in range(39):\n")
     assert "points_device.set" in before
@@ -500,7 +498,6 @@ def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles:
     )
     workload = made.workload.model_copy(update={"stages": stages})
     found = contradiction(made.model_copy(update={"workload": workload}))
-    assert found is not None
     assert found[0] == key
 
 

@@ -125,7 +125,6 @@ def test_advice_follows_an_open_choice() -> None:
         restless("zero-copy", 0.0150, 0.0208, 0.0300, footprint=HALF, transfer_seconds=0.0),
     )
     run = advise(profile(results=rows))
-    assert run.recommendation is not None
     assert (run.recommendation.verdict, run.recommendation.strategy) == ("open", "pinned")
     (found,) = [a for a in run.advice if a.rule == "pageable-transfer"]
     assert found.strategy == "pinned"
@@ -193,7 +192,6 @@ def test_a_profile_without_a_final_has_its_verdict_from_its_processes(path: Path
     assert (read.final, read.blocks) == (None, ())
     again = pipeline.conclude_again(read, read.preferences)
     made = again.recommendation
-    assert made is not None
     assert made.strategy in read.measured()
     assert again == advise(read)
     assert again.predictions == read.predictions
@@ -265,5 +263,4 @@ def test_a_proposal_fits_the_budget_also_where_nothing_is_recommended() -> None:
     )
     (case,) = cases(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB)))
     chosen = case.proposal(case.rows.values(), case.rows["pageable"])
-    assert chosen is not None
     assert chosen.strategy == "zero-copy"

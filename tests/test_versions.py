@@ -231,7 +231,6 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
     blocks = [Timed(p, r, n, i, seconds(n)) for p in range(4) for r in range(6) for i, n in enumerate(names)]
     found = judged(blocks, ENTRY, Question(), 1.0)
     assert not found.trusted
-    assert found.noise is not None
     assert found.noise.value == pytest.approx(1.2, rel=0.02)
     assert found.ratios["pageable"].value == pytest.approx(1.2**0.5, rel=0.02)
     assert found.ratios["pinned"].value == pytest.approx(1.0, abs=0.02)

@@ -32,7 +32,6 @@ def profiled(
 
 
 def traffic(profile: Profile, stage: str, buffer: str) -> Traffic:
-    assert profile.traffic is not None
     (found,) = [t for t in profile.traffic.traffic if (t.stage, t.buffer) == (stage, buffer)]
     return found
 

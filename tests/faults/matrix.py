@@ -101,13 +101,7 @@ class Held:
 
 def run(case: Case, folder: Path, *, forked: bool = False) -> Held:
     """Runs the command of a case in that empty folder. forked: nothing is started that can be forked."""
-    for name, content in case.files.items():
-        if isinstance(content, bytes):
-            (folder / name).write_bytes(content)
-        elif isinstance(content, str):
-            (folder / name).write_text(content, encoding="utf-8", errors="surrogatepass")
-        else:
-            content(folder / name)
+    write_files(case, folder)
     # Compiling all modules again takes a third of a command's CPU time.
     drop = ("GITHUB_STEP_SUMMARY", "NO_COLOR", "FORCE_COLOR", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in drop}
@@ -120,8 +114,22 @@ def run(case: Case, folder: Path, *, forked: bool = False) -> Held:
             code = _started().run(case.command, folder, variables, output.name, LONGEST, forked=forked)
         said = Path(output.name).read_text(encoding="utf-8", errors="replace")
     seconds = time.monotonic() - begin
-    broken = [*_of_text(case, said, code), *_of_files(case, folder), *_left(folder)]
-    return Held(case, code, seconds, tuple(broken))
+    return Held(case, code, seconds, (*problems(case, folder, said, code), *_left(folder)))
+
+
+def write_files(case: Case, folder: Path) -> None:
+    for name, content in case.files.items():
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+        elif isinstance(content, str):
+            (folder / name).write_text(content, encoding="utf-8", errors="surrogatepass")
+        else:
+            content(folder / name)
+
+
+def problems(case: Case, folder: Path, said: str, code: int) -> tuple[str, ...]:
+    """What does not hold of what the command said and wrote."""
+    return *_of_text(case, said, code), *_of_files(case, folder)
 
 
 def _from_the_start(case: Case, folder: Path, variables: Mapping[str, str], output: IO[bytes]) -> int:
