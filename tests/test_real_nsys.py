@@ -14,11 +14,8 @@ from pathlib import Path
 import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY, advisor
-from test_scripts import script_settings
 
-from advisor import pipeline
 from advisor.measure.processes import worker_command
-from advisor.measure.progress import Silent
 from advisor.nsys.program import Nsys, find, run
 from advisor.profiles.schema import Device
 
@@ -80,21 +77,6 @@ def test_the_profile_has_what_nsys_saw(profiled: Path, nsys: Nsys) -> None:
     assert one["activity"]["copies"] is None, "no GPU, so none was observed"
     labels = [span["label"] for span in one["timeline"]["spans"]]
     assert labels == ["host:produce", "to-device", "to-device", "device:add", "to-host", "host:consume"]
-
-
-def test_a_script_runs_once_more_as_its_one_frame(
-    nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY}/tests/fake_packages:{old_nvtx()}")
-    asked = script_settings("--epochs", "2", only=("managed-pool",), trace=("nsys",), nsys=nsys.path)
-    trace = pipeline.profile(asked, Silent(), keep_in=tmp_path).trace
-    assert (trace.tool, trace.reason, trace.missing, trace.notes) == (nsys.name, "", (), ())
-    assert [(one.strategy, one.frames) for one in trace.strategies] == [
-        ("default-pool", 1),
-        ("managed-pool", 1),
-    ]
-    device, managed = (one.frame_seconds for one in trace.strategies)
-    assert 0.16 < device < managed, "two epochs of 0.08 s each and more"
 
 
 def test_a_report_that_was_kept_is_read_again(profiled: Path, nsys: Nsys, tmp_path: Path) -> None:
