@@ -87,13 +87,14 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     if not case.is_worth(saved, limits):
         return None
     origin = crossing.origin
-    made = case.at(origin.place) if origin and origin.place else "where it is made"
+    seen = f" ({case.at(origin.place)})" if origin and origin.place else ""
+    made = seen.strip(" ()") or "where it is made"
     fresh = "It is new memory in each frame, whose pages the first write has to find." if _fresh(case) else ""
     return case.advice(
         f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
         fresh,
-        f"The gain holds if what makes the data ({made}) can write into that array." if up else "",
+        f"The gain holds if what makes the data{seen} can write into that array." if up else "",
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
         change="lock" if up else "reuse",
