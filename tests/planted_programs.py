@@ -322,6 +322,19 @@ def marked(p: Program) -> None:
         p.range("epoch", begin)
 
 
+def generates(p: Program) -> None:
+    """Tokens: kernels between the first and the last of a step grow in number, and a flag is read twice."""
+    for index in range(30):
+        p.kernel("embed", 20 * US)
+        for part in range(5 + index // 3):
+            p.kernel(f"attention{(index * 7 + part * part) % 11}", 15 * US)
+        p.kernel("sample", 10 * US)
+        for _ in range(2):
+            p.copy("DTOH", 1)
+            p.wait()
+        p.host(100 * US)
+
+
 def once(p: Program) -> None:
     """No loop at all: upload, compute, download."""
     p.copy("HTOD", 256 * MIB, "PAGEABLE")
@@ -418,6 +431,7 @@ PROGRAMS = (
         "pageable",
         frame="epoch",
     ),
+    Planted("generates", generates, (), (*_COPIES, *_PAGES, "serial-copies", "pin-per-frame"), 30),
     Planted(
         "once",
         once,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from advisor.nsys.database import LONGEST, THREAD_BITS, UNKNOWN, Database, Integers
 from advisor.nsys.intervals import Intervals, seconds, union
-from advisor.nsys.repeats import LEAST, repeats
+from advisor.nsys.repeats import LEAST, idle_before, repeats
 from advisor.nsys.repeats import Sequence as Events
 from advisor.nsys.work import Calls, GpuWork
 
-Source = Literal["nvtx", "all work", "uploads", "uploads by size", "downloads"]
+Source = Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
 _RANGES = ("NvtxPushPopRange", "NvtxStartEndRange")
 _NUMBERS = {"NvtxPushPopRange": 59, "NvtxStartEndRange": 60}
 """From the user guide, for exports without ENUM_NSYS_EVENT_TYPE."""
@@ -23,7 +23,7 @@ _WARM = 1.25
 """Times the median that a first frame of a warm-up takes at least: the noise of a frame is below it."""
 _COVERED = 1 / 3
 """The least share of the GPU's busy time in frames: a choice. Less is not the program's loop."""
-_MOST_NAMES, _MOST_RANGES = 20, 1_000_000
+_MOST_NAMES, _MOST_RANGES, _MOST_COUNTS = 20, 1_000_000, 4
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def _warm(begins: Integers, ends: Integers) -> int:
 def _sequences(
     work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers
 ) -> Iterator[tuple[Source, Events]]:
-    """All work with the host's waits, then without them; the uploads; the uploads by their size, doubled or
-    halved; the downloads."""
+    """All work with the host's waits, then without them; kernels that run equally often; the uploads, also by
+    their size, doubled or halved; the downloads."""
     copies, kernels = work.copies, work.kernels
     sizes = copies.get("bytes", np.array([], np.int64)).astype(np.int64)
     kinds = copies.get("kind", np.array([], np.int64)).astype(np.int64)
@@ -161,10 +161,25 @@ def _sequences(
         ("uploads by size", uploads, np.round(np.log2(np.maximum(sizes, 1)))),
         ("downloads", downloads, exact),
     ):
+        if source == "uploads by size" and kernels:
+            yield from _as_often(kernels)
         if len(at):
             chosen = {name: column[at] for name, column in copies.items()}
             events = _events([(chosen, named[at].astype(np.int64), True, is_upload[at])])
             yield source, events  # type: ignore[misc]
+
+
+def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[Source, Events]]:
+    """Kernels that run equally often, as those of each step do: of the counts that most of them share."""
+    _, which, counts = np.unique(kernels["name"], return_inverse=True, return_counts=True)
+    waited = idle_before(kernels["start"], kernels["end"])
+    often, sharing = np.unique(counts[counts >= LEAST], return_counts=True)
+    for count in often[np.lexsort((often, sharing))][: -_MOST_COUNTS - 1 : -1]:
+        at = np.flatnonzero(counts[which.reshape(-1)] == count)
+        at = at[np.argsort(kernels["start"][at], kind="stable")]
+        chosen = {name: column[at] for name, column in kernels.items() if name != "call"}
+        chosen["call"] = np.full(len(at), UNKNOWN)  # in the order of time, as `waited` is
+        yield "kernels as often", replace(_events([(chosen, chosen["name"], False, None)]), waited=waited[at])
 
 
 _Part = tuple[Mapping[str, Integers], Integers, bool, npt.NDArray[np.bool_] | None]

@@ -40,6 +40,8 @@ class Sequence:
     begins: Integers
     ends: Integers
     uploads: npt.NDArray[np.bool_]
+    waited: Integers | None = None
+    """The GPU's idle time before each, where other work than these events keeps it busy too."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,7 @@ def _lags(kinds: npt.NDArray[Any], counts: Integers) -> list[int]:
 def _firsts(kinds: npt.NDArray[Any], period: int, events: Sequence) -> Integers:
     """The first event of each frame: of those that occur once in it, an upload where there is one, else that
     after the longest gap."""
-    ends = np.maximum.accumulate(events.ends)
-    waited = np.concatenate(([0], events.begins[1:] - ends[:-1]))
+    waited = idle_before(events.begins, events.ends) if events.waited is None else events.waited
     anchors = list(_anchors(kinds, period)) or list(_anchors(_pairs(kinds), period))
     if not anchors:
         return _stepped(kinds, period)
@@ -131,6 +132,11 @@ def _firsts(kinds: npt.NDArray[Any], period: int, events: Sequence) -> Integers:
     # The uploads of a frame are alike: it begins with the first after what ends the frame before it.
     after = np.searchsorted(every, firsts)
     return np.unique(every[after[after < len(every)]])
+
+
+def idle_before(begins: Integers, ends: Integers) -> Integers:
+    """The time between each begin and the last end before it; below 0 where they overlap."""
+    return np.concatenate(([0], begins[1:] - np.maximum.accumulate(ends)[:-1]))
 
 
 def _anchors(kinds: npt.NDArray[Any], period: int) -> Iterator[Integers]:

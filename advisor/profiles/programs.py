@@ -83,7 +83,7 @@ class Managed(Record):
 class Frames(Record):
     """The frames of a program; the first ones that take longer are warm-up."""
 
-    source: Literal["nvtx", "all work", "uploads", "uploads by size", "downloads"]
+    source: Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
     name: Name = Field(description="Of the range, or how the frames were found")
     count: int = Field(gt=0)
     alike: Share = Field(description="Share of them with the same work as most")

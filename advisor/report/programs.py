@@ -30,6 +30,7 @@ _HOST = {
 _FOUND = {
     "all work": "by all their work",
     "uploads": "by their uploads",
+    "kernels as often": "by kernels that run equally often",
     "uploads by size": "by the sizes of their uploads, near enough",
     "downloads": "by their downloads",
 }
@@ -161,7 +162,7 @@ def _copying(gpu: GpuTrace) -> Iterator[str]:
         best = f" ({units.rate(link.bytes_per_second)} possible)" if link else ""
         mean = units.size(flow.bytes / flow.count)
         yield f"{often} of {mean}, {flow.memory}, {units.rate(flow.bytes_per_second or 0.0)}{best}."
-    if gpu.copy_seconds and gpu.kernel_seconds:
+    if gpu.copy_seconds > 0.01 * gpu.seconds and gpu.kernel_seconds:
         yield f"{units.percent(gpu.hidden_seconds / gpu.copy_seconds)} of the copies' time beside kernels."
 
 

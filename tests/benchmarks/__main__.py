@@ -15,6 +15,7 @@ from tests.benchmarks import (
     gpu,
     overheads,
     prediction,
+    program_reports,
     reports,
     versions,
 )
@@ -39,6 +40,7 @@ def main() -> None:
         commands.run()
         reports.run()
         exports.run()
+        program_reports.run()
         fleets.run()
 
 
