@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -165,3 +166,24 @@ def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> No
             "once": [128 * MIB, 256 * MIB],
         }[name]
     )
+
+
+def test_without_the_enumerations_directions_are_known_and_kinds_of_memory_are_not(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "pageable")
+    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
+    # As by nsys itself, whose numbers of directions are CUPTI's.
+    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = min(copyKind, 2)")
+    for table in ("ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND"):
+        connection.execute(f"DROP TABLE {table}")
+    connection.commit()
+    program = read(tmp_path / "a.sqlite").program
+    assert program
+    (gpu,) = judged(program).gpus
+    assert {(flow.kind, flow.memory) for flow in gpu.flows or ()} == {
+        ("host-to-device", "unknown"),
+        ("device-to-host", "unknown"),
+    }
+    assert gpu.frames
+    assert gpu.frames.count == 20
+    told = {advice.rule: advice.outcome for advice in judged(program).advice}
+    assert told["pageable-transfer"] == told["link-below-best"] == "not-applicable"

@@ -64,6 +64,16 @@ class Tables:
     MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 
 
+_COPY_KINDS = {
+    1: ("CUDA_MEMCPY_KIND_HTOD", "Host-to-Device"),
+    2: ("CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"),
+    8: ("CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"),
+    10: ("CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"),
+    11: ("CUDA_MEMCPY_KIND_UVM_HTOD", "Unified Host-to-Device"),
+    12: ("CUDA_MEMCPY_KIND_UVM_DTOH", "Unified Device-to-Host"),
+}
+"""For exports without that enumeration, by CUPTI's CUpti_ActivityMemcpyKind and the user guide. There is no
+such table for kinds of memory, whose numbers in CUPTI and nsys differ."""
 NEEDED: dict[str, tuple[str, ...]] = {
     Tables.COPIES: ("start", "end", "bytes", "copyKind"),
     Tables.KERNELS: ("start", "end"),
@@ -114,7 +124,7 @@ class Database:
 
     def labels(self, enumeration: str) -> dict[int, str]:
         """Labels of an ENUM_ table by number, in lower case."""
-        column = "label" if self.has(enumeration, "label") else "name"
+        column = "name" if self.has(enumeration, "name") and not self.has(enumeration, "label") else "label"
         return {number: text.lower() for number, text in self._pairs(enumeration, column).items()}
 
     def strings(self, numbers: Sequence[int]) -> dict[int, str]:
@@ -163,7 +173,8 @@ class Database:
 
     def _pairs(self, enumeration: str, column: str) -> dict[int, str]:
         if not self.has(enumeration, "id", column):
-            return {}
+            known = _COPY_KINDS if enumeration == "ENUM_CUDA_MEMCPY_OPER" else {}
+            return {number: pair[column == "label"] for number, pair in known.items()}
         query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} LIMIT {_MOST_NAMES}"
         rows = self._run(query)
         return {int(number): str(text) for number, text in rows}

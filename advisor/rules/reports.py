@@ -140,6 +140,8 @@ def _exposed(flows: list[Flow]) -> float:
 def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
     if gpu.flows is None:
         return not_applicable(f"{_NO_COPIES}.")
+    if gpu.flows and all(flow.memory == "unknown" for flow in gpu.flows):
+        return not_applicable("The export does not tell the kind of host memory of any copy.")
     flows = [f for way in _LINKS for f in gpu.copies(way, "pageable")]
     seconds = _exposed(flows)
     shown = _time("copies from and to pageable memory", seconds, gpu)
