@@ -14,7 +14,7 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import QUICK, REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
+from running import QUICK, REPOSITORY, Command, FakeLauncher, advisor, cpu_settings, eventually
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -339,7 +339,16 @@ def test_a_name_of_a_version() -> None:
 
 def test_what_the_documentation_names_is_there() -> None:
     text = (REPOSITORY / "docs" / "traces.md").read_text(encoding="utf-8")
-    options = set(re.findall(r"--[a-z][a-z-]+", text)) - {"--help", "--json"}
+    before, _, reports = text.partition("## `advisor trace FILE`")
+    reports, _, after = reports.partition("## The ranges")
+    of_nsys = {"--trace", "--cuda-memory-usage", "--cudabacktrace", "--sample"}
+    ours = set(re.findall(r"--[a-z][a-z-]+", reports)) - of_nsys
+    assert ours == {"--frame", "--fail-if", "--from-trace", "--json", "--out", "--rule", "--target"}
+    helps = "".join(
+        advisor(*command, "--help", cwd=REPOSITORY).stdout for command in (("trace",), ("new",), ("profile",))
+    )
+    assert {option for option in ours if f"{option} " not in helps} == set()
+    options = set(re.findall(r"--[a-z][a-z-]+", before + after)) - {"--help", "--json"}
     assert {"--trace", "--nsys", "--keep-nsys", "--rounds", "--max-seconds", "--set"} == options
     assert options <= {f"--{option.key}" for option in OPTIONS.values()}
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from statistics import median
 
 from advisor import units
 from advisor.profiles.conclusions import Advice, Evidence
-from advisor.profiles.programs import Flow, GpuTrace, HostTime, ProgramTrace
+from advisor.profiles.programs import Flow, GpuTrace, ProgramTrace
 from advisor.profiles.traces import Timeline
 from advisor.report import blocks, words
 from advisor.report.blocks import Block, Column, Fact, Finding, Row, Table, TableCell, Verdict
@@ -219,7 +219,7 @@ def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
         *picture,
         blocks.Facts(tuple(_time(gpu)), f"{gpu.label}: time{' per frame' if gpu.frames else ''}"),
         _copies(gpu, gpu.flows or (), f"Copies{' in the steady frames' if gpu.frames else ''}"),
-        _host(gpu),
+        blocks.Facts(tuple(_host(gpu)), f"CUDA calls of the host{', per frame' if gpu.frames else ''}"),
         blocks.Facts(tuple(_managed(gpu)), "Managed memory" + (", per frame" if gpu.frames else "")),
         blocks.Fold("Before and between the frames", filled(_copies(gpu, gpu.set_up, ""))),
         blocks.Fold("Streams and kernels", filled(blocks.Facts(tuple(_streams(gpu))))),
@@ -291,33 +291,12 @@ def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[TableCell]:
     yield TableCell(words.line(flow.where or "", 60))
 
 
-def _host(gpu: GpuTrace) -> Table:
-    title = f"CUDA calls of the host{', per frame' if gpu.frames else ''}"
-    heads = [Column("calls"), Column("time"), Column("GPU idle meanwhile")]
-    if any(each.where for each in gpu.host or ()):
-        heads.append(Column("called from", figures=False))
-    return Table(
-        kind="calls",
-        names="calls",
-        columns=tuple(heads),
-        rows=tuple(Row(_HOST[each.work], _call_cells(each, gpu)[: len(heads)]) for each in gpu.host or ()),
-        caption=title,
-        title=title,
-        label=title,
-        identifier=f"calls-{gpu.label}",
-        codes=False,
-    )
-
-
-def _call_cells(each: HostTime, gpu: GpuTrace) -> tuple[TableCell, ...]:
-    idle = units.seconds(each.idle_seconds / gpu.units) if each.idle_seconds else "0"
-    texts = (
-        units.digits(each.count / gpu.units),
-        units.seconds(each.seconds / gpu.units),
-        idle,
-        words.line(each.where or "", 60),
-    )
-    return tuple(map(TableCell, texts))
+def _host(gpu: GpuTrace) -> Iterator[Fact]:
+    for each in gpu.host or ():
+        count, lasted = units.digits(each.count / gpu.units), units.seconds(each.seconds / gpu.units)
+        idle = f"; the GPU idle for {units.seconds(each.idle_seconds / gpu.units)}" * bool(each.idle_seconds)
+        where = f"; called from {words.line(each.where, 60)}" if each.where else ""
+        yield Fact(_HOST[each.work], f"{count} calls, {lasted}{idle}{where}")
 
 
 def _managed(gpu: GpuTrace) -> Iterator[Fact]:
