@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sys
+import types
 from collections import Counter
 
 import pytest
 from every import every
 
 from advisor.measure.trying.alternation import Alternation
+from advisor.measure.trying.changes import NonBlocking, ScriptChange
 from advisor.profiles.trials import Trial, TrialBlock
 from advisor.verdicts.trials import AS_IS, judged, trial_times
 
@@ -127,3 +130,46 @@ def test_identical_code_is_seldom_called_faster() -> None:
         measured = trial_times(loop.run(600))
         false += bool(measured.proven_faster())
     assert false <= 1
+
+
+class PinnedTensor:
+    """A page-locked tensor of PyTorch's, as far as `NonBlocking` looks at one."""
+
+    def __init__(self, place: int) -> None:
+        self.place, self.device, self.asked = place, types.SimpleNamespace(type="cpu"), list[bool]()
+
+    def is_pinned(self) -> bool:
+        return True
+
+    def data_ptr(self) -> int:
+        return self.place
+
+    def to(self, *_: object, non_blocking: bool = False) -> bool:
+        return non_blocking
+
+    def cuda(self) -> None: ...
+
+
+def moved(tensors: list[PinnedTensor], *, keep: bool) -> tuple[list[bool], str]:
+    """Whether each copy was asynchronous, and why the change was refused."""
+    kind = type("Tensor", (PinnedTensor,), {})
+    script = ScriptChange(name="n", kind="non-blocking", file=__file__, line=0)
+    change = NonBlocking(script, {__file__}.__contains__, checks=False)
+    change.install(types.SimpleNamespace(Tensor=kind))
+    change.switch(True)
+    asked, held = [], []
+    for place in [tensor.place for tensor in tensors]:
+        tensor = held[0] if keep and held else kind(place)
+        held += [tensor] if keep else []
+        change.change = script.model_copy(update={"line": sys._getframe().f_lineno + 1})
+        asked.append(tensor.to("cuda"))
+        del tensor
+    return asked, change.refused
+
+
+def test_memory_that_the_script_keeps_is_never_copied_asynchronously() -> None:
+    fresh = [PinnedTensor(64), PinnedTensor(64), PinnedTensor(64)]
+    assert moved(fresh, keep=False) == ([True] * 3, "")  # PyTorch gives the same place again once it is free
+    asked, refused = moved(fresh, keep=True)
+    assert asked == [True, False, False]
+    assert "may write it before it is copied" in refused

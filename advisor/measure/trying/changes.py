@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -227,7 +228,7 @@ class NonBlocking(Imposed):
     library = "torch"
 
     def install(self, module: Any) -> None:
-        self._last = 0
+        self._last: Callable[[], Any] = lambda: None
         for name in ("to", "cuda"):
             replace(module.Tensor, name, self._moving)
 
@@ -239,10 +240,11 @@ class NonBlocking(Imposed):
                 return call(tensor, *args, **options)
             if not tensor.is_pinned():
                 return call(tensor, *args, **options)
-            if (place := tensor.data_ptr()) == self._last:
-                self.refuse("the host writes the same page-locked memory again in the next frame")
+            before = self._last()
+            if before is not None and before.data_ptr() == tensor.data_ptr():
+                self.refuse("the script keeps this page-locked memory, and may write it before it is copied")
                 return call(tensor, *args, **options)
-            self._last = place
+            self._last = weakref.ref(tensor)  # PyTorch reuses memory that nobody holds once it is copied
             return call(tensor, *args, non_blocking=True, **options)
 
         return wrapped
