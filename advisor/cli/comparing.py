@@ -28,7 +28,6 @@ from advisor.cli.console import (
 from advisor.cli.profiling import is_script
 from advisor.errors import INTERRUPTED, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
-from advisor.profiles.programs import ProgramTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -156,6 +155,7 @@ def _compare_reports(
 ) -> tuple[Page, tuple[Ruling, ...]]:
     """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's."""
     from advisor import configuration
+    from advisor.profiles.programs import ProgramTrace
     from advisor.report.reports_compared import compared_page, slower
     from advisor.rules.report_gates import parse_gates as parse_report_gates
     from advisor.rules.report_gates import ruled
