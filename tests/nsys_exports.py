@@ -26,7 +26,8 @@ TABLES = {
     "srcDeviceId srcContextId dstDeviceId dstContextId migrationCause graphNodeId virtualAddress",
     "CUPTI_ACTIVITY_KIND_MEMSET": f"start end {COMMON} value bytes graphNodeId memKind",
     "CUPTI_ACTIVITY_KIND_KERNEL": f"start end {COMMON} demangledName shortName mangledName launchType "
-    "registersPerThread gridX gridY gridZ blockX blockY blockZ",
+    "cacheConfig registersPerThread gridX gridY gridZ blockX blockY blockZ staticSharedMemory "
+    "dynamicSharedMemory localMemoryPerThread localMemoryTotal gridId sharedMemoryExecuted graphNodeId",
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": f"start end {COMMON} syncType eventId",
     "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "start globalPid address originalFaultPc CpuInstruction module "
     "unresolvedFaultPc",

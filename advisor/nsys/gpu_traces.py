@@ -282,7 +282,7 @@ class GpuFigures:
         if self.calls is None:
             return None
         at = self.calls.of("waits")
-        others = np.setdiff1d(np.arange(len(self.calls.columns["work"])), at)
+        others = self.calls.of("page-locking", "allocation", "copies")
         waiting = union([self.calls.intervals(at), self.elsewhere])
         removable = seconds(self.idle, union([self.calls.intervals(others)]))
         removable += seconds(self.idle, waiting) - seconds(self.idle, self.elsewhere)

@@ -21,6 +21,8 @@ Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None]]
 """Number, name and whether it has its own memory, of the GPU that a process calls a CUDA device."""
 _ANY = -1
 """In place of the process, where no table tells."""
+_GAP = 10_000
+"""ns."""
 _SHARE_OF_LINK = 0.8
 """Of a PCIe link's rate as specified, what copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
 on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
@@ -59,18 +61,13 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
 
 
 def _elsewhere(works: Sequence[GpuWork]) -> dict[tuple[int, int], Intervals]:
-    """By process and device, when its other GPUs worked."""
-    return {
-        (work.process, work.device): union(
-            [
-                each.intervals(kind)
-                for each in works
-                if each.process == work.process and each is not work
-                for kind in ("kernels", "copies", "moved")
-            ]
-        )
-        for work in works
-    }
+    """By process and device, when its other GPUs worked; without gaps below 10 µs, to save memory."""
+    found = {}
+    for work in works:
+        others = [each for each in works if each.process == work.process and each is not work]
+        pieces = [each.intervals(kind) for each in others for kind in ("kernels", "copies", "moved")]
+        found[work.process, work.device] = union([(begins, ends + _GAP) for begins, ends in pieces])
+    return found
 
 
 def _trace(figures: GpuFigures, devices: Names, *, alone: bool) -> GpuTrace:
