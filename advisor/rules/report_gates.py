@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.programs import ProgramTrace
-from advisor.rules.reports import RULES
+from advisor.rules.report_rules import RULES
 
 _CEILING = re.compile(r"ceiling=([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
 _IDS = (*(rule for rule, _ in RULES), "unbalanced-split")
