@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 from left_out import Array, Fit, Key, family_of, seconds_of, sheet, with_values
 from published_cases import Case
 
 from advisor.model.machines import Defaults, Machine
-from advisor.model.simulate import WAYS, way_of
+from advisor.model.simulate import Way, way_of
 from advisor.model.terms import HIGH, LOW, Values, log_triangular
 from advisor.strategies.registry import by_name
 
@@ -107,12 +108,12 @@ def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, flo
     found: dict[Key, dict[str, float]] = {}
     for i, layer in enumerate(among.layers):
         own = [s for s in scores if set(s.kind) <= set(layer.memory_classes)] if i else list(scores)
-        for way in WAYS:
+        for way in get_args(Way):
             if f"unexplained_{way}" in layer.figures:
                 its = [s for s in own if s.way == way]
                 found[i, f"unexplained_{way}"] = least(its, f"unexplained_{way}")
         if i and "unexplained" in layer.figures:
-            known = {w: _factor(f"unexplained_{w}", **found[0, f"unexplained_{w}"]) for w in WAYS}
+            known = {w: _factor(f"unexplained_{w}", **found[0, f"unexplained_{w}"]) for w in get_args(Way)}
             spread = [replace(s, draws=s.draws * known[s.way]) for s in own]
             found[i, "unexplained"] = least(spread, "unexplained", MISSES_WHERE_FEW)
     return found

@@ -155,7 +155,6 @@ FailIf = Annotated[
     ),
 ]
 Gpu = Annotated[int | None, of_profile("gpu", min=0)]
-NoGpu = Annotated[bool, of_profile("no_gpu", help="Ignore the GPU and measure only the CPU.")]
 Nsys = Annotated[_File, of_profile("nsys")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 OutBeside = Annotated[

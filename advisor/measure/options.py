@@ -1,6 +1,6 @@
 """The options of `advisor profile`, each written once: default, limits, help, and where it can be said.
 
-The command line, `advisor.profile`, advisor.toml and script mode take them from here;
+The command line, `advisor.profile` and advisor.toml take them from here;
 `advisor.configuration` reads and checks them. `advisor --help` needs this module, so it imports nothing
 heavy: pydantic would more than double the time that takes.
 """

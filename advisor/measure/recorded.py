@@ -1,4 +1,4 @@
-"""A script's one observed run, in a process of its own."""
+"""A script's one observed run, in a child process."""
 
 from __future__ import annotations
 

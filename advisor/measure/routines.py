@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,6 @@ class Reread(NamedTuple):
 class Routine(Record):
     calls: Annotated[tuple[str, ...], Field(strict=False)]
     dtypes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    again_of: Literal["operand", "gathered"] = "operand"
     points: Annotated[tuple[Annotated[tuple[float, float], Field(strict=False)], ...], Field(strict=False)]
 
     def passes(self, uses: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of
 
 Way = Literal["pinned", "pageable", "in_place", "managed"]
-WAYS: tuple[Way, ...] = get_args(Way)
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,6 @@ class TrialTimes:
     seconds: Mapping[str, float]
     speedups: Mapping[str, stats.Ratio]
 
-    def proven_faster(self) -> tuple[str, ...]:
-        """Changes whose interval lies above 1, fastest first."""
-        sure = [name for name, ratio in self.speedups.items() if ratio.low > 1]
-        return tuple(sorted(sure, key=lambda name: self.seconds[name]))
-
 
 def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTimes:
     """All intervals hold at once (Bonferroni). alone: each contestant had its own processes.

@@ -93,6 +93,6 @@ def _below(file: str, folder: str) -> bool:
 
 
 def script_roots(file: Path) -> list[Path]:
-    """The script's folder and the working directory; / holds everything, and says nothing."""
+    """The script's folder and the working directory; / holds everything, so it is left out."""
     folders = [file.resolve().parent, Path.cwd()]
     return [folder for folder in dict.fromkeys(folders) if folder != Path("/")] or [folders[0]]

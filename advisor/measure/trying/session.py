@@ -216,7 +216,7 @@ class Session:
         return [c for c in changes if c.name not in self._refused and c.name not in self._differing]
 
     def _time(self, changes: Sequence[ScriptChange]) -> None:
-        """Frames in turns; a change of the whole process beside them in a process of its own."""
+        """Frames in turns; a change of the whole process beside them in another process."""
         turning = [c for c in changes if c.kind not in WHOLE_PROCESS]
         for process in range(PROCESSES if changes else 0):
             contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}

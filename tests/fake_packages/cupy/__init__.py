@@ -1,4 +1,4 @@
-"""As much of CuPy as script mode and a small script use, on NumPy, for tests in processes of their own.
+"""As much of CuPy as a small script uses, on NumPy, for tests in processes of their own.
 
 Arrays know what kind of memory they are in; work on them sleeps as long as that kind is slow, so that
 strategies differ. Nothing here is asynchronous.
