@@ -129,11 +129,14 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
     shutil.copytree(REPOSITORY / "advisor", checkout / "advisor")
     (installed / "advisor").mkdir(parents=True)
     (installed / "advisor" / "__init__.py").write_text("raise ImportError('another version')\n")
+    own = tmp_path / "w.py"
+    seen = "import advisor, pathlib\npathlib.Path('seen').write_text(advisor.__file__)\n"
+    own.write_text(MISBEHAVING.read_text().replace("import numpy", f"{seen}import numpy", 1))
     path = [str(installed), str(FAKES), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [
             *(sys.executable, "-c", FROM_ELSEWHERE, str(tmp_path)),
-            job(tmp_path).model_dump_json(),
+            job(tmp_path, file=own).model_dump_json(),
         ],
         cwd=checkout,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},

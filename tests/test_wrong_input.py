@@ -296,7 +296,7 @@ def test_a_profile_that_cannot_be_read(command: Command, text: str | None, messa
 def test_unknown_rule(command: Command) -> None:
     said = command("rules", "pageable")
     assert said.code == 2
-    assert not missing(said.error[0], "'pageable'", "'pageable-transfer'?")
+    assert not missing(said.error[0], "'pageable'", "'pageable-transfer'")
 
 
 def test_a_real_process_says_the_same(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class ProgramTrace(Record):
 
     gpus: tuple[GpuTrace, ...]
     allocations: tuple[Allocations, ...] | None = None
-    ranges: tuple[tuple[str, int], ...] = optional("NVTX ranges that recur, and how often", ())
+    ranges: tuple[tuple[Name, int], ...] = optional("NVTX ranges that recur, and how often", ())
     advice: tuple[Advice, ...] = ()
     questions: tuple[Text, ...] = optional("What a report cannot answer, and is worth asking", ())
     absent: dict[Text, Text] = table("What was not recorded, and the options of nsys that record it")
