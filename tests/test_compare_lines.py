@@ -12,12 +12,14 @@ from script_runs import DOWNLOAD, FRAMES, SIZE, download, place, repeats, script
 
 from advisor import pipeline
 from advisor.errors import UsageError
-from advisor.profiles.crossings import Crossing, ScriptRun
+from advisor.profiles.crossings import Crossing, Place, ScriptRun
 from advisor.profiles.schema import Profile
+from advisor.profiles.trials import Trial, Trials
 from advisor.report import blocks
 from advisor.report.pages import lines_comparison_page
 from advisor.verdicts.comparing.gates import of_versions, parse_gates
 from advisor.verdicts.comparing.lines import compare_lines, judge_lines
+from advisor.verdicts.comparing.promised import promises
 
 
 def of(run: ScriptRun, **fields: str) -> Profile:
@@ -75,6 +77,54 @@ def test_the_page_says_how_many_bytes_more_and_which_lines() -> None:
     (table,) = blocks_of(page, blocks.Table, "lines")
     assert table.rows[0].name == f"{DOWNLOAD}  {place(DOWNLOAD).text}"
     assert [line.advice.rule for line in found.new_advice] == ["repeated-upload"]
+
+
+def faster(run: ScriptRun, seconds: float) -> ScriptRun:
+    (loop,) = run.loops
+    timed = {"frame_seconds": seconds, "interval_seconds": (seconds - 5e-5, seconds + 5e-5)}
+    return run.model_copy(update={"loops": (loop.model_copy(update=timed),)})
+
+
+REUSED = Place(file="camera.py", line=DOWNLOAD, text="m.get(out=out)")
+
+
+def test_a_frame_of_followed_advice_is_held_against_what_was_promised() -> None:
+    pinned = faster(script_run(upload(), download(place=REUSED, memory="pinned"), wait()), 5.8e-3)
+    head = of(pinned, created="2026-02-01")
+    (kept,) = promises(found := compare_lines(BASE, head))
+    (advised,) = {
+        a.advice.gain.seconds_per_frame
+        for a in BASE.script.advice
+        if a.place.line == DOWNLOAD and a.advice.gain
+    }
+    assert ([p.line for p in kept.places], kept.seconds, kept.tried) == ([DOWNLOAD], advised, False)
+    assert (kept.saved, kept.between) == (pytest.approx(3e-4), pytest.approx((1.5e-4, 4.5e-4)))
+    (told,) = blocks_of(lines_comparison_page(found), blocks.Bullets)[0].texts
+    assert told.endswith("of a frame (estimated), got 300 µs (150 µs to 450 µs).")
+
+
+def test_a_change_that_was_tried_promises_what_it_gave_then() -> None:
+    trial = Trial(
+        name="reuse-12", kind="reuse", place=place(DOWNLOAD), title="reuse", outcome="faster",
+        frame_seconds=5.7e-3,
+    )  # fmt: skip
+    tried = BASE.model_copy(
+        update={"trials": Trials(frame_seconds=6.0e-3, loop=0, trials=(trial,), seconds=9.0)}
+    )
+    pinned = faster(script_run(upload(), download(place=REUSED, memory="pinned"), wait()), 5.8e-3)
+    (kept,) = promises(compare_lines(tried, of(pinned, created="2026-02-01")))
+    assert (kept.seconds, kept.tried) == (pytest.approx(3e-4), True)
+
+
+def test_nothing_was_promised_to_an_advised_line_that_moved_only() -> None:
+    """Its rule still fires, on the line's new text; on another GPU no time is comparable."""
+    renamed = place(DOWNLOAD).model_copy(update={"text": "shown = m.get()"})
+    assert not promises(compare_lines(BASE, of(script_run(upload(), download(place=renamed), wait()))))
+    pinned = script_run(upload(), download(place=REUSED, memory="pinned"), wait())
+    head = of(pinned)
+    other = head.model_copy(update={"device": head.device.model_copy(update={"name": "Another GPU"})})
+    assert promises(compare_lines(BASE, head))
+    assert not promises(compare_lines(BASE, other))
 
 
 def test_the_command_has_the_exit_codes_of_gates(command: Command, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from advisor.verdicts.ceilings import Scope, ceiling_of
 from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import ComparedFrames, ComparedLine, LineComparison, Moved
+from advisor.verdicts.comparing.promised import Promise, promises
 
 _WAYS = {"upload": "up", "download": "down", "wait": "wait", "lock": "page-lock"}
 
@@ -39,6 +40,7 @@ def lines_comparison_page(
                 if rulings
                 else None,
                 blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1),
+                blocks.Bullets(tuple(map(_promise, promises(found)))),
                 blocks.Banners("note", tuple(_notes(found))),
             ),
             *(replace(section, forms="html") for section in judged),
@@ -63,6 +65,16 @@ def _verdict(each: ComparedFrames, found: LineComparison) -> blocks.Verdict:
     return blocks.Verdict(
         "measured", "clear" if before != now else "tie", _name(each), change, remark=" ".join(told)
     )
+
+
+def _promise(kept: Promise) -> str:
+    """What following the advice gave, against what it promised."""
+    lines = words.listing(str(place.line) for place in kept.places)
+    basis = "measured when tried" if kept.tried else "estimated"
+    noun = "line" if len(kept.places) == 1 else "lines"
+    saved, low, high = map(units.seconds, (kept.saved, *kept.between))
+    promised = f"promised {units.seconds(kept.seconds)} of a frame ({basis})"
+    return f"Advice followed on {noun} {lines} of BASE: {promised}, got {saved} ({low} to {high})."
 
 
 def _apart(before: float, now: float) -> str:

@@ -1,0 +1,107 @@
+"""What BASE's advice on lines of a script promised, and what a frame of HEAD that follows it gained.
+
+Advice is followed where HEAD has no such crossing on that line any more, and the advice's rule fires neither
+there nor on a new line of the file. The gain is that of the whole frame: several lines have one together, and
+it includes whatever else changed in the frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.profiles.base import Interval
+from advisor.profiles.crossings import Crossing, LineAdvice, Place
+from advisor.profiles.schema import Profile
+from advisor.verdicts.ceilings import Scope, ceiling_of
+from advisor.verdicts.comparing.conditions import differing
+from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison
+
+_DECIDING = ("device", "arguments")
+"""Where these differ, times of a frame say nothing about the change."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Seconds of a frame that the advice on `places` was to save, and that HEAD saves.
+
+    `tried`: BASE measured the changes of these lines; else the promise is an estimate. `between` holds where
+    the 95 % intervals of both frames do.
+    """
+
+    places: tuple[Place, ...]
+    seconds: float
+    tried: bool
+    saved: float
+    between: Interval
+
+
+def promises(found: LineComparison) -> tuple[Promise, ...]:
+    """One for each loop in which HEAD follows advice of BASE, where both frames were measured alike."""
+    failed = any(side.script and side.script.exit_code for side in (found.base, found.head))
+    if failed or any(c.what in _DECIDING for c in differing(found.conditions)):
+        return ()
+    return tuple(kept for frames in found.frames if (kept := _promise(found, frames)))
+
+
+def _promise(found: LineComparison, frames: ComparedFrames) -> Promise | None:
+    before, now = frames.base.loop, frames.head.loop
+    if not (before and now and before.frame_seconds and now.frame_seconds):
+        return None
+    gains = dict(_followed(found, frames))
+    if not (gains and before.interval_seconds and now.interval_seconds):
+        return None
+    (low, high), (least, most) = before.interval_seconds, now.interval_seconds
+    seconds, tried = _together(found.base, frames.base, gains)
+    saved = before.frame_seconds - now.frame_seconds
+    return Promise(tuple(gains), seconds, tried, saved, (low - most, high - least))
+
+
+def _followed(found: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Place, float]]:
+    """Lines whose advice HEAD follows, with the largest gain that was advised for each."""
+    assert found.base.script is not None
+    assert found.head.script is not None
+    crossings, still = dict(frames.base.crossings), {_use(c) for _, c in frames.head.crossings}
+    before, now = found.base.script.advice, found.head.script.advice
+    gains: dict[Place, float] = {}
+    for told in before:
+        gain, crossing = told.advice.gain, crossings.get(told.crossing)
+        if crossing is None or _use(crossing) in still or told.advice.device != found.base.device.name:
+            continue
+        if gain and gain.seconds_per_frame and not _fires(told, before, now):
+            gains[told.place] = max(gains.get(told.place, 0.0), gain.seconds_per_frame)
+    yield from gains.items()
+
+
+def _use(crossing: Crossing) -> tuple[object, ...]:
+    """The line and how it moves what it moves."""
+    place, how = crossing.place, (crossing.memory, crossing.staged, crossing.non_blocking)
+    return place.file, place.text, crossing.kind, *how
+
+
+def _fires(told: LineAdvice, before: Sequence[LineAdvice], now: Sequence[LineAdvice]) -> bool:
+    """Whether the rule fires in HEAD on that line, or on one of the file where it did not in BASE."""
+    texts = [
+        {a.place.text for a in side if (a.advice.rule, a.place.file) == (told.advice.rule, told.place.file)}
+        for side in (before, now)
+    ]
+    return bool(texts[1] - (texts[0] - {told.place.text}))
+
+
+def _together(base: Profile, scope: Scope, gains: Mapping[Place, float]) -> tuple[float, bool]:
+    """Seconds of a frame that all lines together promise; whether each was tried.
+
+    A patch of just these lines counts before their sum, which is never more than memory can change.
+    """
+    tried = base.trials if base.trials and base.trials.loop == scope.number else None
+    trials = {t.place: t for t in tried.trials if t.outcome == "faster"} if tried else {}
+    patch = tried.patch if tried else None
+    in_patch = {t.place for t in trials.values() if t.in_patch}
+    if patch and patch.speedup and patch.equal is not False and in_patch == set(gains) and scope.seconds:
+        return scope.seconds * (1 - 1 / patch.speedup), True
+    alone = trials.get(next(iter(gains))) if len(gains) == 1 else None
+    if tried and tried.frame_seconds and alone and alone.frame_seconds:
+        return tried.frame_seconds - alone.frame_seconds, True
+    ceiling = base.script and ceiling_of(base.script, scope)
+    return min(sum(gains.values()), ceiling.seconds if ceiling else math.inf), False
