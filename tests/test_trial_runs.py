@@ -65,7 +65,7 @@ RECORD = {
 
 
 def tried(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, frames: int = 60, **parts: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, frames: int = 100, **parts: str
 ) -> tuple[Trials, dict[str, Trial]]:
     text = CAMERA.format(
         frames=frames, **{"start": "", "between": "pass", "after": "pass", "end": "", **parts}
