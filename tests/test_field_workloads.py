@@ -136,10 +136,9 @@ def test_overlapping_camera_frames_gives_most_of_them_and_registering_the_soones
     """What is best hangs on what is asked for: an overlapped frame is not done any sooner."""
     card = Concluded(tmp_path, "streaming", "rtx-4090")
     assert card.recommended in {"registered", "zero-copy-registered"}
-    said = card.says("serial-copies")  # by how long this machine takes for the host's stages
-    assert said.strategy == "pinned-pipelined" or f"{card.recommended} is as fast" in said.detail
+    assert f"{card.recommended} is as fast" in card.says("serial-copies").detail
     most = Concluded(tmp_path, "streaming", "rtx-4090", objective="throughput")
-    assert most.recommended == "pinned-pipelined"
+    assert min(most.rows, key=lambda name: most.rows[name].likely_seconds) == "pinned-pipelined"
     overlapped = card.rows["pinned-pipelined"]
     assert overlapped.latency_seconds is not None
     assert overlapped.latency_seconds > overlapped.likely_seconds
