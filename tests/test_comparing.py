@@ -37,6 +37,7 @@ from advisor.report.pages import render
 from advisor.verdicts.comparing.comparisons import Comparison, compare, recommended
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.gates import judge, parse_gates
+from advisor.verdicts.comparing.promised import promised_speed
 from advisor.verdicts.comparing.rows import host_noise, outcome, ratio_of
 
 DATA = Path(__file__).parent / "data"
@@ -421,3 +422,18 @@ def test_host_stages_differ_between_runs_as_much_as_between_processes(
 def test_other_draws_are_not_paired() -> None:
     base, head = predicted("pinned", 0.04, draws=DRAWN), predicted("pinned", 0.06, draws="1000 1100")
     assert outcome(ratio_of(base, head, 0.95)) == "cannot tell"
+
+
+def test_the_strategy_that_the_code_uses_now_is_held_against_what_was_promised() -> None:
+    rows = (measured("pageable", 0.040), measured("pinned", 0.020))
+    base = profile(results=rows, recommendation=recommendation("pinned"))
+    head = later(results=(measured("pageable", 0.030), measured("pinned", 0.025)))
+    assert promised_speed(compare(base, head)) is None
+    kept = promised_speed(compare(base, head, strategies=["pinned"]))
+    assert kept is not None
+    assert (kept.promised.value, kept.got.value) == (2.0, pytest.approx(1.6))
+    assert promised_speed(compare(base, head, strategies=["pageable"])) is None
+    other = head.model_copy(update={"device": head.device.model_copy(update={"name": "Another GPU"})})
+    assert promised_speed(compare(base, other, strategies=["pinned"])) is None
+    page = comparison_page(compare(base, head, strategies=["pinned"]))
+    assert "From `pageable` in BASE to `pinned` in HEAD: promised 2.00×" in render(page, "md")

@@ -16,6 +16,7 @@ from advisor.report.tables import merged
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.gates import Ruling
+from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
 from advisor.verdicts.comparing.rows import Cause, Compared, Drift
 
 _LIMIT = 500
@@ -73,6 +74,7 @@ def comparison_page(
                 blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
                 blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
                 panels(verdicts, held),
+                blocks.Prose(_promise(promised_speed(found)), kind=""),
             ),
             *(replace(section, forms="html") for section in judged),
             _comparable(found, apart, told),
@@ -83,6 +85,13 @@ def comparison_page(
             advice(found),
         ),
     )
+
+
+def _promise(kept: PromisedSpeed | None) -> str:
+    if kept is None:
+        return ""
+    changed = f"From {words.code(kept.baseline)} in BASE to {words.code(kept.strategy)} in HEAD"
+    return f"{changed}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
 
 
 def ruled(rulings: Sequence[Ruling]) -> str:

@@ -1,8 +1,9 @@
-"""What BASE's advice on lines of a script promised, and what a frame of HEAD that follows it gained.
+"""What BASE promised of a change, and what HEAD that makes it gained: of a strategy, of lines of a script.
 
-Advice is followed where HEAD has no such crossing on that line any more, and the advice's rule fires neither
-there nor on a new line of the file. The gain is that of the whole frame: several lines have one together, and
-it includes whatever else changed in the frame.
+A workload runs under every strategy, so the user says which one the code uses: where it alone is compared and
+BASE recommended it, HEAD makes the change. Advice on a line is followed where HEAD has no such crossing there
+any more, and the advice's rule fires neither there nor on a new line of the file. What is gained is the whole
+frame's: several lines have one gain together, and it includes whatever else changed.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from dataclasses import dataclass
 
 from advisor.profiles.base import Interval
 from advisor.profiles.crossings import Crossing, LineAdvice, Place
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Measured, Profile
+from advisor.stats import Ratio
 from advisor.verdicts.ceilings import Scope, ceiling_of
+from advisor.verdicts.comparing.comparisons import Comparison
 from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison
+from advisor.verdicts.comparing.rows import ratio_of
+from advisor.verdicts.scores import counted
 
 _DECIDING = ("device", "arguments")
 """Where these differ, times of a frame say nothing about the change."""
@@ -35,6 +40,31 @@ class Promise:
     tried: bool
     saved: float
     between: Interval
+
+
+@dataclass(frozen=True)
+class PromisedSpeed:
+    """The baseline's time in BASE over the strategy's: as BASE promised it, and as HEAD measured it."""
+
+    strategy: str
+    baseline: str
+    promised: Ratio
+    got: Ratio
+
+
+def promised_speed(found: Comparison) -> PromisedSpeed | None:
+    """None unless BASE recommended, by time on the same device, the one strategy that is compared."""
+    told, rows = found.base.recommendation, found.rows
+    if told is None or told.verdict == "untrusted" or told.objective != "time":
+        return None
+    if [row.strategy for row in rows] != [told.strategy] or told.baseline in (None, told.strategy):
+        return None
+    before, now = counted(found.base).measured().get(told.baseline or ""), rows[0].head
+    alike = not any(c.what in _DECIDING for c in differing(found.conditions))
+    if not (alike and before and isinstance(now, Measured) and told.speedup and told.interval):
+        return None
+    got = ratio_of(now, before, found.confidence, seed=found.head.method.seed)
+    return PromisedSpeed(now.strategy, before.strategy, Ratio(told.speedup, *told.interval), got)
 
 
 def promises(found: LineComparison) -> tuple[Promise, ...]:
