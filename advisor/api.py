@@ -31,11 +31,13 @@ from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
 from advisor.report.page import Page
+from advisor.rules import concluding
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts import versions
 from advisor.verdicts.comparing import comparisons
 from advisor.verdicts.versions import INDIFFERENCE, Question
+from advisor.workloads import scripts
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
 from advisor.workloads.sources import source as source_of
@@ -93,7 +95,7 @@ class VersionComparison(_Shown, versions.VersionComparison):
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
     with naming_arguments():
-        return Profile.of(pipeline.concluded(reading.load(path)))
+        return Profile.of(concluding.concluded(reading.load(path)))
 
 
 def compare(
@@ -107,7 +109,7 @@ def compare(
     with naming_arguments():
         sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
         comparison = comparisons.compare(
-            *map(pipeline.concluded, sides), strategies=strategies, anyway=anyway
+            *map(concluding.concluded, sides), strategies=strategies, anyway=anyway
         )
     return Comparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
 
@@ -175,7 +177,7 @@ def _sides(
     settings: Settings, base: Path | str, head: Path | str | None, against: str | None
 ) -> Iterator[tuple[Settings | None, Settings, tuple[str, str], str]]:
     """The settings of BASE and of HEAD, what the two are, and a note; why, where there is no BASE."""
-    file, name = configuration.file_and_name(str(base))
+    file, name = scripts.file_and_name(str(base))
     if head is not None:
         if against is not None:
             raise UsageError(

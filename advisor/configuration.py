@@ -12,11 +12,9 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from importlib.machinery import PathFinder
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -25,9 +23,6 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from advisor import units
 from advisor.devices import host_rates
-from advisor.devices.catalogue import System, under
-from advisor.devices.catalogue import load as load_device
-from advisor.devices.entries import CatalogueEntry
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.options import OPTIONS, Option, Options
 from advisor.measure.settings import Settings
@@ -38,6 +33,7 @@ from advisor.rules.registry import require, thresholds
 from advisor.strategies import mixes, registry
 from advisor.strategies.backend import BackendName
 from advisor.workloads.parameters import parse_assignments
+from advisor.workloads.scripts import file_and_name, module_file
 
 CALL = "advisor.profile:"
 
@@ -335,7 +331,7 @@ def make_settings(
     if options.placement:
         strategies += mixes.requested(options.placement, strategies if options.strategies else strategies[:1])
     with _naming_source(sources, "targets"):
-        targets = load_targets(options.targets, options.target_os, options.host)
+        targets = host_rates.load_targets(options.targets, options.target_os, options.host)
     return Settings(
         file=file,
         workload=name,
@@ -401,68 +397,6 @@ def _naming_source(sources: Sequence[OptionSource], name: str) -> Iterator[None]
         yield
     except UsageError as unknown:
         raise UsageError(f"{where} {unknown.message}".strip(), next_step=unknown.next_step) from None
-
-
-def file_and_name(target: str) -> tuple[Path, str | None]:
-    """FILE or FILE::NAME in its parts. Raises `UsageError`."""
-    try:
-        target.encode()
-    except UnicodeEncodeError:  # bytes of a name that are not of the locale come as lone surrogates
-        encoding = sys.getfilesystemencoding()
-        raise UsageError(
-            f"the path {target!r} is not valid {encoding.upper()} and cannot be stored in a profile",
-            next_step="Rename the file or its directory."
-            if encoding == "utf-8"
-            else "Set PYTHONUTF8=1, or rename the file or its directory.",
-        ) from None
-    file, colons, name = target.partition("::")
-    if not file or (colons and not name):
-        raise UsageError(
-            f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py."
-        )
-    return Path(file), name or None
-
-
-def module_file(name: str) -> Path:
-    """What `python -m NAME` runs, without importing anything. Raises `UsageError`."""
-    places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
-    spec = None
-    for part in name.split("."):
-        spec = PathFinder.find_spec(part, places)
-        places = spec.submodule_search_locations if spec else None
-        if places is None:
-            break
-    if places is not None:
-        spec = PathFinder.find_spec("__main__", places)
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise UsageError(
-            f"-m {name}: there is no such module, or it cannot be run",
-            next_step="Run it from the folder in which `python -m` finds it.",
-        )
-    return Path(os.path.relpath(spec.origin))
-
-
-def load_targets(
-    names: Sequence[str], system: System = "linux", host: str | None = None
-) -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once, with that operating system and that host's
-    copy rates; names may be separated by commas.
-
-    Raises `UsageError` or `FileProblem`.
-    """
-    each = (
-        part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
-    )
-    entries = tuple(under(load_device(name), system) for name in dict.fromkeys(each))
-    if host is None:
-        return entries
-    rates = host_rates.parse(host)
-    if not entries:
-        raise UsageError(
-            "--host gives the copy rates of a target's host, and no target is named",
-            next_step=f"Name the card: --target rtx-3060 {host_rates.EXAMPLE}.",
-        )
-    return tuple(host_rates.with_rates(entry, rates) for entry in entries)
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:

@@ -101,10 +101,10 @@ def nothing_opened_for_a_parent() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def no_sensitivity() -> Iterator[None]:
     """What would change the model's choice takes 19 predictions a device: real processes compute it."""
-    from advisor import pipeline
+    from advisor.rules import concluding
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "sensitivity", lambda profile: profile)
+        patch.setattr(concluding, "sensitivity", lambda profile: profile)
         yield
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor import pipeline
 from advisor.profiles import reading
 from advisor.report import pages
+from advisor.rules import concluding
 
 MEASURED = Path(__file__).parents[1] / "reports" / "h200"
 
@@ -14,7 +14,7 @@ MEASURED = Path(__file__).parents[1] / "reports" / "h200"
 def main() -> None:
     """Blocks stay as they were measured; the rows' times, advice, verdict and pages are made from them."""
     for path in sorted(MEASURED.glob("*/profile.json")):
-        made = pipeline.conclude(reading.load(path), ())
+        made = concluding.conclude(reading.load(path), ())
         page = pages.page_of(made)
         for name in pages.names(page.kind, pages.FORMATS):  # those of an earlier version are no list's
             (path.parent / name).unlink(missing_ok=True)

@@ -10,20 +10,20 @@ from rendering import blocks as blocks_of
 from running import Command
 from script_runs import DOWNLOAD, FRAMES, SIZE, download, place, repeats, script_run, upload, wait
 
-from advisor import pipeline
 from advisor.errors import UsageError
 from advisor.profiles.crossings import Crossing, Place, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, Trials
 from advisor.report import blocks
 from advisor.report.pages import lines_comparison_page
+from advisor.rules import concluding
 from advisor.verdicts.comparing.gates import of_versions, parse_gates
 from advisor.verdicts.comparing.lines import compare_lines, judge_lines
 from advisor.verdicts.comparing.promised import promises
 
 
 def of(run: ScriptRun, **fields: str) -> Profile:
-    return pipeline.conclude(profile(results=()).model_copy(update={"script": run, **fields}), ())
+    return concluding.conclude(profile(results=()).model_copy(update={"script": run, **fields}), ())
 
 
 def moved(crossing: Crossing, by: int) -> Crossing:

@@ -15,14 +15,16 @@ from every import every
 from rendering import shown
 from running import REPOSITORY, Command, missing
 
-from advisor import configuration, pipeline, units
-from advisor.configuration import OptionSource, command_line, files, load_targets, places, preferences
+from advisor import configuration, units
+from advisor.configuration import OptionSource, command_line, files, places, preferences
+from advisor.devices.host_rates import load_targets
 from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Option
 from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
+from advisor.rules import concluding
 from advisor.rules.advise import advise, apply, cases, require_rules
 from advisor.rules.registry import RULES, limits
 from advisor.workloads.definition import Workload
@@ -331,7 +333,7 @@ def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measur
 def test_profiles_without_preferences_have_the_defaults() -> None:
     old = reading.load(Path(__file__).parent / "data/h200-reread-1.json")
     assert old.preferences == Preferences()
-    assert pipeline.conclude_again(old, Preferences()).results == old.results
+    assert concluding.conclude_again(old, Preferences()).results == old.results
 
 
 def test_one_place_says_nothing_by_default() -> None:

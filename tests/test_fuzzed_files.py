@@ -28,9 +28,9 @@ from builders import cpu_profile, vector_add_trace
 from builders import profile as gpu_profile
 from nsys_exports import Export
 
-from advisor import configuration, pipeline
+from advisor import configuration
 from advisor.configuration import FILE
-from advisor.devices import catalogue
+from advisor.devices import catalogue, host_rates
 from advisor.errors import AdvisorError
 from advisor.measure.settings import Settings
 from advisor.model.device_texts import describe_one
@@ -38,6 +38,7 @@ from advisor.nsys import exports
 from advisor.profiles import reading
 from advisor.report import pages, traces
 from advisor.report.page import Page
+from advisor.rules import concluding
 from advisor.verdicts.comparing import comparisons
 
 DATA = Path(__file__).parent / "data"
@@ -64,21 +65,21 @@ def show(page: Page) -> None:
 
 def profile(path: Path) -> None:
     """Everything that is made of a profile."""
-    loaded = pipeline.concluded(reading.load(path))
+    loaded = concluding.concluded(reading.load(path))
     show(pages.page_of(loaded))
-    pipeline.conclude(loaded, configuration.load_targets(["orin-nano", "h200"]))
+    concluding.conclude(loaded, host_rates.load_targets(["orin-nano", "h200"]))
 
 
 def baseline(path: Path) -> None:
     """A profile as the BASE of a comparison."""
-    found = comparisons.compare(*map(pipeline.concluded, (reading.load(path), whole())), anyway=True)
+    found = comparisons.compare(*map(concluding.concluded, (reading.load(path), whole())), anyway=True)
     show(pages.comparison_page(found))
 
 
 def device(path: Path) -> None:
     """The entry of a device, and a prediction for it."""
     describe_one(str(path))
-    pipeline.conclude(cpu_profile(traffic=vector_add_trace()), [catalogue.load(str(path))])
+    concluding.conclude(cpu_profile(traffic=vector_add_trace()), [catalogue.load(str(path))])
 
 
 def options(path: Path) -> None:

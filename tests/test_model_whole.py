@@ -6,9 +6,9 @@ import pytest
 from every import every
 from published_cases import DATA, row_of_a_state, vector
 
-from advisor.configuration import load_targets
 from advisor.devices.catalogue import DEFAULT_TARGETS, System, default_targets, load, under
 from advisor.devices.entries import CatalogueEntry
+from advisor.devices.host_rates import load_targets
 from advisor.errors import UsageError
 from advisor.model.device_texts import describe_one
 from advisor.model.machines import Machine

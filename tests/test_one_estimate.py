@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import missing
 
-from advisor import pipeline
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.reading import load, require_plausible
@@ -26,6 +25,7 @@ from advisor.report import pages
 from advisor.report.answering import measured_answer
 from advisor.report.charts import footprint_chart
 from advisor.report.recommendations import sentence
+from advisor.rules import concluding
 from advisor.verdicts.measured import decided, recommend, speeds
 from advisor.verdicts.scores import figures_of
 
@@ -112,7 +112,7 @@ def test_the_printed_times_of_a_page_give_its_printed_ratios(path: Path) -> None
 
 @every("path", sorted((REPORTS / "h200").glob("*/profile.json")), ids=lambda p: p.parent.name)
 def test_pages_of_measured_profiles_agree_with_themselves(path: Path) -> None:
-    page = pages.page_of(pipeline.concluded(load(path)))
+    page = pages.page_of(concluding.concluded(load(path)))
     for form in ("txt", "details", "md", "html"):
         text = pages.render(page, form)
         assert require_agreement(text, form)
@@ -142,7 +142,7 @@ def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
     out = measured(
         "zero-copy", 9.0, rounds=1, outside="screened out: 9 times", footprint=footprint(pinned=MIB)
     )
-    return pipeline.concluded(profile(results=(*rows, out), blocks=blocks, final=record))
+    return concluding.concluded(profile(results=(*rows, out), blocks=blocks, final=record))
 
 
 @every(
@@ -229,7 +229,7 @@ def finals(draw: st.DrawFn) -> Profile:
     made = profile(
         results=tuple(rows), blocks=blocks, final=record, preferences=Preferences(objective=objective)
     )
-    return pipeline.concluded(made)
+    return concluding.concluded(made)
 
 
 @settings(max_examples=80, deadline=None)

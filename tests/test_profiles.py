@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from advisor.errors import FileProblem
-from advisor.pipeline import concluded
 from advisor.profiles import schema
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import BufferRecord, Device, Footprint, Measured, Profile, StageRecord, Trace
 from advisor.profiles.text_files import write_atomically
 from advisor.profiles.traces import Traffic
+from advisor.rules.concluding import concluded
 from advisor.texts import printable
 
 DATA = Path(__file__).parent / "data"

@@ -35,7 +35,6 @@ from advisor.model import accuracy
 from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
 from advisor.model.sensitivity import sensitivity
-from advisor.pipeline import concluded
 from advisor.profiles.conclusions import Gain
 from advisor.profiles.outputs import MANIFEST
 from advisor.profiles.reading import load, parse
@@ -46,6 +45,7 @@ from advisor.report.html import link
 from advisor.report.markdown import fence
 from advisor.report.page import download
 from advisor.report.pages import page_of, write
+from advisor.rules.concluding import concluded
 
 GOLDEN = Path(__file__).parent / "golden"
 ACCURACY = Accuracy(

@@ -11,12 +11,12 @@ from rendering import blocks as blocks_of
 from rendering import markup, shown
 from script_runs import FRAMES, UPLOAD, place, played, repeats, script_run, upload, wait
 
-from advisor import pipeline
 from advisor.devices.catalogue import load
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.report import blocks
 from advisor.report.pages import page_of, render
+from advisor.rules import concluding
 from advisor.verdicts.ceilings import accounted, ceilings, elsewhere, scopes
 
 CARD = load("rtx-2060")
@@ -24,7 +24,7 @@ CARD = load("rtx-2060")
 
 def of(run: ScriptRun, *targets: str) -> Profile:
     script = profile(results=()).model_copy(update={"script": run})
-    return pipeline.conclude(script, [load(name) for name in targets])
+    return concluding.conclude(script, [load(name) for name in targets])
 
 
 def test_the_ceiling_is_what_copies_and_calls_take_without_the_kernels() -> None:

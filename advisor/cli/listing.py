@@ -65,7 +65,7 @@ def _from_report(file: Path, report: Path) -> str:
 
 def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
     """The workload of one call of FILE::FUNCTION or of the code around FILE:LINE, and its arrays."""
-    from advisor.configuration import file_and_name
+    from advisor.workloads.scripts import file_and_name
 
     source, function = file_and_name(start)
     name, _, line = start.rpartition(":")

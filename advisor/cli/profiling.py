@@ -281,10 +281,9 @@ def _profile_sweep(settings: Settings, swept: Sweep, merged: Options, wanted: tu
 
 def is_script(target: str, arguments: Sequence[str]) -> bool:
     """Whether the file is run as a script. Raises `UsageError` for a workload that is given arguments."""
-    from advisor.configuration import file_and_name
     from advisor.workloads import scripts
 
-    file, name = file_and_name(target)
+    file, name = scripts.file_and_name(target)
     script = scripts.is_script(file, name, arguments)
     if not script and arguments and file.exists():
         raise UsageError(

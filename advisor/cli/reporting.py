@@ -45,9 +45,10 @@ def report(
     Profiles from one device that differ in one parameter become a sweep. Profiles from several devices with
     the same parameters are shown side by side. Options such as --objective recompute advice and verdict.
     """
-    from advisor import configuration, pipeline
+    from advisor import configuration
     from advisor.profiles import reading, redaction, sweeps
     from advisor.report import pages
+    from advisor.rules import concluding
     from advisor.verdicts import device_comparison
 
     files = list(map(reading.in_directory, files))
@@ -56,7 +57,7 @@ def report(
     sources = configuration.places(configuration.command_line(**given))
     loaded = [(file, reading.load(file)) for file in files]
     loaded = [
-        (file, pipeline.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
+        (file, concluding.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
         for file, profile in loaded
     ]
     if no_environment:
@@ -82,14 +83,15 @@ def history(
     Reads every profile.json below DIR and shows times, memory and recommendation over commits, and the
     commits at which times changed. Finding these needs the extra `history`.
     """
-    from advisor import configuration, pipeline
+    from advisor import configuration
     from advisor.profiles import histories
     from advisor.report import pages
+    from advisor.rules import concluding
     from advisor.verdicts.histories import all_series
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
-    past = histories.gather(directory, pipeline.concluded)
+    past = histories.gather(directory, concluding.concluded)
     series = all_series(past)
     if not series:
         raise NothingMeasured(
@@ -142,10 +144,12 @@ def predict(
 
     GPU measurements in the profile replace the model's assumptions.
     """
-    from advisor import configuration, pipeline
+    from advisor import configuration
+    from advisor.devices import host_rates
     from advisor.devices.catalogue import default_targets
     from advisor.profiles import reading, redaction
     from advisor.report import pages
+    from advisor.rules import concluding
 
     wanted = configuration.parse_formats(formats)
     form = only_format(out, wanted)
@@ -153,9 +157,9 @@ def predict(
     system = source.values.get("target_os", "linux")
     profile = reading.load(file)
     named = source.values.get("targets") or default_targets(system, profile.workload.gpus)
-    targets = configuration.load_targets(named, system, source.values.get("host"))
+    targets = host_rates.load_targets(named, system, source.values.get("host"))
     preferences = configuration.preferences(configuration.places(source), profile.preferences)
-    result = pipeline.conclude(profile.model_copy(update={"preferences": preferences}), targets)
+    result = concluding.conclude(profile.model_copy(update={"preferences": preferences}), targets)
     if no_environment:
         result = redaction.without_environment(result)
     page = pages.page_of(result, targets_first=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from advisor import units
-from advisor.devices.catalogue import load, names
+from advisor.devices.catalogue import System, load, names, under
 from advisor.devices.entries import CatalogueEntry, Figure
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.text_files import read_bytes
@@ -269,3 +269,26 @@ def _pageable_beyond(lines: Iterable[str]) -> float | None:
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"\d+(\.\d+)?", text) is not None
+
+
+def load_targets(
+    names: Sequence[str], system: System = "linux", host: str | None = None
+) -> tuple[CatalogueEntry, ...]:
+    """The catalogue's entries of these names or files, each once, with that operating system and that host's
+    copy rates; names may be separated by commas.
+
+    Raises `UsageError` or `FileProblem`.
+    """
+    each = (
+        part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
+    )
+    entries = tuple(under(load(name), system) for name in dict.fromkeys(each))
+    if host is None:
+        return entries
+    rates = parse(host)
+    if not entries:
+        raise UsageError(
+            "--host gives the copy rates of a target's host, and no target is named",
+            next_step=f"Name the card: --target rtx-3060 {EXAMPLE}.",
+        )
+    return tuple(with_rates(entry, rates) for entry in entries)

@@ -99,7 +99,7 @@ def make_request(
 ) -> Request:
     """The request of a command line. Raises `AdvisorError`."""
     options = configuration.merged(sources)
-    file, name = configuration.file_and_name(options.workload)
+    file, name = scripts.file_and_name(options.workload)
     package = gather(file, send)
     _require_profilable(file, name, options)
     sweep, parameters = _sweep_of(options)

@@ -1,13 +1,17 @@
-"""Whether a file is a script, told from its text, and what a profile says of one."""
+"""What FILE, FILE::NAME or -m NAME runs, whether it is a script, and what a profile says of one."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import os
+import sys
 from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeVar
 
+from advisor.errors import UsageError
 from advisor.profiles.schema import WorkloadRecord
 from advisor.workloads.loading import relative
 from advisor.workloads.outline import last_name, parsed
@@ -88,6 +92,45 @@ def _imports(tree: ast.AST) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             names.append(node.module or "")
     return [name.partition(".")[0] for name in names if name]
+
+
+def file_and_name(target: str) -> tuple[Path, str | None]:
+    """FILE or FILE::NAME in its parts. Raises `UsageError`."""
+    try:
+        target.encode()
+    except UnicodeEncodeError:  # bytes of a name that are not of the locale come as lone surrogates
+        encoding = sys.getfilesystemencoding()
+        raise UsageError(
+            f"the path {target!r} is not valid {encoding.upper()} and cannot be stored in a profile",
+            next_step="Rename the file or its directory."
+            if encoding == "utf-8"
+            else "Set PYTHONUTF8=1, or rename the file or its directory.",
+        ) from None
+    file, colons, name = target.partition("::")
+    if not file or (colons and not name):
+        raise UsageError(
+            f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py."
+        )
+    return Path(file), name or None
+
+
+def module_file(name: str) -> Path:
+    """What `python -m NAME` runs, without importing anything. Raises `UsageError`."""
+    places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    spec = None
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, places)
+        places = spec.submodule_search_locations if spec else None
+        if places is None:
+            break
+    if places is not None:
+        spec = PathFinder.find_spec("__main__", places)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise UsageError(
+            f"-m {name}: there is no such module, or it cannot be run",
+            next_step="Run it from the folder in which `python -m` finds it.",
+        )
+    return Path(os.path.relpath(spec.origin))
 
 
 ArrayT = TypeVar("ArrayT")
