@@ -20,6 +20,7 @@ _BOUND = (
     "An upper bound: copies on the frame's path and the waits that could go, without the kernels waited for."
 )
 _NO_FRAME = "How long a frame takes there is not predicted."
+_FAILED = "Nothing crossed between host and GPU before the script ended."
 _NOTHING = "Nothing crosses between host and GPU: memory is not your problem."
 _TIMES = (
     "one observed run of the unchanged script; the host's clock around each call, CUDA events on the stream "
@@ -122,7 +123,7 @@ def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
     if not told:
         copied = sum(run.counted_bytes.values())
         unseen = f"No line was seen to copy, but the driver copied {units.size(copied)}."
-        headline = unseen if copied else _NOTHING
+        headline = unseen if copied else _NOTHING if run.exit_code == 0 else _FAILED
         yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), headline)
     for scope in told:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
