@@ -35,7 +35,12 @@ class Recording:
         self.recorder.readers["cupy"] = lambda begin, end: end - begin
         monkeypatch.setattr(builtins, NAME, self.loops.table, raising=False)
         self.gpu = SimpleNamespace(
-            up=self._up, down=self._down, wait=self._wait, work=self._work, host=np.zeros(2, np.int32)
+            up=self._up,
+            down=self._down,
+            wait=self._wait,
+            work=self._work,
+            pause=self.clock.advance,
+            host=np.zeros(2, np.int32),
         )
 
     def run(self, source: str, name: str = "s.py") -> dict[str, Any]:

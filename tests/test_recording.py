@@ -38,6 +38,18 @@ for epoch in range(4):
 """,
         {3: 20, 6: 12},
     ),
+    "a loader whose workers take long to start": (
+        """
+def batches():
+    gpu.pause(5.0)
+    yield from range(4)
+for epoch in range(4):
+    for batch in batches():
+        gpu.up()
+        gpu.work()
+""",
+        {6: 16},
+    ),
     "while True with a break": (
         """
 n = 0

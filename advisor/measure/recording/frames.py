@@ -48,7 +48,7 @@ def _carriers(
         bool(inner)
         and carried >= CARRIED * crossings
         and sum(launches[each] for each in inner) >= CARRIED * launches[loop]
-        and sum(each.seconds for each in inner) >= CARRIED * loop.seconds
+        and sum(max(each.seconds, each.whole) for each in inner) >= CARRIED * loop.seconds
     )
     if not enough:
         return (loop,)

@@ -35,8 +35,26 @@ class Loop:
     """One `for`, `while` or comprehension, and how often it turned."""
 
     __slots__ = (
-        "_clock", "_index", "_table", "begun", "body", "called", "fast", "file", "first", "last", "numbers",
-        "open", "quiet", "seconds", "since", "stride", "times", "turns",
+        "_clock",
+        "_index",
+        "_table",
+        "begun",
+        "body",
+        "called",
+        "entered",
+        "fast",
+        "file",
+        "first",
+        "last",
+        "numbers",
+        "open",
+        "quiet",
+        "seconds",
+        "since",
+        "stride",
+        "times",
+        "turns",
+        "whole",
     )  # fmt: skip
 
     def __init__(self, file: str, first: int, body: int, last: int, table: list[Any], clock: Clock) -> None:
@@ -47,6 +65,9 @@ class Loop:
         """Seconds of iterations that were not left early, and which these are, from 1 on."""
         self.stride = 1
         self.seconds = 0.0
+        self.entered: float | None = None
+        self.whole = 0.0
+        """Seconds from entering to leaving it: with what its iterator takes to start, such as workers."""
         self.called = 0
         """Iterations whose head was called in full."""
         self.begun: float | None = None
@@ -66,6 +87,7 @@ class Loop:
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
         self.begun = None  # it may have been left by return or by an exception
+        self.entered = self._clock()
         self.open = True
         return iterable
 
@@ -84,6 +106,9 @@ class Loop:
         if self.begun is not None:
             self._keep(self._clock() - self.begun)
             self.begun = None
+        if self.entered is not None:
+            self.whole += self._clock() - self.entered
+            self.entered = None
         self.open = False
 
     def settle(self) -> None:
