@@ -68,7 +68,9 @@ CASES = {
         CUPY,
         Change("lock", 9, 6, 7),
         [
+            "import weakref",
             "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)  # page-locked",
+            "weakref.finalize(table, cp.cuda.runtime.hostUnregister, table.ctypes.data)",
             WAIT.format("table"),
         ],
         [],

@@ -57,6 +57,7 @@ class Patch(Record):
     equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
     speedup: Annotated[float, Field(gt=0)] | None = optional("As it is over patched, in separate processes")
     interval: Interval | None = None
+    promised_seconds: Seconds | None = optional("Of a frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, or failed", "")
 
 

@@ -25,10 +25,11 @@ _OUTCOMES: dict[TrialOutcome, str] = {
 def trials_section(tried: Trials) -> Section:
     """What `--try` gave. Times alternate within processes; ratios hold for all changes at once."""
     parts = (
-        blocks.Prose(_answer(tried), kind=""),
+        blocks.Prose(_answer(tried), kind="", forms="html md"),
         _table(tried) if tried.trials else None,
+        blocks.Bullets((_answer(tried),), forms="txt"),
         *_patch(tried.patch),
-        blocks.Bullets(tuple(_compared(tried))),
+        blocks.Bullets(tuple(_compared(tried)), forms="html md"),
     )
     return Section("trials", "Changes tried", filled(*parts), nav="Tried", brief=True)
 
@@ -38,11 +39,22 @@ def _answer(tried: Trials) -> str:
         return words.line(tried.reason)
     patch = tried.patch
     if patch and patch.speedup and patch.interval and patch.equal is not False:
-        equal = "with equal results" if patch.equal else "but nothing told whether results are equal"
-        return f"Applied to a copy, the patch is {_times(patch.speedup, patch.interval)} as fast, {equal}."
+        equal = "results equal" if patch.equal else "nothing told whether results are equal"
+        promised = _promised(patch, tried.frame_seconds)
+        got = f"{promised}, got {_times(patch.speedup, patch.interval)}; {equal}"
+        return f"Patch of {words.count(patch.lines, 'line')}, applied to a copy: {got}."
     if patch:
         return f"The patch does not hold: {words.line(patch.reason or 'it was not faster when it ran')}."
     return "No change was proved faster with equal results."
+
+
+def _promised(patch: Patch, frame: float | None) -> str:
+    """The sum of what its changes promised, as a ratio where that leaves a part of the frame."""
+    seconds = patch.promised_seconds
+    if seconds is None:
+        return "nothing promised"
+    whole = f"promised {units.seconds(seconds)}"
+    return f"{whole} ({units.ratio(frame / (frame - seconds))})" if frame and seconds < frame else whole
 
 
 def _times(value: float, interval: tuple[float, float]) -> str:
@@ -55,14 +67,14 @@ def _table(tried: Trials) -> blocks.Table:
     rows += [_row(trial) for trial in tried.trials]
     if tried.patch and tried.patch.speedup:
         rows.append(_patched(tried.patch))
-    columns = Column("frame"), Column("as fast"), Column("promised gain"), Column("outcome", figures=False)
+    columns = Column("frame"), Column("as fast"), Column("promised"), Column("outcome", figures=False)
     return blocks.Table(
         "trials",
         "line",
         columns,
         tuple(rows),
         caption="Blocks of frames of each change alternate with those of the script as it is; intervals are "
-        "95 % for all changes at once. The promised gain of a frame was estimated before.",
+        "95 % for all changes at once. What a change saves of a frame was promised before, by an estimate.",
         title="Tried:",
         identifier="trials",
         codes=False,
@@ -83,7 +95,8 @@ def _row(trial: Trial) -> Row:
 def _patched(patch: Patch) -> Row:
     told = _times(patch.speedup, patch.interval) if patch.speedup and patch.interval else ""
     equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-    return Row("the patch, on a copy", (_NONE, TableCell(told), _NONE, TableCell(equal)))
+    promised = _NONE if patch.promised_seconds is None else TableCell(units.seconds(patch.promised_seconds))
+    return Row("patch, on a copy", (_NONE, TableCell(told), promised, TableCell(equal)))
 
 
 def _patch(patch: Patch | None) -> Iterator[blocks.Block]:

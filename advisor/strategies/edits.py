@@ -27,6 +27,7 @@ _PINNED = {
 _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor", "arange", "eye")
 """torch functions that take pin_memory=True."""
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_REPEATING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -43,6 +44,8 @@ class Change:
     origin: int | None = None
     loop: int | None = None
     """The line of the loop whose iterations are frames."""
+    uploads: tuple[int, ...] = ()
+    """Other lines that upload the same array: what is page-locked is waited for there too."""
 
 
 @dataclass
@@ -201,17 +204,35 @@ def _lock(edits: _Edits, change: Change) -> None:
     else:
         cupy = _alias(edits.tree, "cupy")
         locking = f"{cupy}.cuda.runtime.hostRegister({name}.ctypes.data, {name}.nbytes, 0)  # page-locked"
-        edits.insert(_after(statement), _indentation(edits, statement), locking)
-    upload = _statement(edits.tree, change.line)
+        lifting = f"weakref.finalize({name}, {cupy}.cuda.runtime.hostUnregister, {name}.ctypes.data)"
+        edits.insert(_after(statement), _indentation(edits, statement), locking, lifting)
+        _require_import(edits, "weakref")
+    for line in (change.line, *change.uploads):
+        _wait(edits, _statement(edits.tree, line), name)
+
+
+def _wait(edits: _Edits, upload: ast.stmt, name: str) -> None:
+    """Waits after the statement, before the host may write the array again."""
+    if isinstance(upload, ast.Return) or any(isinstance(node, _REPEATING) for node in ast.walk(upload)):
+        raise CannotWrite(f"line {upload.lineno} has no place after its copy to wait for it")
+    if any(_names_stream(call) for call in _calls(upload)):
+        raise CannotWrite(f"line {upload.lineno} copies in a stream of its own")
     waiting = f"{_alias(edits.tree, 'cupy')}.cuda.get_current_stream().synchronize()"
     reason = f"  # until {name} is copied: the host may write it again"
     edits.insert(_after(upload), _indentation(edits, upload), waiting + reason)
 
 
+def _names_stream(call: ast.Call) -> bool:
+    second = isinstance(call.func, ast.Attribute) and call.func.attr == "set" and len(call.args) > 1
+    return second or any(word.arg == "stream" for word in call.keywords)
+
+
 def _reuse(edits: _Edits, change: Change) -> None:
     """A download goes into one page-locked array that is kept, not into new memory in each frame."""
-    statement, _, call = _assigned_call(edits, change.line)
+    statement, target, call = _assigned_call(edits, change.line)
     loop = _loop_of(edits.tree, statement, change.loop)
+    if target in _named(loop, without=statement):
+        raise CannotWrite(f"{target} is given other values in the loop")
     source, replaced = _downloaded(edits, call)
     indentation, host_array = _indentation(edits, statement), f"host_{change.line}"
     if any(isinstance(node, ast.Name) and node.id == host_array for node in ast.walk(edits.tree)):
@@ -419,14 +440,21 @@ def _loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> ast.For | 
     raise CannotWrite("the line is not in the loop itself, but in a function that it calls")
 
 
+def _named(loop: ast.For | ast.AsyncFor | ast.While, without: ast.stmt) -> Iterator[str]:
+    """Names that the loop sets or deletes, but for one statement."""
+    skipped = set(map(id, ast.walk(without)))
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in skipped:
+            yield node.id
+
+
 def _bound(loop: ast.For | ast.AsyncFor | ast.While, without: ast.stmt) -> Iterator[str]:
     """Names that the loop sets or changes in place, but for one statement."""
+    yield from _named(loop, without)
     skipped = set(map(id, ast.walk(without)))
     for node in ast.walk(loop):
         if id(node) in skipped:
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            yield node.id
         target: ast.expr | None = None
         if isinstance(node, (ast.Subscript, ast.Attribute)):
             target = node.value if isinstance(node.ctx, ast.Store) else None

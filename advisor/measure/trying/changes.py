@@ -7,9 +7,12 @@ before an asynchronous copy has read it, and an array that the script keeps cann
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +28,8 @@ slower: locking a MiB takes 0.09 ms on an H200, copying it 0.02."""
 _FREE = 2
 """References to kept memory that the script does not hold: our own and the argument of the count. Of what it
 got last it still holds one, its variable."""
+_page_locked: Counter[int] = Counter()
+"""Changes in force that hold the memory at an address page-locked: several lines may upload one array."""
 
 
 class ScriptChange(Record):
@@ -36,6 +41,8 @@ class ScriptChange(Record):
     line: int
     origin_file: str = ""
     origin_line: int = 0
+    uploads: tuple[tuple[str, int], ...] = ()
+    """File and line of other uploads of an array that is page-locked."""
 
 
 class Imposed:
@@ -71,7 +78,8 @@ class Imposed:
 
 
 class Locked(Imposed):
-    """Arrays that the line uploads are page-locked; each copy is waited for before the host goes on."""
+    """Arrays that the line uploads are page-locked. Each copy of them, in other lines too, is waited for
+    before the host goes on."""
 
     library = "cupy"
 
@@ -80,6 +88,7 @@ class Locked(Imposed):
         for name in UPLOADS:
             replace(module, name, self._uploading)
         replace(module.ndarray, "set", self._setting)
+        replace(module.ndarray, "__setitem__", self._assigning)
 
     def switch(self, on: bool) -> None:
         before = self.in_force
@@ -106,9 +115,22 @@ class Locked(Imposed):
 
         return wrapped
 
+    def _assigning(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(array: Any, index: Any, source: Any) -> Any:
+            if not self._applies(source):
+                return call(array, index, source)
+            return self._waited(lambda: call(array, index, source))
+
+        return wrapped
+
     def _applies(self, source: Any) -> bool:
-        here = self.in_force and isinstance(source, np.ndarray) and self._is_here()
-        return here and self._is_locked(source)
+        if not (self.in_force and isinstance(source, np.ndarray)):
+            return False
+        base = source
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        return self._is_locked(base) if self._is_here() else id(base) in self._arrays
 
     def _waited(self, copy: Callable[[], Any], stream: Any = None) -> Any:
         self.in_force = False  # what the copy calls itself is not the script's
@@ -119,11 +141,8 @@ class Locked(Imposed):
         (stream or self._cupy.cuda.get_current_stream()).synchronize()
         return result
 
-    def _is_locked(self, source: np.ndarray[Any, Any]) -> bool:
-        """Locks the memory of the array, unless it is already."""
-        base = source
-        while isinstance(base.base, np.ndarray):
-            base = base.base
+    def _is_locked(self, base: np.ndarray[Any, Any]) -> bool:
+        """Locks the memory, unless it is already."""
         if base.base is not None:
             self.refuse("NumPy does not own the memory of what it uploads")
         elif id(base) not in self._arrays:
@@ -136,13 +155,17 @@ class Locked(Imposed):
 
     def _lock(self, array: np.ndarray[Any, Any]) -> None:
         try:
-            self._cupy.cuda.runtime.hostRegister(address(array), array.nbytes, 0)
+            if not _page_locked[address(array)]:
+                self._cupy.cuda.runtime.hostRegister(address(array), array.nbytes, 0)
+            _page_locked[address(array)] += 1
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
             self._arrays.pop(id(array))
             self.refuse(f"its memory cannot be page-locked: {error}")
 
     def _unlock(self, array: np.ndarray[Any, Any]) -> None:
-        self._cupy.cuda.runtime.hostUnregister(address(array))
+        _page_locked[address(array)] -= 1
+        if not _page_locked[address(array)]:
+            self._cupy.cuda.runtime.hostUnregister(address(array))
 
 
 class Reused(Imposed):
@@ -151,7 +174,9 @@ class Reused(Imposed):
     library = "cupy"
 
     def install(self, module: Any) -> None:
-        self._cupy, self._kept = module, dict[tuple[Any, ...], list[Any]]()
+        self._cupy, self._kept = module, list[np.ndarray[Any, Any]]()
+        self._shape: tuple[Any, ...] = ()
+        self._last: Callable[[], Any] = lambda: None
         for owner, name in ((module.ndarray, "get"), (module, "asnumpy")):
             replace(owner, name, self._downloading)
 
@@ -167,16 +192,24 @@ class Reused(Imposed):
         return wrapped
 
     def _free(self, array: Any) -> Any:
-        """Kept memory that the script does not hold, in the array's shape; None where it holds all."""
-        kept = self._kept.setdefault((array.size, array.dtype.str), [])
+        """Kept memory that the script does not hold, in the array's shape; None where the change refuses.
+
+        What it got last it may hold by one name, that of the line: by two it would see it change.
+        """
+        kept, shape, last = self._kept, (array.shape, array.dtype.str), self._last()
+        if kept and shape != self._shape:
+            self.refuse("it downloads arrays of several shapes")
+            return None
+        twice = last is not None and sys.getrefcount(last) > _FREE + 1
+        kept.reverse()
+        if twice or any(sys.getrefcount(kept[at]) > _FREE + (at == 0) for at in range(len(kept))[::-1]):
+            self.refuse("the script keeps the arrays that it downloads")
+            return None
         if len(kept) < 2:
             kept.append(_pinned(self._cupy, array))
-        else:
-            kept.reverse()
-            if sys.getrefcount(kept[1]) > _FREE or sys.getrefcount(kept[0]) > _FREE + 1:
-                self.refuse("the script keeps the arrays that it downloads")
-                return None
-        return kept[-1].reshape(array.shape)
+        self._shape, out = shape, kept[-1].reshape(array.shape)
+        self._last = weakref.ref(out)
+        return out
 
 
 def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
@@ -185,19 +218,26 @@ def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
 
 
 class Hoisted(Imposed):
-    """The line uploads once; later it gets a copy on the GPU of what was uploaded, which it may change.
+    """The line uploads once; later it gets a copy on the GPU of what was uploaded.
 
-    Where it checks, it compares every byte of every upload with the first one's.
+    Where it checks, it compares every byte of every upload with the first one's, and of what it gave: a
+    script that writes there would find it changed in the next frame.
     """
 
     library = "cupy"
+    _given: Any = None
 
     def install(self, module: Any) -> None:
-        self._cupy = module
+        self._download = inspect.unwrap(module.ndarray.get)
         self._first: Any = None
         self._bytes: np.ndarray[Any, Any] | None = None
         for name in UPLOADS:
             replace(module, name, self._uploading)
+
+    def switch(self, on: bool) -> None:
+        super().switch(on)
+        if not self.in_force:
+            self._look()
 
     def _uploading(self, call: Call) -> Call:
         @functools.wraps(call, updated=())
@@ -211,10 +251,20 @@ class Hoisted(Imposed):
                 self._bytes = source.copy() if self._checks else None
             elif self._bytes is not None and not _same(source, self._bytes):
                 self.refuse("what it uploads is not the same in each frame")
+            self._look()
+            if self.refused:
                 return call(source, *args, **options)
-            return self._first.copy()
+            given = self._first.copy()
+            self._given = given if self._checks else None
+            return given
 
         return wrapped
+
+    def _look(self) -> None:
+        """Refuses where the script wrote to what it got last."""
+        given, self._given = self._given, None
+        if given is not None and not _same(self._download(given), self._download(self._first)):
+            self.refuse("the script writes to what it uploads")
 
 
 def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
@@ -228,7 +278,8 @@ class NonBlocking(Imposed):
     library = "torch"
 
     def install(self, module: Any) -> None:
-        self._last: Callable[[], Any] = lambda: None
+        self._weak = import_module("torch.multiprocessing.reductions").StorageWeakRef
+        self._copied: dict[int, Any] = {}
         for name in ("to", "cuda"):
             replace(module.Tensor, name, self._moving)
 
@@ -238,16 +289,22 @@ class NonBlocking(Imposed):
             plain = "non_blocking" not in options and not any(isinstance(each, bool) for each in args)
             if not (self.in_force and plain and tensor.device.type == "cpu" and self._is_here()):
                 return call(tensor, *args, **options)
-            if not tensor.is_pinned():
+            if not tensor.is_pinned() or self._is_kept(tensor.untyped_storage()):
                 return call(tensor, *args, **options)
-            before = self._last()
-            if before is not None and before.data_ptr() == tensor.data_ptr():
-                self.refuse("the script keeps this page-locked memory, and may write it before it is copied")
-                return call(tensor, *args, **options)
-            self._last = weakref.ref(tensor)  # PyTorch reuses memory that nobody holds once it is copied
             return call(tensor, *args, non_blocking=True, **options)
 
         return wrapped
+
+    def _is_kept(self, memory: Any) -> bool:
+        """Refuses memory that was copied before and that the script still holds, also through a view.
+
+        What nobody holds PyTorch gives again once it is copied.
+        """
+        before = self._copied.get(memory.data_ptr())
+        if before is not None and not before.expired():
+            self.refuse("the script keeps this page-locked memory, and may write it before it is copied")
+        self._copied[memory.data_ptr()] = self._weak(memory)
+        return bool(self.refused)
 
 
 class PinnedLoader(NonBlocking):
@@ -258,8 +315,6 @@ class PinnedLoader(NonBlocking):
 
     def install(self, module: Any) -> None:
         super().install(module)
-        from importlib import import_module
-
         replace(import_module("torch.utils.data").DataLoader, "__init__", self._making)
 
     def _making(self, call: Call) -> Call:

@@ -11,6 +11,7 @@ No file of the user's is written: a patched source stands in for the file in the
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,9 +75,20 @@ def candidates(
                 name=name, kind=kind, file=str(start / crossing.place.file), line=crossing.place.line,
                 origin_file=str(start / origin.file) if origin else "",
                 origin_line=origin.line if origin else 0,
+                uploads=tuple(_uploads(script, origin, crossing, start)) if kind == "lock" else (),
             )  # fmt: skip
             found.append(Candidate(trial, change))
     return tuple(found)
+
+
+def _uploads(
+    script: ScriptRun, origin: Place | None, upload: Crossing, start: Path
+) -> Iterator[tuple[str, int]]:
+    """File and line of other uploads of what a line allocates."""
+    for other in script.crossings:
+        same = other.origin and origin and other.origin.place == origin
+        if same and other.kind == "upload" and other.place != upload.place:
+            yield str(start / other.place.file), other.place.line
 
 
 def _suggested(
@@ -85,28 +97,34 @@ def _suggested(
     """The change for one crossing, the line where what crosses is made, and its title."""
     origin = crossing.origin.place if crossing.origin else None
     each_frame = bool(crossing.origin and crossing.origin.each_frame)
-    repeats, name = crossing.repeats, crossing.place.text
+    repeats, name = crossing.repeats, _name(crossing.place)
     if crossing.library == "cupy" and crossing.kind == "upload":
         if repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
-            return "hoist", None, f"upload once, before the loop: {name}"
+            return "hoist", None, f"upload {name} once"
         if crossing.memory == "pageable" and origin and not each_frame:
-            return "lock", origin, f"page-lock what line {origin.line} allocates"
+            return "lock", origin, f"page-lock {_name(origin)} (line {origin.line})"
     if (
         crossing.library == "cupy"
         and crossing.kind == "download"
         and crossing.memory == "pageable"
         and each_frame
     ):
-        return "reuse", None, f"reuse the array that is downloaded: {name}"
+        return "reuse", None, f"reuse {name}"
     if crossing.library == "torch" and crossing.kind == "upload" and not crossing.non_blocking:
         if crossing.memory == "pinned":
-            return "non-blocking", None, f"non_blocking=True: {name}"
+            return "non-blocking", None, f"copy {name} without blocking"
         file = next((s for s in script.sources if s.file == crossing.place.file and s.first == 1), None)
         line = loader_line("\n".join(file.lines), script.loops[loop].place.line) if file else None
         if file and line:
             made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
-            return "pin-memory", made, f"pin_memory=True in line {line}, non_blocking=True: {name}"
+            return "pin-memory", made, f"pin the loader's memory (line {line})"
     return None
+
+
+def _name(place: Place) -> str:
+    """The variable that the line sets."""
+    name = re.match(r"(\w+)\s*(:[^=]*)?=", place.text.strip())
+    return name[1] if name else "the array"
 
 
 def try_script(
@@ -136,7 +154,8 @@ def try_script(
     job, loop = script_job(settings, folder), told[0].number
     job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
     session = Session(script, job, loop, runs, progress, settings.checked)
-    return session.trials(candidates(script, loop, promised, Path.cwd()))
+    most = ceiling.seconds if ceiling else float("inf")
+    return session.trials(candidates(script, loop, promised, Path.cwd()), most)
 
 
 @dataclass
@@ -154,8 +173,9 @@ class Session:
     _refused: dict[str, str] = field(default_factory=dict)
     _differing: dict[str, str] = field(default_factory=dict)
 
-    def trials(self, suggested: Sequence[Candidate]) -> Trials:
-        """Raises `WorkloadError` where the script fails unchanged."""
+    def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
+        """most: seconds of a frame that memory can change. Raises `WorkloadError` where the script fails
+        unchanged."""
         began = monotonic()
         if not suggested:
             reason = "No change that can be imposed fits the lines of this loop."
@@ -170,6 +190,8 @@ class Session:
         kept = [each for each in trials if each.outcome == "faster"]
         patch = self._patched(kept, {c.name: c for c in changes}, equality) if kept else None
         written = {name for each in ([patch] if patch else []) for name in each[1]}
+        promises = [t.promised_seconds for t in trials if t.name in written]
+        promised = min(sum(p or 0.0 for p in promises), most) if any(promises) else None
         return Trials(
             frame_seconds=measured.seconds.get(AS_IS),
             loop=self.loop,
@@ -177,7 +199,7 @@ class Session:
             blocks=tuple(self._blocks),
             compared=equality.compared,
             unlike=equality.unlike,
-            patch=patch[0] if patch else None,
+            patch=patch[0].model_copy(update={"promised_seconds": promised}) if patch else None,
             seconds=monotonic() - began,
         )
 
@@ -313,8 +335,8 @@ class Session:
             change = changes[trial.name]
             before, _, names = written.get(change.file) or (Path(change.file).read_text("utf-8"), "", ())
             at = loop.line if str(self.start / loop.file) == change.file else None
-            mine = [*texts.get(change.file, ()), *_edits(change, at)]
             try:
+                mine = [*texts.get(change.file, ()), *_edits(change, at)]
                 after = edited(before, mine)
             except CannotWrite as reason:
                 left_out.append(f"line {change.line}: {reason}")
@@ -325,8 +347,12 @@ class Session:
 
 
 def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
+    """Raises `CannotWrite` where an array is page-locked that another file uploads too."""
     origin = change.origin_line if change.origin_file == change.file else None
-    yield Change(change.kind, change.line, origin, loop)  # type: ignore[arg-type]
+    others = {line for file, line in change.uploads if file == change.file}
+    if len(others) < len(change.uploads):
+        raise CannotWrite("another file uploads the same array")
+    yield Change(change.kind, change.line, origin, loop, (*sorted(others),))  # type: ignore[arg-type]
     if change.kind == "pin-memory":
         yield Change("non-blocking", change.line, None, loop)
 

@@ -72,9 +72,21 @@ class ndarray:  # noqa: N801
         out[...] = self.host
         return out
 
-    def set(self, host):
-        time.sleep(PAGEABLE)
-        self.host[...] = host
+    def set(self, host, stream=None):
+        locked = _is_locked(host)
+        time.sleep(PINNED if locked else PAGEABLE)
+        if locked:
+            _waiting.append((self, host))
+        else:
+            self.host[...] = host
+
+    def __setitem__(self, index, host):
+        assert index is Ellipsis
+        self.set(host)
+
+    def fill(self, value):
+        _synchronize()
+        self.host[...] = value
 
     def copy(self):
         _synchronize()

@@ -1,0 +1,212 @@
+"""Scripts in which a change of memory would be a race: each is refused, guarded, or not written."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from every import every
+
+from advisor.measure.trying.changes import IMPOSED, ScriptChange
+from advisor.profiles.trials import ChangeKind
+from advisor.strategies.edits import CannotWrite, Change, edited
+
+PACKAGES = Path(__file__).parent / "trial_packages"
+SCRIPT = "planted.py"
+START = """\
+import cupy
+import numpy as np
+log, kept = [], []
+"""
+GRAY = "gray = np.full(4, 0.0)  #origin\n"
+GUARDED = ""
+"""The changed script is right, imposed and written."""
+KEEPS, LEAVES = "keeps the arrays", "no place after its copy"
+
+RACES = {
+    "a buffer that is overwritten next": (
+        "lock",
+        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
+        " log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "an upload from a view": (
+        "lock",
+        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray[1:])  #line\n"
+        " gray[...] = -1\n"
+        " log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "a generator that yields its buffer": (
+        "lock",
+        "def frames():\n gray = np.full(4, 0.0)  #origin\n for i in range(6):\n  gray[...] = i\n"
+        "  yield gray\n"
+        "for gray in frames():  #loop\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
+        " log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "two lines that share one array": (
+        "lock",
+        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
+        " e = cupy.asarray(gray)  #also\n gray[...] = -2\n log.append((d.get()[0], e.get()[0]))",
+        GUARDED,
+    ),
+    "an assignment that shares the array": (
+        "lock",
+        GRAY + "e = cupy.asarray(np.zeros(4))\nfor i in range(6):  #loop\n gray[...] = i\n"
+        " d = cupy.asarray(gray)  #line\n gray[...] = -1\n e[...] = gray  #also\n gray[...] = -2\n"
+        " log.append((d.get()[0], e.get()[0]))",
+        GUARDED,
+    ),
+    "a buffer that is freed and made again": (
+        "lock",
+        "def new():\n gray = np.full(4, 0.0)  #origin\n return gray\nfor i in range(9):  #loop\n"
+        " if i % 3 == 0:\n  gray = None\n  gray = new()\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
+        " gray[...] = -1\n log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "a new buffer in each frame": (
+        "lock",
+        "for i in range(30):  #loop\n gray = np.full(4, i)  #origin\n d = cupy.asarray(gray)  #line\n"
+        " gray[...] = -1\n log.append(d.get()[0])",
+        "a new array in each frame",
+    ),
+    "memory of another's": (
+        "lock",
+        "gray = np.frombuffer(bytearray(32))  #origin\nfor i in range(6):  #loop\n gray[...] = i\n"
+        " d = cupy.asarray(gray)  #line\n gray[...] = -1\n log.append(d.get()[0])",
+        "does not own the memory",
+    ),
+    "several copies in one statement": (
+        "lock",
+        GRAY + "def read(i):\n gray[...] = i\n return gray\nfor i in range(6):  #loop\n"
+        " ds = [cupy.asarray(read(i + k)) for k in (0, 9)]  #line\n log.append([d.get()[0] for d in ds])",
+        LEAVES,
+    ),
+    "a function that returns the copy": (
+        "lock",
+        GRAY + "def up():\n return cupy.asarray(gray)  #line\nfor i in range(6):  #loop\n gray[...] = i\n"
+        " d = up()\n gray[...] = -1\n log.append(d.get()[0])",
+        LEAVES,
+    ),
+    "a copy in a stream of its own": (
+        "lock",
+        GRAY + "d = cupy.asarray(np.zeros(4))\nstream = cupy.Stream()\nfor i in range(6):  #loop\n"
+        " gray[...] = i\n d.set(gray, stream)  #line\n gray[...] = -1\n log.append(d.get()[0])",
+        "a stream of its own",
+    ),
+    "a downloaded array that is kept": (
+        "reuse",
+        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n out = d.get()  #line\n"
+        " kept.append(out)\n"
+        "log += [out[0] for out in kept]",
+        KEEPS,
+    ),
+    "a downloaded array that is kept through a slice": (
+        "reuse",
+        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n out = d.get()  #line\n"
+        " kept.append(out[1:])\nlog += [out[0] for out in kept]",
+        KEEPS,
+    ),
+    "a downloaded array that is used one frame later": (
+        "reuse",
+        "last = np.zeros(4)\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
+        " out = d.get()  #line\n"
+        " log.append(out[0] - last[0])\n last = out",
+        KEEPS,
+    ),
+    "a downloaded array whose name is given up": (
+        "reuse",
+        "last = [np.zeros(4)]\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
+        " out = d.get()  #line\n log.append(out[0] - last[0][0])\n last[0] = out\n del out",
+        "given other values in the loop",
+    ),
+    "a generator that yields its download": (
+        "reuse",
+        "def outs():\n for i in range(6):  #loop\n  d = cupy.asarray(np.full(4, i))\n  out = d.get()  #line\n"
+        "  yield out\nlast = np.zeros(4)\nfor out in outs():\n log.append(out[0] - last[0])\n last = out",
+        KEEPS,
+    ),
+    "downloads of several shapes": (
+        "reuse",
+        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4 + i, i))\n out = d.get()  #line\n"
+        " log.append(out.sum())",
+        "several shapes",
+    ),
+    "an upload that changes now and then": (
+        "hoist",
+        "gray = np.zeros(4)\nfor i in range(9):  #loop\n w = cupy.asarray(gray)  #line\n"
+        " log.append(w.get()[0])\n gray[3 * (i == 7)] += i == 7",
+        "not the same in each frame",
+    ),
+    "an array on the GPU that a function writes to": (
+        "hoist",
+        "gray = np.zeros(4)\ndef spoil(w):\n w.fill(9)\nfor i in range(6):  #loop\n"
+        " w = cupy.asarray(gray)  #line\n log.append(w.get()[0])\n if i == 2:\n  spoil(w)",
+        "writes to what it uploads",
+    ),
+    "an array on the GPU that the last frame writes to": (
+        "hoist",
+        "gray = np.zeros(4)\ndef spoil(w):\n w.fill(9)\nfor i in range(6):  #loop\n"
+        " w = cupy.asarray(gray)  #line\n log.append(w.get()[0])\n if i == 5:\n  spoil(w)",
+        "writes to what it uploads",
+    ),
+}  # fmt: skip
+
+
+def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """CuPy on NumPy, without the times of its copies."""
+    spec = importlib.util.spec_from_file_location("cupy", PACKAGES / "cupy" / "__init__.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    for name in ("PAGEABLE", "PINNED", "NEW"):
+        monkeypatch.setattr(module, name, 0)
+    return module
+
+
+def logged(text: str) -> object:
+    names: dict[str, object] = {}
+    exec(compile(text, SCRIPT, "exec"), names)
+    return names["log"]
+
+
+def line(text: str, mark: str) -> int:
+    return next((n for n, row in enumerate(text.splitlines(), 1) if row.endswith(mark)), 0)
+
+
+@every(("kind", "body", "answer"), RACES.values(), ids=RACES)
+def test_a_planted_race_is_refused_guarded_or_not_written(
+    kind: ChangeKind, body: str, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = START + body
+    a_cupy(monkeypatch)
+    expected = logged(text)
+
+    cupy = a_cupy(monkeypatch)
+    change = ScriptChange(name="n", kind=kind, file=SCRIPT, line=line(text, "#line"))
+    imposed = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
+    imposed.install(cupy)
+    imposed.switch(True)
+    assert logged(text) == expected, "wrong while imposed"
+    imposed.switch(False)
+    if imposed.refused:
+        assert answer
+        assert answer in imposed.refused
+        return
+
+    also = tuple(filter(None, [line(text, "#also")]))
+    loop, origin = line(text, "#loop"), line(text, "#origin")
+    written = Change(kind, change.line, origin, loop, also)  # type: ignore[arg-type]
+    if answer:
+        with pytest.raises(CannotWrite, match=answer):
+            edited(text, [written])
+        return
+    patched = edited(text, [written])
+    a_cupy(monkeypatch)
+    assert logged(patched) == expected, "wrong as written"
