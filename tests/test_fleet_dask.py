@@ -341,6 +341,8 @@ def read_row(path: Path) -> dict[str, str]:
         (("--local", "1", "--set", "n=1", "--sweep", "n=1,2"), 2, "contradict each other"),
         (("--local", "1", "--target", "mine.toml"), 2, "only devices of the catalogue"),
         (("--local", "1", "--send", "nowhere"), 5, "nowhere does not exist"),
+        (("{file}", "--local", "1"), 2, "two workloads have one name: tiny, tiny"),
+        (("{file}", "--local", "1", "--emit", "x.toml"), 2, "--emit writes the strategies of one workload"),
         (("--local", "1", "--resume"), 2, "does not hold the results of advisor fleet"),
     ],
 )
@@ -357,10 +359,23 @@ def test_wrong_input_is_answered_before_anything_runs(
     monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
     (tmp_path / "damaged.json").write_text("[]")
     monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
-    said = Command(monkeypatch, capsys)("fleet", workload, *options)
+    said = Command(monkeypatch, capsys)(
+        "fleet", workload, *(option.format(file=workload) for option in options)
+    )
     assert message in said.err
     assert said.code == code
     assert "next:" in said.err
+
+
+def test_several_workloads_get_a_folder_each(command: Command, workload: Path, tmp_path: Path) -> None:
+    second = workload.with_name("second.py")
+    second.write_text(SOURCE.replace("def tiny", "def other"))
+    quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu")
+    out = tmp_path / "out"
+    said = command("fleet", workload, second, "--local", "1", "--out", out, *quick)
+    assert said.code == 0, said.err
+    rows = {path.parent.parent.name: read_row(path)["status"] for path in out.glob("*/*/row.json")}
+    assert rows == {"tiny": "profiled", "other": "profiled"}
 
 
 def test_the_scheduler_may_stand_in_dasks_variable(

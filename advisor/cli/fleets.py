@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from advisor.errors import INTERRUPTED, NothingMeasured, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from advisor.fleet.fleet import Cluster, Outcome
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from advisor.measure.options import Options
     from advisor.profiles.schema import Profile
 
-_LEFT_OUT = ("arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
+_LEFT_OUT = ("workload", "arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
 """Of the options of `advisor profile`: what concerns one machine, or its files."""
 _cluster = partial(typer.Option, rich_help_panel="Cluster")
 _file = partial(_cluster, metavar="FILE")
@@ -65,6 +66,10 @@ Resume = Annotated[bool, _cluster("--resume", help="Keep the results in --out an
 TlsCaFile = Annotated[File, _file(help="TLS: certificate of the trusted authority.")]
 TlsCert = Annotated[File, _file(help="TLS: this client's certificate.")]
 TlsKey = Annotated[File, _file(help="TLS: this client's private key.")]
+Workloads = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE[::NAME]...", help="Workload files. Several run one after another."),
+]
 Emit = Annotated[
     File,
     typer.Option(metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"),
@@ -73,6 +78,7 @@ Emit = Annotated[
 
 @options.takes(*(name for name in OPTIONS if name not in _LEFT_OUT))
 def fleet(
+    workloads: Workloads,
     scheduler: Scheduler = None,
     scheduler_file: SchedulerFile = None,
     local: Local = None,
@@ -90,30 +96,69 @@ def fleet(
     emit: Emit = None,
     **given: Any,
 ) -> None:
-    """Profile a workload on every distinct device of a Dask cluster.
+    """Profile workloads on every distinct device of a Dask cluster.
 
-    Sends the workload's file and the modules that it imports from its folder to the workers. Needs the extra
-    `fleet`.
+    Sends each workload's file and the modules that it imports from its folder to the workers. Several
+    workloads get a folder each in --out. Needs the extra `fleet`.
     """
-    from advisor import configuration
-    from advisor.fleet.planning import parse_where
-    from advisor.fleet.request import Limits, Selection, make_request
-
-    source = configuration.command_line(**given)
-    merged = configuration.merged(sources := configuration.places(source))
-    formats = configuration.parse_formats(merged.formats)
     if str(out) == "-":
         raise UsageError(
             "advisor fleet writes a folder and cannot print to stdout",
             next_step="Give a directory: --out DIR.",
         )
-    limit = task_seconds or 3 * merged.max_seconds + 120
-    selection = Selection(each, parse_where(where or ()), merged.no_gpu, one_per_host)
-    request = make_request(sources, selection, Limits(limit, no_worker=wait), send or (), sys.argv[1:])
-    reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
-    if not merged.quiet:
-        say(f"to the workers: {request.package.contents}")
-    _run(request, reach, out, merged, formats, emit, resume=resume)
+    wanted = _Devices(each, where or (), one_per_host, task_seconds, wait)
+    jobs = [_job(workload, wanted, send or (), given) for workload in workloads]
+    outcomes = []
+    for (request, merged), folder in zip(jobs, _folders(out, jobs, emit), strict=True):
+        reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
+        if not merged.quiet:
+            say(f"to the workers: {request.package.contents}")
+        outcomes.append((_run(request, reach, folder, merged, emit, resume=resume), folder))
+        if outcomes[-1][0].stopped:
+            break
+    for outcome, folder in reversed(outcomes):  # what stopped the command comes first
+        _end(outcome, folder)
+
+
+@dataclass(frozen=True)
+class _Devices:
+    each: bool
+    where: Sequence[str]
+    one_per_host: bool
+    task_seconds: float | None
+    wait: float
+
+
+def _job(
+    workload: str, wanted: _Devices, send: Sequence[Path], given: Mapping[str, Any]
+) -> tuple[Request, Options]:
+    """What to run for one workload. Raises `AdvisorError`."""
+    from advisor import configuration
+    from advisor.fleet.planning import parse_where
+    from advisor.fleet.request import Limits, Selection, make_request
+
+    source = configuration.command_line(workload=workload, **given)
+    merged = configuration.merged(sources := configuration.places(source))
+    configuration.parse_formats(merged.formats)
+    limit = wanted.task_seconds or 3 * merged.max_seconds + 120
+    selection = Selection(wanted.each, parse_where(wanted.where), merged.no_gpu, wanted.one_per_host)
+    limits = Limits(limit, no_worker=wanted.wait)
+    return make_request(sources, selection, limits, send, sys.argv[1:]), merged
+
+
+def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | None) -> tuple[Path, ...]:
+    """Where the results of each workload go: for several, into a folder by its name."""
+    if len(jobs) == 1:
+        return (out,)
+    if emit is not None:
+        raise UsageError("--emit writes the strategies of one workload", next_step="Omit it, or give one.")
+    titles = [request.title for request, _ in jobs]
+    if len(set(titles)) < len(titles):
+        raise UsageError(
+            f"two workloads have one name: {', '.join(titles)}",
+            next_step="Run them by separate commands, each with its --out.",
+        )
+    return tuple(out / title for title in titles)
 
 
 def _connect(
@@ -145,16 +190,18 @@ def _run(
     reach: AbstractContextManager[Cluster],
     out: Path,
     merged: Options,
-    formats: Sequence[str],
     emit: Path | None,
     *,
     resume: bool,
-) -> None:
+) -> Outcome:
+    from advisor import configuration
     from advisor.fleet import fleet as fleets
     from advisor.fleet import storage
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
     from advisor.report import pages
+
+    formats = configuration.parse_formats(merged.formats)
 
     def write(profile: Profile, folder: Path) -> None:
         make_room(folder, quiet=True)
@@ -181,7 +228,7 @@ def _run(
     if emit is not None and not merged.quiet:
         say(f"wrote {emit}", written=True)
     summarize(page)
-    _end(outcome, out)
+    return outcome
 
 
 def _end(outcome: Outcome, out: Path) -> None:
