@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -372,8 +373,12 @@ def test_several_workloads_get_a_folder_each(command: Command, workload: Path, t
     second.write_text(SOURCE.replace("def tiny", "def other"))
     quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu")
     out = tmp_path / "out"
-    said = command("fleet", workload, second, "--local", "1", "--out", out, *quick)
+    called = ("fleet", workload, second, "--local", "1", "--out", out, *quick)
+    assert command(*called).code == 0
+    shutil.rmtree(out / "other")
+    said = command(*called, "--resume")
     assert said.code == 0, said.err
+    assert "resumed: 1 profiled before" in said.err
     rows = {path.parent.parent.name: read_row(path)["status"] for path in out.glob("*/*/row.json")}
     assert rows == {"tiny": "profiled", "other": "profiled"}
 

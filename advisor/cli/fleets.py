@@ -113,7 +113,9 @@ def fleet(
         reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
         if not merged.quiet:
             say(f"to the workers: {request.package.contents}")
-        outcomes.append((_run(request, reach, folder, merged, emit, resume=resume), folder))
+        # Of several, an earlier command may not have come to this one.
+        again = resume and (len(jobs) == 1 or folder.exists())
+        outcomes.append((_run(request, reach, folder, merged, emit, resume=again), folder))
         if outcomes[-1][0].stopped:
             break
     for outcome, folder in reversed(outcomes):  # what stopped the command comes first
