@@ -11,9 +11,12 @@ from typing import cast
 
 import pytest
 
+from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
-from advisor.measure.trying.session import candidates, try_script
+from advisor.measure.trying.results import Results
+from advisor.measure.trying.session import Session, candidates, try_script
+from advisor.measure.trying.worker import TrialJob, TrialRun
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.crossings import LineAdvice, ScriptRun
 from advisor.profiles.trials import Trial, Trials
@@ -154,3 +157,22 @@ def test_candidates_need_what_makes_them_safe() -> None:
     )
     assert candidates(script.model_copy(update={"crossings": (fresh,)}), 0, {}, Path("/there")) == ()
     assert candidates(script, 1, {}, Path("/there")) == ()
+
+
+def test_a_single_change_with_other_results_is_run_once(tmp_path: Path) -> None:
+    script = ScriptRun.model_validate_json(json.dumps(RECORD))
+    (tmp_path / "camera.py").write_text("\n" * 6 + "for i in range(3):\n    pass\n", encoding="utf-8")
+    jobs: list[TrialJob] = []
+
+    def run(job: TrialJob) -> TrialRun:
+        jobs.append(job)
+        results = Results(printed=("7" if job.changes else "8",))
+        return TrialRun(results=results, seconds=1.0)
+
+    job = ScriptJob.model_construct(file="camera.py", directory="")
+    session = Session(script, job, 0, run, Progress(), start=tmp_path)
+    found = session.trials(candidates(script, 0, {}, tmp_path)[:1], 1.0)
+    assert [(trial.outcome, trial.reason) for trial in found.trials] == [
+        ("differs", "it prints another line 1")
+    ]
+    assert len(jobs) == 3

@@ -228,7 +228,9 @@ class Session:
     def _check(self, changes: Sequence[ScriptChange], equality: Equality) -> None:
         """Whether results are equal under all changes; where they are not, which change is why."""
         together = equality.difference(self._results("all changes", changes))
-        if together:
+        if together and len(changes) == 1:
+            self._differing |= {each.name: together for each in self._live(changes)}
+        elif together:
             alone = {c.name: equality.difference(self._results(c.name, [c])) for c in self._live(changes)}
             self._differing |= {name: why for name, why in alone.items() if why}
             if not self._differing:
