@@ -63,9 +63,9 @@ class Recording:
         assert self.recorder.outer()
         begin = self.clock.now
         self.clock.advance(seconds)
-        marks = (begin, self.clock.now) if self.recorder.is_timed(kind) else None
         nbytes = host.nbytes if host is not None else 0
         event = Event(kind, kind, "cupy", nbytes, "pageable", host_seconds=seconds, kernel_seconds=0.0)
+        marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None
         event.marks, event.host, event.device = marks, host, device
         self.recorder.crossed(event)
 

@@ -16,6 +16,7 @@ from running import Command, missing
 
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.loops import FAST_ITERATIONS
+from advisor.measure.recording.recorder import Times
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
 
@@ -410,6 +411,32 @@ def test_what_nothing_reads_before_it_is_overwritten_is_told(recording: Recordin
     recording.run("for n in range(6):\n    gpu.up(device=1)\n    gpu.up(device=2)\n    gpu.work(0.01, 2)\n")
     assert line(recording, 2).unread == 5
     assert line(recording, 3).unread is None
+
+
+def test_an_array_whose_memory_others_got_was_not_read(tmp_path: Path) -> None:
+    source = """
+import numpy as np
+h, total = np.zeros(5000, np.float32), cupy.zeros(5000, np.float32)
+for i in range(20):
+    unused = cupy.asarray(h)
+    view = cupy.asarray(h)[10:]
+    total += cupy.sin(total) + view.sum()
+"""
+    assert profiled(tmp_path, source).returncode == 0
+    unread = [each.unread for each in script_of(tmp_path).crossings if each.kind == "upload"]
+    assert (unread[0] or 0) >= 19, unread
+    assert not unread[1], unread
+
+
+def test_waits_of_calls_that_were_not_measured_apart_are_what_they_took_longer(recording: Recording) -> None:
+    recording.run("gpu.up()\n")
+    (record,) = recording.recorder.records.values()
+    record.times, record.count = (Times(), Times()), 10
+    for seconds, kernels in ((0.002, 0.005), (0.012, None)):
+        event = Event("upload", "up", "cupy", host_seconds=seconds, kernel_seconds=kernels)
+        recording.recorder._time(record, event, seconds)
+    (crossing,) = recording.record().crossings
+    assert (crossing.host_seconds, crossing.kernel_seconds) == pytest.approx((0.02, 0.075))
 
 
 def test_a_wait_names_the_line_that_it_holds_back(recording: Recording) -> None:

@@ -190,15 +190,20 @@ def _interval(seconds: Sequence[float]) -> tuple[float, float]:
 
 
 def _times(record: Record) -> dict[str, float | int]:
-    """Seconds of all of a record's crossings, scaled from the steady ones; none where none was timed."""
+    """Seconds of all of a record's crossings, scaled from the steady ones; none where none was timed.
+
+    What a call took beyond those that waited for kernels before was a wait for kernels.
+    """
     cold, steady = record.times
     calls = steady if steady.calls else cold
+    apart = steady if steady.apart else cold
     copies = steady if steady.timed else cold
     figures: dict[str, float | int] = {"timed": cold.timed + steady.timed}
     if calls.calls:
-        scale = record.count / calls.calls
-        figures["host_seconds"] = calls.host_seconds * scale
-        figures["kernel_seconds"] = calls.kernel_seconds * scale
+        each = calls.seconds / calls.calls
+        host = min(apart.host_seconds / apart.apart, each) if apart.apart else each
+        figures["host_seconds"] = host * record.count
+        figures["kernel_seconds"] = (each - host) * record.count
     if copies.timed:
         figures["stream_seconds"] = copies.stream_seconds / copies.timed * record.count
     return figures

@@ -47,6 +47,8 @@ class Contents:
     clock: Callable[[], float]
     elapsed: Callable[[], float]
     spent: float = 0.0
+    _price: float = 0.0
+    """Seconds of the last look; there are two in a row."""
     _places: dict[int, Any] = field(default_factory=dict)
     _downloads: dict[int, Site] = field(default_factory=dict)
     _random: Any = field(default_factory=lambda: np.random.default_rng(0))
@@ -55,7 +57,7 @@ class Contents:
         """Compares with the line's crossing before: two in a row are looked at, or none."""
         line.seen += 1
         following = line.last is not None and line.last[1] == line.seen - 1
-        if line.checked > FIRST and not following and self.spent > SHARE * self.elapsed():
+        if line.checked >= FIRST and not following and self.spent + 2 * self._price > SHARE * self.elapsed():
             return
         data = host_bytes(event.host)
         if data is None or not data.size:
@@ -66,7 +68,8 @@ class Contents:
         line.same += following and line.last is not None and mark == line.last[0]
         self._trip(line, event, mark)
         line.last = None if following and line.checked > FIRST else (mark, line.seen)
-        self.spent += self.clock() - now
+        self._price = self.clock() - now
+        self.spent += self._price
 
     def _trip(self, line: LineContents, event: Event, mark: int) -> None:
         if event.kind == "download":
@@ -81,10 +84,10 @@ class Contents:
             return data
         line.complete = False
         line.false_share = max(line.false_share, 1 - BLOCKS * BLOCK / data.size)
-        if (places := self._places.get(data.size)) is None:
-            begins = np.sort(self._random.integers(0, data.size - BLOCK, BLOCKS))
-            places = self._places[data.size] = [slice(int(b), int(b) + BLOCK) for b in begins]
-        return np.concatenate([data[place] for place in places])
+        blocks = data.size // BLOCK
+        if (places := self._places.get(blocks)) is None:
+            places = self._places[blocks] = np.sort(self._random.choice(blocks, BLOCKS, replace=False))
+        return data[: blocks * BLOCK].reshape(blocks, BLOCK)[places]
 
 
 def host_bytes(host: Any) -> Any:

@@ -10,6 +10,7 @@ import functools
 import sys
 from collections.abc import Iterable
 from typing import Any
+from weakref import ref as weakref
 
 import numpy as np
 
@@ -30,6 +31,8 @@ _UNSEEN_READERS = ("cupyx.scipy", "cupyx.jit")
 _KERNELS = ("ElementwiseKernel", "ReductionKernel", "RawKernel")
 _SIZED = frozenset(("nonzero", "flatnonzero", "argwhere", "unique", "extract"))
 """Functions that always wait for the size of their result; those of the coverage's list may wait."""
+MOST_KINDS = 1024
+"""Host arrays whose kind of memory is remembered."""
 _HOST, _MANAGED = 1, 3
 """cudaMemoryTypeHost and cudaMemoryTypeManaged."""
 _TO_DEVICE, _TO_HOST = 1, 2
@@ -47,7 +50,10 @@ class CupyCalls:
     def install(self, module: Any, recorder: Recorder) -> None:
         self._cupy, self._recorder = module, recorder
         self._array = module.ndarray
-        self._calls = Calls("cupy", recorder, _CupyGpu(module))
+        self._gpu = _CupyGpu(module)
+        self._calls = Calls("cupy", recorder, self._gpu)
+        self.seconds_between = self._gpu.seconds_between
+        self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
         self._data = module.ndarray.data
         self._work, self._use = self._calls.launching(self._places), self._calls.around(self._compute)
         self._functions()
@@ -64,9 +70,6 @@ class CupyCalls:
             if "cupyx.jit" in sys.modules:
                 self._recorder.not_seen("Calls of cupyx.jit kernels")
             self._cupy.cuda.runtime.deviceSynchronize()
-
-    def seconds_between(self, begin: Any, end: Any) -> float:
-        return float(self._cupy.cuda.get_elapsed_time(begin, end)) * 1e-3
 
     # Functions
 
@@ -138,8 +141,17 @@ class CupyCalls:
     def _cross(self, event: Event, array: Any, host: Any) -> None:
         event.bytes = int(array.nbytes)
         event.host = host if isinstance(host, np.ndarray) else None
-        event.device = None if self._has_unseen_readers() else self._place(array)
+        if not self._has_unseen_readers():
+            event.device = self._place(array)
+            event.alive = weakref(self._lasting(array)) if event.kind == "upload" else None
         self._calls.crossed(event)
+
+    def _lasting(self, array: Any) -> Any:
+        """What its views keep alive: the array that they are of; of the mock's, NumPy's."""
+        if self._recorder.has_gpu:
+            return array if array.base is None else array.base
+        *_, owner = (each for each in owners(array.plain) if isinstance(each, np.ndarray))
+        return owner
 
     def _has_unseen_readers(self) -> bool:
         """Whether the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
@@ -166,19 +178,38 @@ class CupyCalls:
         event = self._calls.event("download", name, non_blocking=not blocks)
         run = functools.partial(call, array, *args, **options)
         result = self._calls.run(event, run, blocks=blocks, stream=stream)
-        event.memory = self._memory(result)
+        out = args[2] if len(args) > 2 else options.get("out")
+        event.memory = self._memory(out)  # what CuPy itself makes is NumPy's
         event.asynchronous = not blocks and event.memory == "pinned"
         self._recorder.read(self._place(array))
         self._cross(event, array, result)
         return result
 
     def _memory(self, array: Any) -> HostMemory:
-        """The kind of memory that a NumPy array is in; anything else becomes one in pageable memory."""
+        """The kind of memory that a NumPy array is in; anything else becomes one in pageable memory.
+
+        The driver is asked once for an array that stays, until some memory is registered.
+        """
         if not isinstance(array, np.ndarray):
             return "pageable"
-        if any(type(owner).__name__ == "PinnedMemoryPointer" for owner in owners(array)):
-            return "pinned"
-        return self._pointed(address(array))
+        known = self._kinds.get(id(array))
+        if known is not None and known[0]() is array:
+            return known[1]
+        pinned = any(type(owner).__name__ == "PinnedMemoryPointer" for owner in owners(array))
+        kind: HostMemory = "pinned" if pinned else self._pointed(address(array))
+        if len(self._kinds) >= MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[id(array)] = weakref(array), kind
+        return kind
+
+    def _forgetting(self, call: Call) -> Call:
+        """Around what changes the kind of memory that an array is in."""
+
+        def wrapped(*args: Any, **options: Any) -> Any:
+            self._kinds.clear()
+            return call(*args, **options)
+
+        return wrapped
 
     def _pointed(self, pointer: int) -> HostMemory:
         kind = self._cupy.cuda.runtime.pointerGetAttributes(pointer).type
@@ -267,6 +298,8 @@ class CupyCalls:
         for name, place in (("hostAlloc", 0), ("hostRegister", 1)):
             lock = calls.locking(f"runtime.{name}", functools.partial(_argument, place))
             replace(cuda.runtime, name, lock)
+        for name in ("hostRegister", "hostUnregister"):
+            replace(cuda.runtime, name, self._forgetting)
         allocate = calls.locking("alloc_pinned_memory", functools.partial(_argument, 0))
         cuda.pinned_memory.alloc_pinned_memory = cuda.alloc_pinned_memory = allocate(cuda.alloc_pinned_memory)
 
@@ -357,13 +390,21 @@ class _Told:
 
 class _CupyGpu(Gpu):
     def __init__(self, cupy: Any) -> None:
+        super().__init__()
         self._cuda = cupy.cuda
         self._wait = cupy.cuda.Stream.synchronize
 
     def synchronize(self, stream: Any = None) -> None:
         self._wait(stream or self._cuda.get_current_stream())
 
-    def mark(self, stream: Any = None) -> Any:
-        event = self._cuda.Event()
+    def _current(self) -> int:
+        return int(self._cuda.runtime.getDevice())
+
+    def _event(self) -> Any:
+        return self._cuda.Event()
+
+    def _record(self, event: Any, stream: Any) -> None:
         event.record(stream or self._cuda.get_current_stream())
-        return event
+
+    def _milliseconds(self, begin: Any, end: Any) -> float:
+        return float(self._cuda.get_elapsed_time(begin, end))

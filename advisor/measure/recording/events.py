@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from types import ModuleType
 from typing import Any, Protocol
+from weakref import ref as weakref
 
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
@@ -32,15 +33,19 @@ class Event:
     non_blocking: bool = False
     """The call asked for an asynchronous copy: non_blocking=True, a stream."""
     host_seconds: float | None = None
-    """Of the call, without `kernel_seconds`."""
+    """Of the call, without `kernel_seconds`; with it where that is None."""
     kernel_seconds: float | None = None
-    """What the call waited for earlier kernels."""
+    """What the call waited for earlier kernels; None where the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
     """CUDA events before and after the copy on its stream, where this one is timed."""
     host: Any = None
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
     device: int | None = None
     """Where the array's allocation on the GPU begins: uploads that nothing reads are told by it."""
+    alive: weakref[Any] | None = None
+    """Of an upload's array on the GPU, which its views keep alive."""
+    site: Any = None
+    """The script's line, where `is_sampled` has looked it up."""
     created: float = field(default_factory=perf_counter)
     """When its recorder began with it: what is not the call's time since is overhead."""
 
@@ -58,8 +63,8 @@ class Recorder(Protocol):
     def inside(self) -> AbstractContextManager[None]:
         """In which calls are not the script's: those a wrapped call makes itself."""
 
-    def is_timed(self, call: str) -> bool:
-        """Whether to put CUDA events around this copy: the first of each line, then a sample."""
+    def is_sampled(self, event: Event) -> bool:
+        """Whether to measure this one in detail: the first of each line, then a sample."""
 
     def crossed(self, event: Event) -> None:
         """Takes note of a crossing on the script's line that is running."""

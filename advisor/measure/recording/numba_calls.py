@@ -33,6 +33,7 @@ class NumbaCalls:
         self._cuda, self._recorder = module, recorder
         self._gpu = _NumbaGpu(module)
         self._calls = Calls("numba", recorder, self._gpu)
+        self.seconds_between = self._gpu.seconds_between
         self._locked: dict[int, int] = {}
         around = self._calls.around
         if hasattr(module, "FakeCUDAKernel"):  # `simulator` is there without it too, once imported
@@ -60,9 +61,6 @@ class NumbaCalls:
     def finish(self) -> None:
         if self._recorder.has_gpu:
             self._gpu.synchronize()
-
-    def seconds_between(self, begin: Any, end: Any) -> float:
-        return float(self._cuda.event_elapsed_time(begin, end)) * 1e-3
 
     # Copies
 
@@ -168,12 +166,20 @@ def _place(array: Any) -> int:
 
 class _NumbaGpu(Gpu):
     def __init__(self, cuda: Any) -> None:
+        super().__init__()
         self._cuda, self._wait = cuda, cuda.synchronize
 
     def synchronize(self, stream: Any = None) -> None:  # noqa: ARG002
         self._wait()
 
-    def mark(self, stream: Any = None) -> Any:
-        event = self._cuda.event(timing=True)
+    def _current(self) -> int:
+        return int(self._cuda.get_current_device().id)
+
+    def _event(self) -> Any:
+        return self._cuda.event(timing=True)
+
+    def _record(self, event: Any, stream: Any) -> None:
         event.record(stream or 0)
-        return event
+
+    def _milliseconds(self, begin: Any, end: Any) -> float:
+        return float(self._cuda.event_elapsed_time(begin, end))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import ref as weakref
 
 from advisor.measure.recording.contents import Contents, LineContents
 from advisor.measure.recording.events import LAUNCH_SAMPLE, Event
@@ -16,10 +17,10 @@ from advisor.measure.recording.lines import Lines, Site
 from advisor.measure.recording.loops import Clock, Loop, Loops
 from advisor.measure.recording.origins import Origins, Source
 
-MOST_MARKS = 256
+MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
 FIRST_TIMED, THEN_TIMED = 32, 61
-"""Copies of a line that events time, at up to 75 µs each: the first ones, then one in so many, a prime."""
+"""Calls of a line that are measured in detail: the first ones, then one in so many, a prime."""
 UNREAD_LAUNCHES = 256
 """After so many launches, uploads that none of them read are no longer watched: nothing is said of them."""
 _COPIES = ("upload", "download")
@@ -39,11 +40,12 @@ class InLoop:
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of calls, and of the copies among them that events timed."""
+    """Seconds of calls, of those whose waits for kernels were measured apart, and of copies."""
 
     calls: int = 0
+    seconds: float = 0.0
+    apart: int = 0
     host_seconds: float = 0.0
-    kernel_seconds: float = 0.0
     stream_seconds: float = 0.0
     timed: int = 0
 
@@ -71,8 +73,6 @@ class Record:
 
 class _Depth(threading.local):
     value = 0
-    pending: Site | None = None
-    """The line of the copy that `is_timed` was asked about."""
 
 
 class _Inside:
@@ -106,7 +106,7 @@ class ScriptRecorder:
         self._waiting: list[Record] = []
         self._unseen: Counter[str] = Counter()
         self._elsewhere = [0, 0]
-        self._uploads: dict[int, Record] = {}
+        self._uploads: dict[int, tuple[Record, weakref[Any] | None]] = {}
         self.launches: Counter[Loop] = Counter()
         """Work given to the GPU in each loop, of a sample."""
         self.listens, self._launches = False, 0
@@ -124,19 +124,16 @@ class ScriptRecorder:
     def inside(self) -> _Inside:
         return self._within
 
-    def is_timed(self, call: str) -> bool:
-        site, timed = self._lines.site(sys._getframe(1)), False
-        self._depth.pending = site
-        if site is not None:
-            asked = site.asked[call] = site.asked.get(call, 0) + 1
-            timed = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
-        return timed
+    def is_sampled(self, event: Event) -> bool:
+        event.site = site = self._lines.site(sys._getframe(1))
+        if site is None:
+            return False
+        asked = site.asked[event.call] = site.asked.get(event.call, 0) + 1
+        return asked <= FIRST_TIMED or asked % THEN_TIMED == 0
 
     def crossed(self, event: Event) -> None:
         begin = self._clock()
-        site, self._depth.pending = self._depth.pending, None
-        if site is None or event.kind not in _COPIES:
-            site = self._lines.site(sys._getframe(1))
+        site = event.site or self._lines.site(sys._getframe(1))
         if site is None:
             self._elsewhere[0] += 1
             self._elsewhere[1] += event.bytes
@@ -181,7 +178,8 @@ class ScriptRecorder:
         whole = (site.file, site.line, loops, *key)
         record = self.records.get(whole)
         if record is None:
-            record = Record(site, replace(event, marks=None, host=None), tuple(map(InLoop, loops)))
+            first = replace(event, marks=None, host=None, alive=None, site=None)
+            record = Record(site, first, tuple(map(InLoop, loops)))
             self.records[whole] = record
         site.records[key] = record
         return record
@@ -190,8 +188,10 @@ class ScriptRecorder:
         innermost = record.loops[-1] if record.loops else None
         times = record.times[innermost is None or innermost.last > innermost.first]
         times.calls += 1
-        times.host_seconds += seconds
-        times.kernel_seconds += event.kernel_seconds or 0.0
+        times.seconds += seconds + (event.kernel_seconds or 0.0)
+        if event.kernel_seconds is not None:
+            times.apart += 1
+            times.host_seconds += seconds
         if event.marks is not None:
             record.marks.append((*event.marks, times))
             if len(record.marks) >= MOST_MARKS:
@@ -216,8 +216,8 @@ class ScriptRecorder:
             self._resume(site)
         if event.kind == "upload" and event.device is not None:
             if (before := self._uploads.get(event.device)) is not None:
-                before.unread = (before.unread or 0) + 1
-            self._uploads[event.device] = record
+                before[0].unread = (before[0].unread or 0) + 1
+            self._uploads[event.device] = record, event.alive
 
     def _resume(self, site: Site) -> None:
         for record in self._waiting:
@@ -240,8 +240,18 @@ class ScriptRecorder:
             self._contents.look(record.contents, event, now)
 
     def read(self, *devices: int) -> None:
-        for device in devices:
-            self._uploads.pop(device, None)
+        for device in devices if self._uploads else ():
+            self._count_unread(self._uploads.pop(device, None))
+
+    def _count_unread(self, upload: tuple[Record, weakref[Any] | None] | None) -> None:
+        """Of an upload that no call read until now: whether its array is gone, and others have its memory."""
+        if upload is not None and upload[1] is not None and upload[1]() is None:
+            upload[0].unread = (upload[0].unread or 0) + 1
+
+    def settle(self) -> None:
+        """At the end of the script: arrays that are gone were never read."""
+        while self._uploads:
+            self._count_unread(self._uploads.popitem()[1])
 
     def launched(self, reads: tuple[int, ...] = ()) -> None:
         begin = self._clock()
@@ -252,7 +262,7 @@ class ScriptRecorder:
             self._resume(site)
         self._launches += 1
         if self._launches >= UNREAD_LAUNCHES:
-            self._uploads.clear()
+            self.settle()
         self.listens = bool(self._waiting or self._uploads)
         self.overhead += self._clock() - begin
 

@@ -37,7 +37,9 @@ class TorchCalls:
         self._originals: list[tuple[Any, str, Call]] = []
         if not recorder.has_gpu:
             played_torch.play(module, recorder)
-        self._calls = Calls("torch", recorder, _TorchGpu(module))
+        self._gpu = _TorchGpu(module)
+        self._calls = Calls("torch", recorder, self._gpu)
+        self.seconds_between = self._gpu.seconds_between
         self._copies()
         self._waits()
         self._locks()
@@ -52,9 +54,6 @@ class TorchCalls:
     def finish(self) -> None:
         if self._recorder.has_gpu and self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
-
-    def seconds_between(self, begin: Any, end: Any) -> float:
-        return float(begin.elapsed_time(end)) * 1e-3
 
     # Copies
 
@@ -233,13 +232,18 @@ def _if_pinned(lock: Wrap, call: Call) -> Call:
 
 class _TorchGpu(Gpu):
     def __init__(self, torch: Any) -> None:
+        super().__init__()
         self._cuda = torch.cuda
-        self._wait, self._event = torch.cuda.Stream.synchronize, torch.cuda.Event
+        self._wait, self._make = torch.cuda.Stream.synchronize, torch.cuda.Event
 
     def synchronize(self, stream: Any = None) -> None:
         self._wait(stream or self._cuda.current_stream())
 
-    def mark(self, stream: Any = None) -> Any:
-        event = self._event(enable_timing=True)
+    def _current(self) -> int:
+        return int(self._cuda.current_device())
+
+    def _event(self) -> Any:
+        return self._make(enable_timing=True)
+
+    def _record(self, event: Any, stream: Any) -> None:
         event.record(stream or self._cuda.current_stream())
-        return event

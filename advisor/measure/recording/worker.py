@@ -96,8 +96,8 @@ class Session:
         self.finder = Finder(self.own, self.loops, installs, plays)
 
     def _install(self, library: LibraryRecorder, module: ModuleType) -> None:
-        self.recorder.readers[library.library] = library.seconds_between
         library.install(module, self.recorder)
+        self.recorder.readers[library.library] = library.seconds_between
         self.libraries.append(library)
 
     def _play(self, stand_in: StandIn) -> ModuleType | None:
@@ -152,6 +152,7 @@ class Session:
             library.finish()
         seconds = perf_counter() - self.began
         self.loops.settle()
+        self.recorder.settle()
         return ended, seconds
 
     def overhead(self) -> float:
