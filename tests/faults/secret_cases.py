@@ -218,7 +218,7 @@ def more_secrets() -> Iterator[Case]:
         ("profile", "s.py", "--no-gpu", "--", "--token", value),
         3,
         # What a script prints itself passes as it is; what is said of it does not.
-        {"s.py": "import sys, cupy\nsys.stderr = open('o.txt', 'w')\nraise ValueError(sys.argv)\n"},
+        {"s.py": "import io, sys, cupy\nsys.stderr = io.StringIO()\nraise ValueError(sys.argv)\n"},
         never=(value,),
     )
     slow = workload(parameters=', token: str = ""', produce="time.sleep(0.2); print(token)")
