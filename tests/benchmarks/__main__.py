@@ -16,6 +16,7 @@ from tests.benchmarks import (
     overheads,
     prediction,
     program_reports,
+    recording,
     reports,
     versions,
 )
@@ -36,6 +37,7 @@ def main() -> None:
     else:
         frame_loop.run("cpu")
         overheads.run()
+        recording.run()
         prediction.run()
         commands.run()
         reports.run()

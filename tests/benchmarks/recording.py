@@ -1,0 +1,55 @@
+"""What recording a script costs: events a second of the script plain and recorded, and the overhead told."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from advisor.profiles.reading import load
+from tests.benchmarks.timing import ROOT, show
+
+EVENTS, GOAL = 20_000, 5e-6
+_SCRIPT = f"""
+import time
+import cupy, numpy as np
+host = np.zeros(256, np.float32)
+array = cupy.asarray(host)
+begin = time.perf_counter()
+for _ in range({EVENTS} // 2):
+    array.set(host)
+    array.get()
+print("EVENTS", {EVENTS} / (time.perf_counter() - begin))
+"""
+_MOCK = """
+import sys, runpy
+from advisor.measure.recording.played_cupy import modules
+sys.modules.update(modules())
+import cupy
+cupy._watch.heard = lambda: None
+runpy.run_path(sys.argv[1])
+"""
+
+
+def run(*, gpu: bool = False) -> None:
+    """Tiny copies one after the other: the most that recording can cost."""
+    with tempfile.TemporaryDirectory() as name:
+        script, out = Path(name) / "copies.py", Path(name) / "out"
+        script.write_text(_SCRIPT, encoding="utf-8")
+        plain = _rate([str(script)] if gpu else ["-c", _MOCK, str(script)])
+        options = ["--out", str(out), *([] if gpu else ["--no-gpu"])]
+        recorded = _rate(["-m", "advisor", "profile", str(script), *options])
+        told = load(out / "profile.json").script
+    added = 1 / recorded - 1 / plain
+    share = told.overhead_seconds / told.seconds if told else 0.0
+    figure = f"{added * 1e6:.1f} µs"
+    show("recording: added to a copy", figure, f"<= {GOAL * 1e6:.0f} µs", met=added <= GOAL)
+    print(f"    {plain:,.0f} events/s plain, {recorded:,.0f} recorded; {share:.0%} overhead told")
+
+
+def _rate(arguments: list[str]) -> float:
+    """What the script printed."""
+    run = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True, cwd=ROOT)
+    return float(re.search(r"EVENTS ([\d.]+)", run.stdout + run.stderr)[1])  # type: ignore[index]
