@@ -17,7 +17,7 @@ from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, R
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
-from advisor.verdicts.comparing.rows import Cause, Compared, Drift
+from advisor.verdicts.comparing.rows import Cause, Compared, Drift, OneSided
 
 _LIMIT = 500
 _CHANGES, _SHORT = 4, 60
@@ -27,6 +27,8 @@ _FEW = 3
 _PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
+_STATUSES = ("failed", "inconclusive", "not applicable", "passed")
+"""The order in which gates are told: short forms have room for the first of them."""
 _CAUSES: dict[Cause, str] = {
     "machine": "the machine, since all parts of a frame changed alike",
     "host": "in the host stages ({by}), caused by the CPU or code that they share",
@@ -65,22 +67,35 @@ def comparison_page(
         basis="predicted" if found.predicted else "measured",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
         sections=(
-            *(replace(section, forms="md txt") for section in judged),
+            *(replace(section, forms="txt") for section in judged),
             lead(
                 None if rulings else opening,
                 blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
                 else None,
                 blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
-                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
+                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="txt"),
+                blocks.Verdicts(
+                    tuple(replace(verdict, remark="") for verdict in verdicts),
+                    named=len(verdicts) > 1,
+                    forms="md",
+                ),
                 panels(verdicts, held),
                 blocks.Prose(_promise(promised_speed(found)), kind=""),
             ),
-            *(replace(section, forms="html") for section in judged),
+            *(replace(section, forms="html md") for section in judged),
+            changed_rows(devices, found),
             _comparable(found, apart, told),
             *(
-                Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="md txt")
+                Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="txt")
                 for i, ((name, device), parts) in enumerate(zip(devices, held, strict=True), 1)
+            ),
+            Section(
+                "all",
+                "All strategies",
+                tuple(block for parts in held for block in parts),
+                folded=True,
+                forms="md",
             ),
             advice(found),
         ),
@@ -108,7 +123,7 @@ def side_of(file: str, profile: Profile) -> str:
 
 def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
     items = []
-    for ruling in rulings:
+    for ruling in sorted(rulings, key=lambda ruling: _STATUSES.index(ruling.status)):
         points = tuple(words.line(text, _LIMIT) for text in ruling.reasons)
         items.append(blocks.Item((words.name(ruling.gate.text),), ruling.status, "", points=points))
     told = filled(opening, blocks.Items(tuple(items), label="Gate", most=4))
@@ -182,12 +197,7 @@ def _statement(apart: Sequence[Condition]) -> str:
 
 def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
-    gaps = (
-        blocks.Item(
-            (words.name(g.strategy),), f"{g.status} in {g.missing_in.upper()}", words.line(g.reason, _LIMIT)
-        )
-        for g in device.one_sided
-    )
+    gaps = map(_gap, device.one_sided)
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
     memory = "; ".join(
         f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
@@ -197,6 +207,39 @@ def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -
         blocks.Items(merged(gaps), "Figures in only one profile"),
         blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
+
+
+def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], found: Comparison) -> Section:
+    """What a comment on a pull request shows unfolded: strategies that are slower or faster, by device."""
+    by_basis = words.grouped(devices, lambda pair: pair[1].basis)
+    tables = (_changed_table(same, found, several=len(devices) > 1) for same in by_basis.values())
+    broken = (
+        _gap(gap)
+        for _, device in devices
+        for gap in device.one_sided
+        if gap.missing_in == "head" and gap.status == "failed"
+    )
+    return Section("changed", "Changed", filled(*tables, blocks.Items(merged(broken))), forms="md")
+
+
+def _changed_table(
+    devices: Sequence[tuple[str, ComparedDevice]], found: Comparison, *, several: bool
+) -> blocks.Table:
+    tables = [(name, device, _table(device, name, 0, found)) for name, device in devices]
+    rows = tuple(
+        replace(row, cells=(blocks.TableCell(name), *row.cells))
+        for name, device, table in tables
+        for row, compared in zip(table.rows, device.rows, strict=True)
+        if compared.outcome in ("slower", "faster")
+    )
+    one = tables[0][2]
+    where = blocks.Column("device", figures=False, forms="md" if several else "html")
+    return replace(one, columns=(where, *one.columns), rows=rows, title="")
+
+
+def _gap(gap: OneSided) -> blocks.Item:
+    told = f"{gap.status} in {gap.missing_in.upper()}"
+    return blocks.Item((words.name(gap.strategy),), told, words.line(gap.reason, _LIMIT))
 
 
 def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
@@ -267,7 +310,8 @@ def advice(found: Comparison) -> Section:
         parts.append(blocks.Items(tuple(whole), title, forms="html"))
         parts.append(blocks.Items(tuple(brief), label=label, forms="md txt"))
     same = "No advice changed beyond noise." * (not found.new_advice and not found.gone_advice)
-    return Section("advice", "Advice", filled(*parts, blocks.Prose(same, forms="html")), nav="Advice")
+    changes = filled(*parts, blocks.Prose(same, forms="html"))
+    return Section("advice", "Advice", changes, nav="Advice", folded=True)
 
 
 def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:

@@ -26,7 +26,7 @@ def lines_comparison_page(
     sides = {"BASE": side_of(files[0], found.base), "HEAD": side_of(files[1], found.head)}
     verdicts = tuple(_verdict(each, found) for each in found.frames)
     none = blocks.Verdict("nothing", "none", "", "No loop that crosses is in both profiles")
-    judged = [gates(rulings)] if rulings else []
+    judged, tables = [gates(rulings)] if rulings else [], tuple(map(_table, found.frames))
     return Page(
         kind="compare",
         brand="comparison of lines",
@@ -34,7 +34,7 @@ def lines_comparison_page(
         where=f"on {words.name(found.head.device.name)}",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
         sections=(
-            *(replace(section, forms="md txt") for section in judged),
+            *(replace(section, forms="txt") for section in judged),
             lead(
                 blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
@@ -43,9 +43,10 @@ def lines_comparison_page(
                 blocks.Bullets(tuple(map(_promise, promises(found)))),
                 blocks.Banners("note", tuple(_notes(found))),
             ),
-            *(replace(section, forms="html") for section in judged),
-            Section("lines", "Lines", tuple(map(_table, found.frames)), nav="Lines", brief=True),
-            Section("advice", "Advice", filled(*_advice(found)), nav="Advice"),
+            *(replace(section, forms="html md") for section in judged),
+            Section("changed", "Changed", filled(*map(_changed, tables)), forms="md"),
+            Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
+            Section("advice", "Advice", filled(*_advice(found)), nav="Advice", folded=True),
             Section("comparable", "Comparable?", filled(*_conditions(found)), nav="Comparable?", folded=True),
         ),
     )
@@ -120,6 +121,10 @@ def _table(each: ComparedFrames) -> blocks.Table:
         identifier=f"lines-{'all' if number is None else number}",
         left_out="column",
     )
+
+
+def _changed(table: blocks.Table) -> blocks.Table:
+    return replace(table, rows=tuple(row for row in table.rows if row.cells[0].mark != "same"))
 
 
 def _row(line: ComparedLine, *, timed: bool, rank: int) -> Row:

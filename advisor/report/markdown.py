@@ -45,8 +45,9 @@ def render(page: Page, limit: int = LIMIT) -> str:
 
 
 def _written(page: Page, room: Room) -> str:
-    tables = [b for s in page.sections if not s.folded for b in shown(s, "md") if isinstance(b, blocks.Table)]
-    hidden = {id(table) for table in tables[room.devices :]}
+    tables = [(s.folded, b) for s in page.sections for b in shown(s, "md") if isinstance(b, blocks.Table)]
+    by_fold = words.grouped(tables, lambda pair: pair[0]).values()
+    hidden = {id(table) for same in by_fold for _, table in same[room.devices :]}
     where = f" {escape(page.where, 120)}" if page.where else ""
     writer, parts = (
         _Writer(room, f"{page.kind}.html"),

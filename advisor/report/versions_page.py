@@ -9,7 +9,7 @@ from dataclasses import replace
 from advisor import stats, units
 from advisor.errors import AdvisorError
 from advisor.report import blocks, words
-from advisor.report.comparison_page import advice, figures, gates, recommended, ruled
+from advisor.report.comparison_page import advice, changed_rows, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
@@ -47,6 +47,8 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
         reason=_how(found),
         next_step="",
     )
+    about = blocks.Fact("workload", f"{workload} on {where}"), *sides
+    measured = filled(blocks.Facts(about), blocks.Prose(_how(found)), blocks.Prose(_apart(found)), *table)
     gated = [gates(rulings)] if rulings else []
     seconds = run.judged.seconds
     parts = tuple(_table(name, told, seconds.get(name)) for name, told in run.changes.items() if told)
@@ -56,20 +58,29 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
         name=answer(found),
         meta=(f"{workload} on {where}", *(f"{side.label} {side.value}" for side in sides)),
         sections=(
-            *(replace(section, forms="md txt") for section in gated),
+            *(replace(section, forms="txt") for section in gated),
             lead(
-                blocks.Facts((blocks.Fact("workload", f"{workload} on {where}"), *sides), forms="md txt"),
+                blocks.Facts(about, forms="txt"),
                 blocks.Verdicts((told,), forms="html"),
                 blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
                 if rulings
                 else None,
-                blocks.Prose(_how(found), forms="md txt"),
-                blocks.Prose(_apart(found)),
+                blocks.Prose(_how(found), forms="txt"),
+                blocks.Prose(_apart(found), forms="html txt"),
                 blocks.Prose(_NEUTRAL * bool(found.changed_work)),
             ),
-            *(replace(section, forms="html") for section in gated),
-            Section("ratios", f"HEAD compared with BASE on {where}", table, nav="Ratios", brief=True),
-            Section("parts", "What changed", parts, nav="What changed", brief=True),
+            *(replace(section, forms="html md") for section in gated),
+            changed_rows([(where, device)], found),
+            Section("all", "All strategies and how they were measured", measured, folded=True, forms="md"),
+            Section(
+                "ratios",
+                f"HEAD compared with BASE on {where}",
+                table,
+                nav="Ratios",
+                brief=True,
+                forms="html txt",
+            ),
+            Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True),
             _around(found),
             advice(found),
         ),
@@ -262,4 +273,4 @@ def _around(found: VersionComparison) -> Section:
     ]
     notes = tuple(words.line(note, 500) for note in found.notes)
     parts = filled(blocks.Facts(tuple(told)), blocks.Banners("note", notes))
-    return Section("around", "Recommendation and notes", parts, nav="Recommendation")
+    return Section("around", "Recommendation and notes", parts, nav="Recommendation", folded=True)
