@@ -14,6 +14,7 @@ from script_runs import FRAMES, UPLOAD, place, played, repeats, script_run, uplo
 from advisor.devices.catalogue import load
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.schema import Profile
+from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
 from advisor.report.pages import page_of, render
 from advisor.rules import concluding
@@ -149,3 +150,27 @@ def test_a_markdown_report_has_the_code_before_and_after() -> None:
     assert "```python\n# now, line 10 of camera.py\nd = cupy.asarray(gray)" in text
     assert "```diff\n--- a/camera.py" in text
     assert len(text) < 6_000
+
+
+def test_trials_are_told_with_their_patch_in_every_form() -> None:
+    """Measured figures with their intervals, what was refused and why, and the patch where code is shown."""
+    measured = {"frame_seconds": 0.0035, "speedup": 1.16, "interval": (1.08, 1.25)}
+    tried = Trials(
+        frame_seconds=0.004,
+        loop=0,
+        trials=(
+            Trial(
+                name="lock-11", title="page-lock gray", outcome="faster", promised_seconds=8e-4, **measured
+            ),
+            Trial(name="reuse-14", title="reuse out", outcome="refused", reason="the script keeps them"),
+        ),
+        compared=("1 printed line",),
+        patch=Patch(text="--- a/s.py\n+++ b/s.py\n", lines=2, equal=True, speedup=1.2, interval=(1.1, 1.3)),
+        seconds=9.0,
+    )
+    made = page_of(of(script_run()).model_copy(update={"trials": tried}))
+    for form in ("html", "md", "txt"):
+        text = " ".join(render(made, form).replace("\xa0", " ").split())
+        assert "1.16× (1.08× to 1.25×)" in text, form
+        assert form == "txt" or "the script keeps them" in text, form  # a screen wraps it in its column
+        assert ("+++ b/s.py" in text) == (form != "txt"), form

@@ -102,7 +102,7 @@ def _patched(patch: Patch) -> Row:
 def _patch(patch: Patch | None) -> Iterator[blocks.Block]:
     if patch is not None and patch.text and patch.equal is not False:
         title = f"Patch: {words.count(patch.lines, 'line')}"
-        yield blocks.Code(title, words.block(patch.text), "diff")
+        yield blocks.Code(title, words.block(patch.text), "diff", forms="html md")
 
 
 def _compared(tried: Trials) -> Iterator[str]:

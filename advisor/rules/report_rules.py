@@ -1,4 +1,4 @@
-"""Each rule by what a report of any program shows. Gains are estimates, at most what the advice can save."""
+"""Each rule judged on an Nsight Systems report. Gains are estimates, at most what the advice can save."""
 
 from __future__ import annotations
 

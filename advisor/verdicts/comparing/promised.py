@@ -24,7 +24,7 @@ from advisor.verdicts.comparing.rows import ratio_of
 from advisor.verdicts.scores import counted
 
 _DECIDING = ("device", "arguments")
-"""Where these differ, times of a frame say nothing about the change."""
+"""Where these differ, times of a frame cannot be compared."""
 
 
 @dataclass(frozen=True)
