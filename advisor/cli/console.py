@@ -103,7 +103,7 @@ def drop() -> None:
 
 GATE_FAILED = 1
 READER_GONE = 128 + 13
-"""As a shell tells a program that SIGPIPE, signal 13, ended."""
+"""Exit code that a shell gives a program ended by SIGPIPE, signal 13."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
 _PREDICTING = ("predict", "predicts")

@@ -28,7 +28,7 @@ class Accuracy(Record):
     choices: int
     """Cases with several strategies, in which one can be right."""
     right_share: float | None
-    """Of those: the recommended strategy is the published best or within 5 % of it."""
+    """Share of these in which the recommended strategy is the published best or within 5 % of it."""
     rule_right_share: float | None = None
     """The same of a rule: managed on one memory; on cards pinned, zero-copy for small sizes."""
     regret_mean: float | None = None

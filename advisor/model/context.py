@@ -30,7 +30,7 @@ class Learned:
 
     trace: Trace | None = None
     kernel_factor: Mapping[str, Values] = field(default_factory=dict)
-    """Of device stages: the measured time over the model's, on the device that was measured."""
+    """Measured time of device stages over the model's, on the device that was measured."""
     same_device: bool = False
     """The host stages' times were measured beside this very device."""
     unexplained: float = 1.0
@@ -61,7 +61,7 @@ class Context:
     machine: Machine
     learned: Learned = NOTHING
     first_frames: bool = False
-    """Of few frames: before the driver has found out which pages thrash."""
+    """Few frames: the driver has not found out yet which pages thrash."""
     stays: bool = False
     """The driver leaves managed pages at the host (steady_frame.py)."""
 

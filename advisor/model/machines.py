@@ -60,7 +60,7 @@ class Layer(Record):
     memory_classes: Annotated[tuple[MemoryClass, ...], Field(strict=False)] = get_args(MemoryClass)
     integrated: bool | None = None
     concurrent: bool | None = None
-    """Of managed memory: both sides may use it at once."""
+    """Both sides may use managed memory at once."""
     compute_capabilities: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     figures: dict[str, Default]
 

@@ -44,7 +44,7 @@ class GpuFigures:
 
     @cached_property
     def kinds(self) -> list[tuple[int, str, str]]:
-        """Of each kind of copy: its number, direction and the host's kind of memory."""
+        """Each kind of copy: its number, direction and the host's kind of memory."""
         ways = self.database.labels("ENUM_CUDA_MEMCPY_OPER")
         memories = self.database.labels("ENUM_CUDA_MEM_KIND")
         found = []
@@ -115,7 +115,7 @@ class GpuFigures:
         return np.flatnonzero(left)
 
     def hidden_seconds(self) -> float:
-        """Of the copies' time, that in which a kernel ran."""
+        """Part of the copies' time in which a kernel ran."""
         both = union([self.kernels, self.copies])
         sums = (seconds(self.window, each) for each in (self.kernels, self.copies, both))
         kernels, copies, either = sums

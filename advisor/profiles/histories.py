@@ -14,7 +14,7 @@ from advisor.profiles.schema import Measured, Profile
 
 NAME = "profile.json"
 QUICKEST = 0.05
-"""Of the frames on a CPU, the share below the time that a history follows."""
+"""Share of the frames on a CPU below the time that a history follows."""
 _SHORT = 7
 """Characters of a commit, as git shortens it."""
 

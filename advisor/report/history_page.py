@@ -24,7 +24,7 @@ from advisor.verdicts.scores import bytes_of
 from advisor.verdicts.tracks import Stop
 
 MOST_POINTS = 120
-"""Of a chart, which draws more in groups."""
+"""Most points of a chart; more are drawn in groups."""
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _HASH = re.compile("[0-9a-f]{7,40}")
 _PREDICTED = "Predicted, not measured. Profile each commit on the device to confirm."
@@ -237,7 +237,7 @@ def _machines(found: Sequence[Series]) -> blocks.Items:
 
 
 MOST_ROWS = 200
-"""Of a table, which tells those that matter."""
+"""Most rows of a table, the ones that matter."""
 _UNSURE = "The cause may also be {}, which changed at the same commit."
 _CLOCKS = ("clocks", "clock throttling")
 """These change with every run: they are told beside a step alone."""

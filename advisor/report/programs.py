@@ -40,7 +40,7 @@ _NEAR = 0.05
 
 
 def program_page(program: ProgramTrace, tool: str | None, notes: Sequence[str]) -> Page:
-    """Of `judged` data."""
+    """The page of a report, whose data are already `judged`."""
     said = tool or "nsys export of unknown version"
     gpus = program.gpus
     lead = Section(
@@ -91,7 +91,7 @@ def _nothing(program: ProgramTrace) -> str:
 
 
 def _fired(program: ProgramTrace) -> list[Advice]:
-    """Those that save most first."""
+    """Sorted by what they save, most first."""
     advice = [one for one in program.advice if one.outcome == "advice"]
     return sorted(advice, key=lambda one: -(one.gain.seconds_per_frame or 0.0 if one.gain else 0.0))
 

@@ -126,7 +126,7 @@ def _lead(
 
 
 def _confidence(sweep: SweepResults) -> float | None:
-    """That of the intervals; None where memory decides, not time alone."""
+    """Confidence of the intervals; None where memory decides, not time alone."""
     first = sweep.profiles[0] if sweep.profiles else None
     wanted = first.preferences if first else None
     memory = wanted and (wanted.objective == "footprint" or wanted.memory_budget_bytes)

@@ -130,7 +130,7 @@ class Comparison:
     changed_work: tuple[str, ...] = ()
     """Why frames of the two do different work, so that no gate applies."""
     results: Results | None = None
-    """Of two versions that one run executed."""
+    """Results of two versions that one run executed."""
 
     @property
     def predicted(self) -> bool:
