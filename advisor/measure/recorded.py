@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from advisor import units
 from advisor.devices.host import installed
@@ -29,6 +30,7 @@ from advisor.measure.processes import (
 )
 from advisor.measure.settings import Settings
 from advisor.measure.tasks import PACKAGES
+from advisor.profiles.base import Record
 from advisor.workloads.scripts import script_record
 
 WORKER = "advisor.measure.recording.worker"
@@ -81,16 +83,7 @@ def run_script(
     stderr. Ctrl-C ends it as Python would; what was recorded counts. Raises `AdvisorError` without a record.
     """
     directory = Path(job.directory)
-    directory.mkdir(parents=True)
-    message = directory / "job.json"
-    message.write_text(job.model_dump_json(), encoding="utf-8")
-    with uninterrupted():
-        process = popen(
-            worker_command(message, parent=os.getpid(), worker=WORKER),
-            env={**os.environ, MARK: str(message)},
-            stdout=2,
-            start_new_session=True,
-        )
+    process, message = start_script(job, directory, WORKER, popen, stdout=2)
     try:
         note = _watch(process, directory, timeout)
     finally:
@@ -105,6 +98,23 @@ def run_script(
         f"nothing was recorded of {job.file}: {how}",
         next_step="Check that it runs with python, and that it ends normally or with sys.exit, not os._exit.",
     )
+
+
+def start_script(
+    job: Record, directory: Path, worker: str, popen: Popen = subprocess.Popen, **streams: Any
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """A process for a job on a script, in that folder and in a session of its own; and the job's file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    message = directory / "job.json"
+    message.write_text(job.model_dump_json(), encoding="utf-8")
+    with uninterrupted():
+        process = popen(
+            worker_command(message, parent=os.getpid(), worker=worker),
+            env={**os.environ, MARK: str(message)},
+            start_new_session=True,
+            **streams,
+        )
+    return process, message
 
 
 def _watch(process: subprocess.Popen[bytes], directory: Path, timeout: float) -> str:

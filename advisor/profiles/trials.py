@@ -13,7 +13,7 @@ from pydantic import Field
 from advisor.profiles.base import Interval, PositiveSeconds, Record, Seconds, Text, Word, optional
 from advisor.profiles.crossings import Count, Place
 
-ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
+ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
 """faster: with 95 % confidence, and with equal results. open: more frames could tell. differs: other results.
 refused: it was not measured, or not kept, for the reason told."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.conclusions import Evidence, Gain
 from advisor.profiles.crossings import Ceiling, Crossing, Place
+from advisor.profiles.trials import ChangeKind
 from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both
-from advisor.strategies.edits import CannotWrite, Change, Kind, diff, edited
+from advisor.strategies.edits import CannotWrite, Change, diff, edited
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24
@@ -93,7 +94,7 @@ class LineCase:
         whole = self.ceiling.of_seconds or self.ceiling.seconds
         return saved > 0 and whole > 0 and saved / whole >= limits["line_share"]
 
-    def written(self, kind: Kind) -> str:
+    def written(self, kind: ChangeKind) -> str:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""
         place, origin, loop = self.crossing.place, self.crossing.origin, self.scope.loop
         made = origin.place if origin and origin.place and origin.place.file == place.file else None
@@ -104,7 +105,7 @@ class LineCase:
             return ""
 
     def advice(
-        self, title: str, *sentences: str, saved: float, after: str, change: Kind | None = None
+        self, title: str, *sentences: str, saved: float, after: str, change: ChangeKind | None = None
     ) -> Finding:
         """saved: seconds of a frame; never told as more than the ceiling. after: what to write in place of
         the line, where `change` is not written as a patch."""

@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from advisor.profiles.text_files import write_atomically
+from advisor.profiles.trials import ChangeKind
 
-Kind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist"]
 _PINNED = {
     "empty": "empty_pinned",
     "zeros": "zeros_pinned",
@@ -39,7 +38,7 @@ class CannotWrite(Exception):
 class Change:
     """What to change. `line` is that of the crossing; `origin` that which allocates or makes what crosses."""
 
-    kind: Kind
+    kind: ChangeKind
     line: int
     origin: int | None = None
     loop: int | None = None
@@ -307,7 +306,7 @@ def _hoist(edits: _Edits, change: Change) -> None:
     edits.insert(loop.lineno, "", *(outer + row.rstrip("\r\n").removeprefix(inner) for row in rows))
 
 
-_WRITERS: Mapping[Kind, Callable[[_Edits, Change], None]] = {
+_WRITERS: Mapping[ChangeKind, Callable[[_Edits, Change], None]] = {
     "lock": _lock,
     "reuse": _reuse,
     "non-blocking": _non_blocking,

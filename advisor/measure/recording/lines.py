@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
@@ -79,6 +80,12 @@ class OwnFiles:
     package: str | None = None
     """The folder of a package run with -m, installed or not."""
 
+    @classmethod
+    def of(cls, file: Path, module: str) -> OwnFiles:
+        """Those of a script; module: what `python -m` is given, whose folder `file` lies in."""
+        package = str(file.resolve().parent) if module else None
+        return cls(tuple(map(str, script_roots(file))), package)
+
     def __contains__(self, file: str) -> bool:
         if self.package and _below(file, self.package):
             return True
@@ -86,6 +93,13 @@ class OwnFiles:
             return False
         inside = any(_below(file, root) for root in self.roots)
         return inside and not any(_below(file, folder) for folder in _PYTHON)
+
+
+def own_frame(frame: FrameType | None, is_own: Callable[[str], bool]) -> FrameType | None:
+    """The nearest frame of the user's files, from this one outwards."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def _below(file: str, folder: str) -> bool:

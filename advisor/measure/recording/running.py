@@ -19,6 +19,7 @@ from typing import Any
 
 from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable, is_users
+from advisor.measure.jobs import ScriptJob
 from advisor.measure.recording.loops import NAME, Loops
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
@@ -42,6 +43,19 @@ class Ending:
 
     code: int = 0
     error: str = ""
+
+
+def program_of(job: ScriptJob, loops: Loops) -> Program:
+    """The code to run. Raises `WorkloadError` where there is none."""
+    try:
+        if job.module:
+            return module_program(job.module, job.arguments)
+        return script_program(Path(job.file), job.arguments, loops)
+    except SyntaxError as error:
+        raise WorkloadError(
+            f"{job.file} is not valid Python: line {error.lineno}: {error.msg}",
+            next_step="Fix the error above and run again.",
+        ) from None
 
 
 def script_program(file: Path, arguments: tuple[str, ...], loops: Loops) -> Program:

@@ -11,14 +11,14 @@ from time import perf_counter
 from types import ModuleType
 
 from advisor.devices.gpus import gpu_state
-from advisor.errors import AdvisorError, UsageError, WorkloadError
+from advisor.errors import AdvisorError, UsageError
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.process import die_with_parent
 from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.contents import Contents
 from advisor.measure.recording.events import LibraryRecorder, StandIn
 from advisor.measure.recording.importing import Finder
-from advisor.measure.recording.lines import Lines, OwnFiles, script_roots
+from advisor.measure.recording.lines import Lines, OwnFiles
 from advisor.measure.recording.loops import Loop, Loops, head_cost
 from advisor.measure.recording.origins import Origins
 from advisor.measure.recording.recorder import ScriptRecorder
@@ -26,9 +26,8 @@ from advisor.measure.recording.registry import library_recorders, stand_ins
 from advisor.measure.recording.running import (
     Ending,
     Program,
-    module_program,
+    program_of,
     run,
-    script_program,
     telling_processes,
 )
 from advisor.profiles import secrets
@@ -53,7 +52,7 @@ def record(job: ScriptJob) -> Recorded:
     """Runs the script under all recorders. Raises `AdvisorError` where it cannot begin."""
     session = Session(job)
     sys.meta_path.insert(0, session.finder)
-    program = session.program()
+    program = program_of(job, session.loops)
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
     assembled = Assembler(session.recorder, session.start, named).assembled()
@@ -88,9 +87,7 @@ class Session:
         )
         self.libraries: list[LibraryRecorder] = []
         self.played: list[str] = []
-        file = Path(job.file)
-        package = str(file.resolve().parent) if job.module else None
-        self.own = OwnFiles(tuple(map(str, script_roots(file))), package)
+        self.own = OwnFiles.of(Path(job.file), job.module)
         installs = {each.module: partial(self._install, each) for each in library_recorders()}
         plays = {} if has_gpu else {each.module: partial(self._play, each) for each in stand_ins()}
         self.finder = Finder(self.own, self.loops, installs, plays)
@@ -104,18 +101,6 @@ class Session:
         if stand_in.words not in self.played:
             self.played.append(stand_in.words)
         return stand_in.provide()
-
-    def program(self) -> Program:
-        """The code to run. Raises `WorkloadError` where there is none."""
-        try:
-            if self.job.module:
-                return module_program(self.job.module, self.job.arguments)
-            return script_program(Path(self.job.file), self.job.arguments, self.loops)
-        except SyntaxError as error:
-            raise WorkloadError(
-                f"{self.job.file} is not valid Python: line {error.lineno}: {error.msg}",
-                next_step="Fix the error above and run again.",
-            ) from None
 
     def named_loop(self, main: str) -> Loop | None:
         """The one of --frame, in the file that is run or another. Raises `UsageError` where there is none."""

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from advisor.measure.recording.calls import Call, address, replace
+from advisor.measure.recording.lines import own_frame
 from advisor.profiles.base import Record
 from advisor.profiles.trials import ChangeKind
 
@@ -70,9 +71,7 @@ class Imposed:
     def _is_here(self, line: int = 0) -> bool:
         """Whether the script's line that is running is that of the change (or of its origin)."""
         file = self.change.origin_file if line else self.change.file
-        frame = sys._getframe(2)
-        while frame is not None and not self._own(frame.f_code.co_filename):
-            frame = frame.f_back  # type: ignore[assignment]
+        frame = own_frame(sys._getframe(2), self._own)
         at = (line or self.change.line, file)
         return frame is not None and (frame.f_lineno, frame.f_code.co_filename) == at
 

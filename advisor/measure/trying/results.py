@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from advisor.measure.recording.calls import Call, replace
+from advisor.measure.recording.lines import own_frame
 from advisor.profiles.base import Record
 
 _CUPY = ("get", "item", "tolist", "__float__", "__int__", "__bool__", "__complex__")
@@ -65,8 +66,7 @@ class Downloads:
         return wrapped
 
     def _note(self, result: Any, frame: Any) -> None:
-        while frame is not None and not self._own(frame.f_code.co_filename):
-            frame = frame.f_back
+        frame = own_frame(frame, self._own)
         if frame is None:
             return
         line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -22,9 +22,9 @@ from typing import Literal
 
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob
-from advisor.measure.processes import MARK, end, uninterrupted, worker_command
+from advisor.measure.processes import end
 from advisor.measure.progress import Progress
-from advisor.measure.recorded import script_job
+from advisor.measure.recorded import script_job, start_script
 from advisor.measure.settings import Settings
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
 from advisor.measure.trying.results import Equality, Results
@@ -335,7 +335,7 @@ class Session:
         loop = self.script.loops[self.loop].place
         for trial in kept:
             change = changes[trial.name]
-            before, _, names = written.get(change.file) or (Path(change.file).read_text("utf-8"), "", ())
+            before, _, names = written.get(change.file) or (_text(change.file), "", ())
             at = loop.line if str(self.start / loop.file) == change.file else None
             try:
                 mine = [*texts.get(change.file, ()), *_edits(change, at)]
@@ -348,13 +348,18 @@ class Session:
         return written, left_out
 
 
+def _text(file: str) -> str:
+    """With its line ends as they are, which the patch keeps."""
+    return Path(file).read_bytes().decode()
+
+
 def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
     """Raises `CannotWrite` where an array is page-locked that another file uploads too."""
     origin = change.origin_line if change.origin_file == change.file else None
     others = {line for file, line in change.uploads if file == change.file}
     if len(others) < len(change.uploads):
         raise CannotWrite("another file uploads the same array")
-    yield Change(change.kind, change.line, origin, loop, (*sorted(others),))  # type: ignore[arg-type]
+    yield Change(change.kind, change.line, origin, loop, (*sorted(others),))
     if change.kind == "pin-memory":
         yield Change("non-blocking", change.line, None, loop)
 
@@ -363,18 +368,12 @@ def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
     """Runs the script once, with its output kept apart. Raises `WorkloadError` without an outcome."""
     number = len([*folder.glob("trial-*")])
     directory = folder / f"trial-{number}"
-    directory.mkdir(parents=True)
     job = job.model_copy(update={"script": job.script.model_copy(update={"directory": str(directory)})})
-    message, printed = directory / "job.json", directory / "stdout"
-    message.write_text(job.model_dump_json(), encoding="utf-8")
-    with printed.open("wb") as output, (directory / "stderr").open("wb") as errors, uninterrupted():
-        process = subprocess.Popen(
-            worker_command(message, parent=os.getpid(), worker=WORKER),
-            env={**os.environ, MARK: str(message)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,
+    directory.mkdir(parents=True)
+    printed = directory / "stdout"
+    with printed.open("wb") as output, (directory / "stderr").open("wb") as errors:
+        process, message = start_script(
+            job, directory, WORKER, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
         )
     try:
         process.wait(timeout if timeout < float("inf") else None)

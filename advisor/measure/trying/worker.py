@@ -19,9 +19,9 @@ from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.process import die_with_parent
 from advisor.measure.recording.importing import Finder
-from advisor.measure.recording.lines import OwnFiles, script_roots
+from advisor.measure.recording.lines import OwnFiles
 from advisor.measure.recording.loops import Loop, Loops
-from advisor.measure.recording.running import Program, module_program, run, script_program
+from advisor.measure.recording.running import program_of, run
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import IMPOSED, Imposed, ScriptChange
 from advisor.measure.trying.results import Downloads, Results, files_digest
@@ -75,9 +75,7 @@ class _Session:
         self.loops = Loops()
         for name, text in job.sources.items():
             self.loops.compiled(text, name)
-        file = Path(self.script.file)
-        package = str(file.resolve().parent) if self.script.module else None
-        self.own = OwnFiles(tuple(map(str, script_roots(file))), package)
+        self.own = OwnFiles.of(Path(self.script.file), self.script.module)
         checks = job.task == "results"
         self.changes: dict[str, Imposed] = {
             change.name: IMPOSED[change.kind](change, self.loops.files.__contains__, checks=checks)
@@ -99,7 +97,7 @@ class _Session:
 
     def run(self) -> TrialRun:
         sys.meta_path.insert(0, self.finder)
-        program = self._program()
+        program = program_of(self.script, self.loops)
         self._loop().listen(self.alternation.frame, self.alternation.end)
         self._switch(next(iter(self.job.contestants)))
         self.finder.install_imported()
@@ -120,11 +118,6 @@ class _Session:
             error=ended.error[:1000],
             seconds=seconds,
         )
-
-    def _program(self) -> Program:
-        if self.script.module:
-            return module_program(self.script.module, self.script.arguments)
-        return script_program(Path(self.script.file), self.script.arguments, self.loops)
 
     def _loop(self) -> Loop:
         """The loop of the frames; its file may be a module that the script imports later."""
