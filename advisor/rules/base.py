@@ -20,7 +20,7 @@ from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import Direction, StrategyTrace
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
-from advisor.rules.rows import fastest, moves
+from advisor.rules.rows import fastest
 from advisor.rules.snippets.writing import snippet
 from advisor.rules.texts import RuleText, read
 from advisor.strategies.mixes import Mix
@@ -334,45 +334,3 @@ def shares_dram(device: Device) -> bool:
 
 
 PEER = "peer"
-
-
-def crossing_bytes(case: Case) -> dict[tuple[int, int], float]:
-    """Bytes of a frame that one GPU made and another needs, by the two of them."""
-    sizes = {buffer.name: buffer for buffer in case.workload.buffers}
-    crossing: dict[tuple[int, int], float] = {}
-    for step in moves(PEER, case.workload, case.device):
-        if step.action == "to-peer":
-            pair = step.source, step.gpu
-            crossing[pair] = crossing.get(pair, 0.0) + step.moved(sizes[step.name], case.traffic.valid_bytes)
-    return crossing
-
-
-def host_bytes(name: str, workload: WorkloadRecord, device: Device) -> dict[int, float]:
-    """Bytes of a frame that each GPU exchanges with the host under that strategy."""
-    sizes = {buffer.name: buffer for buffer in workload.buffers}
-    bytes_of = dict.fromkeys(range(workload.gpus), 0.0)
-    for step in moves(name, workload, device):
-        if step.action != "to-peer":
-            bytes_of[step.gpu] += step.moved(sizes[step.name], {})
-    return bytes_of
-
-
-def busy_seconds(row: Row, case: Case) -> dict[int, float]:
-    """The load of each GPU: its kernels, and its share by bytes of the copies with the host."""
-    moved = host_bytes(row.strategy, case.workload, case.device)
-    each = row.transfer_seconds / (sum(moved.values()) or 1.0)
-    return {gpu: row.gpu_seconds.get(gpu, 0.0) + each * part for gpu, part in moved.items()}
-
-
-def gpu_fact(case: Case, gpu: int, what: str) -> str | None:
-    """What the machine says of one of the workload's GPUs; None where it was not read."""
-    known: Mapping[str, object] = case.machine.gpu if case.machine else {}
-    value = known.get(f"gpu{gpu}_{what}")
-    return None if value is None else str(value)
-
-
-def reach(case: Case, one: int, other: int) -> bool | None:
-    peers = [gpu_fact(case, gpu, "peers") for gpu in (one, other)]
-    if peers[0] is None or peers[1] is None:
-        return None
-    return str(other) in peers[0].split() and str(one) in peers[1].split()

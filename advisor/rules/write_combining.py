@@ -1,4 +1,6 @@
-"""write-combined-read: the CPU reads memory that it can only write quickly."""
+"""Rules on write-combined memory: read by the CPU, and without a gain."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
@@ -6,7 +8,8 @@ from advisor import units
 from advisor.rules.base import WRITE_COMBINED, Case, Finding, Limits, Row, not_applicable, passed
 
 
-def judge(case: Case, limits: Limits) -> Finding:
+def write_combined_read(case: Case, limits: Limits) -> Finding:
+    """The CPU reads memory that it can only write quickly."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model assumes that the CPU never reads write-combined memory.")
     pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
@@ -50,3 +53,26 @@ def _slowdown(case: Case, combined: Row, plain: Row) -> float:
     """Time of these stages over the same on plain memory."""
     stages = _stages(case, combined)
     return combined.spent(stages) / plain.spent(stages) if plain.spent(stages) else 0.0
+
+
+def write_combined_without_gain(case: Case, _: Limits) -> Finding:
+    """Write-combined memory whose copies are no faster for it, or slower."""
+    pairs = case.twins()
+    if not pairs:
+        return case.without("pinned")
+    slower = [(row, plain) for row, plain in pairs if plain.beats(row)]
+    if not slower:
+        row, plain = next((pair for pair in pairs if pair[0] is case.chosen), pairs[0])
+        takes = "is predicted to take" if row.predicted else "takes"
+        how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
+        pays = "pays" if row.beats(plain) else "is neither clearly slower nor clearly worth the restrictions"
+        return passed(f"{how}: write-combining {pays}.", row.frame(), plain.frame())
+    row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
+    chosen = [one for one in [case.chosen] if one is not None and not WRITE_COMBINED.has(one)]
+    better = case.proposal((*chosen, plain), row) or plain
+    cause = (
+        f"{row.strategy} takes {units.times(row.over(plain))} the time of {plain.strategy}, the same "
+        "strategy with plain page-locked memory: write-combining costs time here instead of saving it."
+    )
+    shown = [one.copies() if row.transfer_seconds else one.kernels() for one in (row, plain)]
+    return case.swap(row, better, cause, shown)

@@ -1,0 +1,340 @@
+"""Rules on copies: from pageable memory, staged, small, in turns, there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from advisor import units
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.schema import BufferRecord
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Limits,
+    Row,
+    Traced,
+    advice,
+    copies,
+    idle,
+    not_applicable,
+    pageable_bytes,
+    passed,
+    text,
+    unbeaten,
+)
+from advisor.rules.rows import in_order, moves, shared
+from advisor.strategies.registry import BASELINE
+from advisor.strategies.schedule import Step
+
+
+def pageable_transfer(case: Case, limits: Limits) -> Finding:
+    """Copies from and to pageable memory, which the driver stages while the host waits."""
+    baseline = case.baseline
+    share = baseline.part(baseline.transfer_seconds)
+    if share < limits["share"]:
+        little = f"Copies are only {units.percent(share)} of a frame of {BASELINE}."
+        nothing = "Nothing is copied between the sides in a frame."
+        return passed(little if baseline.transfer_seconds else nothing, baseline.copies())
+    cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
+    better = case.proposal(cheaper, baseline)
+    if better is None:
+        others = (row for row in case.rows.values() if row is not baseline)
+        return unbeaten(baseline, min(others, key=lambda row: row.seconds, default=None))
+    locked = next((row for row in case.copying() if row.locks), None)
+    same = ""
+    if locked and locked.transfer_seconds:
+        took = units.seconds(locked.transfer_seconds)
+        same = f"The same copies from page-locked memory {locked.take} {took}."
+    shown = {row.strategy: row for row in (baseline, locked or better, better)}
+    cause = text(
+        f"Copies from and to pageable memory are {units.percent(share)} of a frame of {BASELINE}, "
+        f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
+        _driver_staging(case, better),
+        same,
+    )
+    evidence: list[Evidence] = [item for row in shown.values() for item in (row.copies(), *row.rate())]
+    shared = case.one_dram and not better.transfer_seconds and not better.overlaps
+    title = "Drop the copies: CPU and GPU share one memory" if shared else None
+    return case.swap(baseline, better, cause, evidence, title=title)
+
+
+def _driver_staging(case: Case, better: Row) -> str:
+    if case.one_dram:
+        moved = f"On {case.device.name} they copy within the DRAM that CPU and GPU share"
+        if better.overlaps:
+            return f"{moved}; {better.strategy} copies too, while other work continues."
+        if better.transfer_seconds:
+            return f"{moved}; {better.strategy} still copies, but faster."
+        return f"{moved}; {better.strategy} needs none."
+    passes = "may stage them in" if case.device.memory_class == "coherent" else "passes them through"
+    staged = f"The driver {passes} its own page-locked buffer, and the host waits"
+    if better.overlaps:
+        return f"{staged}; {better.strategy} copies from page-locked memory while other work continues."
+    if better.transfer_seconds:
+        return f"{staged}; from page-locked memory the copy engine reads directly."
+    return f"{staged}; {better.strategy} makes none."
+
+
+TRACED_PAGEABLE = Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory")
+
+
+_STAGED = "staged"
+
+
+def staged_transfer(case: Case, limits: Limits) -> Finding:
+    """Cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
+    staged = case.rows[_STAGED]
+    if not staged.transfer_seconds:
+        return passed("Nothing is copied between the sides in a frame.", staged.copies())
+    share = staged.part(staged.transfer_seconds)
+    if share < limits["share"]:
+        little = f"only {units.percent(share)} of a frame"
+        return passed(f"The copies of cupy.asarray and cupy.asnumpy are {little}.", staged.copies())
+    cheaper = (row for row in case.rows.values() if row.transfer_seconds < staged.transfer_seconds)
+    better = case.proposal(cheaper, staged)
+    if better is None:
+        others = (row for row in case.rows.values() if row.strategy not in (_STAGED, BASELINE))
+        return unbeaten(staged, case.fastest(others))
+    # The pool rounds up, so that it may hold twice the buffers.
+    pool = [staged.figure(f"{_STAGED}: page-locked pool", staged.pinned_bytes, "bytes")]
+    shown = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
+    shown += [better.copies(), *better.rate()]
+    shared = case.one_dram and not better.transfer_seconds and not better.overlaps
+    title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
+    return case.swap(staged, better, _pool_staging(case, staged, better, share), shown, title=title)
+
+
+def _pool_staging(case: Case, staged: Row, better: Row, share: float) -> str:
+    moved = "copies once" if better.transfer_seconds else "makes no copies"
+    if better.overlaps:
+        moved = "copies while other work continues"
+    pool = f" The pool holds another {units.size(staged.pinned_bytes)} of page-locked memory."
+    return (
+        "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "
+        f"the device{', in the same DRAM' if case.one_dram else ''}: including downloads, "
+        f"{units.seconds(staged.transfer_seconds)}{' as predicted' if staged.predicted else ''}, "
+        f"{units.percent(share)} of a frame of {_STAGED}.{pool if staged.pinned_bytes else ''} "
+        f"{better.strategy} {moved}."
+    )
+
+
+TRACED_STAGED = Traced(
+    (_STAGED,),
+    copies,
+    cause=lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
+    unseen="no upload from page-locked memory",
+)
+
+
+def hidden_host_copy(case: Case, limits: Limits) -> Finding:
+    """Data that arrives elsewhere is copied into the memory that was to spare a copy."""
+    external = ", ".join(buffer.name for buffer in case.workload.buffers if buffer.external)
+    if not external:
+        return not_applicable("No buffer is marked external.")
+    copying = [row for row in case.rows.values() if row.host_copy_seconds]
+    subject = case.chosen if case.chosen in copying else case.fastest(copying)
+    if subject is None or subject.host_copy_seconds is None:
+        row = case.chosen or case.fastest()
+        return passed("No strategy here copies external buffers on the CPU.", *([row.frame()] if row else []))
+    share = subject.part(subject.host_copy_seconds)
+    if share < limits["share"]:
+        little = f"only {units.percent(share)} of a frame of {subject.strategy}"
+        return passed(f"The CPU's copies of {external} are {little}.", _copying(subject))
+    cause = (
+        f"The data of {external} arrives in memory that {subject.strategy} cannot use. The CPU copies "
+        f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, "
+        f"{units.percent(share)} of a frame: the copy that the strategy should avoid, made by hand."
+    )
+    better = case.proposal((row for row in case.rows.values() if not row.host_copy_seconds), subject)
+    if better is not None:
+        cause = f"{cause} {better.strategy} uses that memory directly."
+        return case.swap(subject, better, cause, [_copying(subject)])
+    if case.chosen is not None and not case.chosen.host_copy_seconds:
+        reason = f"The recommended {case.recommended} uses {external} where the data arrives."
+        return passed(reason, case.chosen.frame(), _copying(subject))
+    # Without the copies a frame takes what is left: an estimate, since nobody ran it.
+    return advice(
+        f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "
+        "the program's own arrays (a `dst=` or `out=` argument, buffers passed to the decoder or "
+        "camera), which removes the copy. The gain is the time of the copies.",
+        _copying(subject),
+        subject.frame(),
+        saved=subject.host_copy_seconds,
+        title="Produce the data in place: pass the source the memory that the GPU uses",
+    )
+
+
+def _copying(row: Row) -> Evidence:
+    return row.figure(f"{row.strategy}: the CPU's own copies", row.host_copy_seconds or 0.0)
+
+
+def small_transfers(case: Case, limits: Limits) -> Finding:
+    """Copies so small that calling for them costs more than moving the bytes."""
+    baseline = case.baseline
+    steps = moves(BASELINE, case.workload, case.device)
+    if not steps or not baseline.transfer_seconds:
+        return passed("Nothing is copied between the sides in a frame.", baseline.copies())
+    buffers = {buffer.name: buffer for buffer in case.workload.buffers}
+    valid = case.traffic.valid_bytes
+    iterations = [case.traffic.times(loop) for loop in case.workload.loops]
+    often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
+    copies = sum(step.times(iterations) for step in steps)
+    mean = sum(step.moved(buffers[step.name], valid) * step.times(iterations) for step in steps) / copies
+    each = baseline.transfer_seconds / copies
+    shown = (
+        baseline.figure("copies in a frame", round(copies), "count"),
+        baseline.figure("bytes of a copy, on average", mean, "bytes"),
+        baseline.figure(f"{BASELINE}: time of a copy, on average", each),
+        baseline.figure(f"{BASELINE}: all copies", baseline.transfer_seconds),
+    )
+    share = baseline.part(baseline.transfer_seconds)
+    if mean > limits["bytes"]:
+        return passed(f"A copy moves {units.size(mean)} on average, so bandwidth dominates its cost.", *shown)
+    if share < limits["share"]:
+        return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
+    cause = (
+        f"{round(copies)} {'copy' if round(copies) == 1 else 'copies'} of {units.size(mean)} on average "
+        f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
+        f"{units.seconds(baseline.seconds)}: at that size the cost is the call, not the bytes."
+    )
+    cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
+    better = case.proposal(cheaper, baseline)
+    if better is not None:
+        return case.swap(baseline, better, cause, shown)
+    # What goes in one direction at one time can be copied at once.
+    spared = round(copies - sum(often.values()))
+    if not spared:
+        return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *shown)
+    return advice(
+        f"{cause} No other strategy is clearly faster, but buffers copied in the same direction can be "
+        f"parts of one array and one copy: {spared} fewer, each about {units.seconds(each)} regardless of "
+        "size.",
+        *shown,
+        saved=spared * each,
+        title="Batch the small copies: one array per direction",
+        inferred=True,
+    )
+
+
+_SERIAL = "pinned"
+_OVERLAPPED = "pinned-pipelined"
+
+
+def serial_copies(case: Case, limits: Limits) -> Finding:
+    """Copies, kernels and host stages take turns where they could run beside one another."""
+    serial, overlapped = (
+        case.rows.get(_SERIAL) or case.rows.get(BASELINE),
+        case.rows.get(_OVERLAPPED),
+    )
+    if serial is None:
+        return case.without(_SERIAL)
+    path = serial.part(serial.transfer_seconds + serial.device_seconds)
+    if not serial.transfer_seconds or path < limits["share"]:
+        little = f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}"
+        reason = f"{little}: there is little to overlap."
+        return passed(reason, serial.copies(), serial.kernels())
+    if overlapped is None:
+        return case.without(_OVERLAPPED)
+    chosen = case.chosen
+    if chosen is not None and chosen is not overlapped and chosen.no_slower(overlapped):
+        reason = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
+        return passed(reason, chosen.frame(), overlapped.frame())
+    if not overlapped.beats(serial):
+        copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
+        longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
+        reason = (
+            f"Overlapping frames are not clearly faster than {serial.strategy}: the {which} alone take "
+            f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
+        )
+        return passed(reason, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
+    late = overlapped.latency_seconds
+    shown = [serial.copies(), serial.kernels(), serial.stages()]
+    shown += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
+    swap = case.swap(
+        serial, overlapped, _one_after_another(serial), shown, worth=_overlapping(serial, overlapped)
+    )
+    # Frames are done more often, and each takes longer: that is time saved for throughput alone.
+    return swap if chosen is overlapped else replace(swap, gain=None)
+
+
+def _one_after_another(serial: Row) -> str:
+    return (
+        f"In a frame of {serial.strategy}, copies ({units.seconds(serial.transfer_seconds)}), kernels "
+        f"({units.seconds(serial.device_seconds)}) and host stages ({units.seconds(serial.host_seconds)}) "
+        f"{'are predicted to ' if serial.predicted else ''}run one after another. With two sets of "
+        "buffers the next frame is produced and uploaded while this one computes."
+    )
+
+
+def _overlapping(serial: Row, overlapped: Row) -> str:
+    done = "is predicted to finish" if overlapped.predicted else "finishes"
+    more = overlapped.physical_bytes - serial.physical_bytes
+    price = f"It takes {units.size(more)} more memory" if more > 0 else ""
+    if overlapped.latency_seconds is not None:
+        after = units.seconds(overlapped.latency_seconds)
+        late = f"latency is {after}; --objective throughput ignores latency"
+        price = f"{price}, and {late}" if price else late[0].upper() + late[1:]
+    return text(
+        f"{overlapped.strategy} {done} {units.times(serial.over(overlapped))} as many frames per second: "
+        f"{units.seconds(overlapped.seconds)} between finished frames, {units.seconds(serial.seconds)} "
+        f"with {serial.strategy}.",
+        f"{price}." if price else "",
+    )
+
+
+TRACED_SERIAL = Traced((_SERIAL, BASELINE), idle)
+
+
+def device_resident(case: Case, limits: Limits) -> Finding:
+    """A buffer that leaves the GPU only to come back in the same frame."""
+    every = moves(BASELINE, case.workload, case.device)
+    steps = {b.name: [step for step in every if step.name == b.name] for b in shared(case.workload)}
+    between = {b.name: _between(b, case, steps[b.name]) for b in shared(case.workload)}
+    resident = [buffer for buffer in shared(case.workload) if between[buffer.name]]
+    if not resident:
+        return passed("No buffer goes to the host and comes back in a frame.")
+    names, chosen = ", ".join(buffer.name for buffer in resident), case.chosen
+    if chosen is not None and not chosen.transfer_seconds:
+        nothing = f"the recommended {chosen.strategy} copies nothing"
+        return passed(f"{names} would be copied both ways in each frame, but {nothing}.", chosen.copies())
+    # The recommended strategy's copies count, else the baseline's, or the fastest one's.
+    known = [row for row in case.rows.values() if row.transfer_seconds and row.transfer_bytes]
+    preferred = [row for row in (case.chosen, case.rows.get(BASELINE)) if row in known]
+    row = preferred[0] if preferred else case.fastest(known)
+    if row is None or not row.transfer_bytes:
+        return not_applicable("No strategy that copies has both bytes and times.")
+    loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
+    often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in resident}
+    most = {b.name: max(step.moved(b, case.traffic.valid_bytes) for step in steps[b.name]) for b in resident}
+    moved = round(2 * sum(most[name] * often[name] for name in most))
+    saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
+    stages = list(dict.fromkeys(stage for buffer in resident for stage in between[buffer.name]))
+    shown = (
+        row.figure("bytes copied down and up again in a frame", moved, "bytes"),
+        row.copies(),
+        *row.rate(),
+        *(row.stages([name]) for name in stages if name in row.host_stages),
+    )
+    if row.part(saved) < limits["share"]:
+        share = units.percent(row.part(saved))
+        return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *shown)
+    return advice(
+        f"{names} {'leave' if len(resident) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
+        f"{'come' if len(resident) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
+        f"Written with CuPy, {'these stages' if len(stages) > 1 else 'this stage'} would work on the data "
+        f"in place. At the copy rate of {row.strategy} this saves {units.seconds(saved)} per frame, not "
+        "counting the time of the stage on the GPU.",
+        *shown,
+        saved=saved,
+        inferred=True,
+    )
+
+
+def _between(buffer: BufferRecord, case: Case, steps: Sequence[Step]) -> list[str]:
+    """Host stages between device stages, where these copies of the buffer go down and up for them."""
+    if {step.action for step in steps} != {"to-device", "to-host"}:
+        return []
+    touched = [stage for stage in in_order(case.workload) if stage.name in buffer.access]
+    kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]
+    return [s.name for s in touched[kernels[0] : kernels[-1]] if s.side == "host"] if kernels else []

@@ -1,0 +1,180 @@
+"""Rules on managed memory: faults, pages that go back and forth, and where prefetching fails."""
+
+from __future__ import annotations
+
+from advisor import units
+from advisor.devices.memory_class import moves_whole
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Kind,
+    Limits,
+    Row,
+    Traced,
+    compared,
+    migrations,
+    not_applicable,
+    passed,
+    text,
+)
+from advisor.rules.rows import changes_of_side, shared
+from advisor.strategies.registry import BASELINE
+
+_SUBJECT = "managed"
+_FAULT_SECONDS = 10e-6
+"""The least that a fault takes (ObservUVM: 10 to 50 µs): in less there may have been none."""
+
+
+def page_fault_migration(case: Case, limits: Limits) -> Finding:
+    """Managed memory whose pages a card fetches by faults, a few at a time."""
+    managed = case.rows[_SUBJECT]
+    if case.device.attributes.get("concurrent_managed_access", 1) == 0:
+        return not_applicable(
+            "Without concurrentManagedAccess the driver migrates whole allocations at kernel launch, not "
+            "page by page."
+        )
+    in_memory = [row for row in case.rows.values() if _on_the_device(row)]
+    resident = min(in_memory, key=lambda row: (row.device_seconds, not row.locks), default=None)
+    if resident is None:
+        return not_applicable("No strategy with buffers in device memory has figures to compare with.")
+    waiting = managed.device_seconds - resident.device_seconds
+    shown = [managed.kernels(), resident.kernels()]
+    if managed.part(waiting) < limits["share"]:
+        lost = f"Kernels lose only {units.seconds(waiting)} of a {units.seconds(managed.seconds)} frame"
+        fast = "Kernels on managed memory are as fast as on device memory"
+        waited = f"{lost} to missing pages" if waiting > 0 else fast
+        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.", *shown)
+    better = case.proposal(case.rows.values(), managed)
+    cause = _cause(managed, resident, waiting)
+    touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
+    if touched and waiting >= _FAULT_SECONDS:
+        shown += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
+    baseline = case.rows.get(BASELINE)
+    if baseline is not None and managed.host_seconds > baseline.host_seconds:
+        shown += [managed.stages(), baseline.stages()]  # pages go back by faults too, in the CPU's own stages
+    if better is None:
+        return passed(f"{cause} But no other strategy is clearly faster.", *shown)
+    title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
+    cause = text(cause, _prefetched(case, better))
+    return case.swap(managed, better, cause, shown, title=title, inferred=True)
+
+
+def _on_the_device(row: Row) -> bool:
+    """Kernels find the data in device memory; what becomes of hints is the driver's affair."""
+    fetched = row.movements <= {"copied", "prefetched"} and not row.places(lambda placed: bool(placed.hints))
+    return bool(row.movements) and fetched and not row.overlaps
+
+
+def _cause(managed: Row, resident: Row, waiting: float) -> str:
+    pages = (
+        "faults, which migrate the pages last used by the CPU a few at a time"
+        if waiting >= _FAULT_SECONDS
+        else "pages not in device memory (faults, or reads over the link)"
+    )
+    return (
+        f"Kernels {managed.take} {units.seconds(managed.device_seconds)} on managed memory and "
+        f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
+        f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
+    )
+
+
+def _prefetched(case: Case, better: Row) -> str:
+    """What prefetching makes of it, also where another strategy is proposed."""
+    fetching = (row for row in case.rows.values() if "prefetched" in row.movements)
+    row = next(filter(_on_the_device, fetching), None)
+    if row is None or row is better:
+        return ""
+    return (
+        f"With prefetch, kernels {row.take} {units.seconds(row.device_seconds)} and migrations "
+        f"{units.seconds(row.transfer_seconds)}."
+    )
+
+
+TRACED_FAULTS = Traced(
+    (_SUBJECT,),
+    migrations,
+    cause=lambda traced: traced.migrated_bytes("to-device"),
+    unseen="no managed memory migrate to the GPU",
+)
+
+
+MANAGED = Kind("managed", lambda row: row.places(lambda placed: placed.managed))
+
+_BY_PAGES = "At each change the touched pages migrate, by faults or prefetch."
+_WHOLE = (
+    "Without concurrentManagedAccess nothing migrates by pages: the driver moves each managed buffer that "
+    "the CPU touched whole to the GPU before the next launch, and back when the CPU touches it."
+)
+
+
+def ping_pong_migration(case: Case, limits: Limits) -> Finding:
+    """Managed pages that go back and forth because both sides use them in turn."""
+    managed = min(case.of(MANAGED), key=lambda row: row.seconds)
+    whole = moves_whole(case.device.attributes)
+    # Over a coherent link no page has to move at all, and what moves whole does so ten times slower than
+    # copies: the two changes of any shared buffer count.
+    least = 2 if whole or case.device.memory_class == "coherent" else limits["changes"]
+    changes = {buffer.name: changes_of_side(buffer, case.workload) for buffer in shared(case.workload)}
+    often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
+    if not often:
+        most = max(changes.values(), default=0)
+        reason = f"A buffer changes sides at most {most} times per frame: one round trip."
+        return passed(reason, managed.figure("side changes of a buffer per frame", most, "count"))
+    moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
+    shown = [
+        *(managed.figure(f"side changes of {b.name} per frame", changes[b.name], "count") for b in often),
+        managed.figure("maximum bytes that change sides per frame", moved, "bytes"),
+        managed.kernels(),
+    ]
+    named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {changes[b.name]} times" for b in often)
+    cause = f"Buffers change sides in each frame: {named}."
+    others = [row for row in case.rows.values() if not MANAGED.has(row)]
+    better = case.proposal(others, managed)
+    if better is not None:
+        cause += f" {_WHOLE if whole else _BY_PAGES}"
+        return case.swap(managed, better, cause, [*shown, better.kernels()])
+    nearest = case.fastest(row for row in others if row.strategy != BASELINE)
+    beside = f", {nearest.takes}" if nearest else ""
+    shown += [nearest.frame()] if nearest else []
+    return passed(
+        f"{cause} But no other strategy is clearly faster: {managed.takes} a frame{beside}.", *shown
+    )
+
+
+TRACED_PING_PONG = Traced((MANAGED.example,), migrations)
+
+
+_ATTACHED = "managed-prefetch"
+_PLAIN = "managed"
+
+
+def prefetch_unsupported(case: Case, _: Limits) -> Finding:
+    """CudaMemPrefetchAsync fails here, and what does its work."""
+    concurrent = case.device.attributes.get("concurrent_managed_access")
+    if concurrent is None:
+        return not_applicable("concurrentManagedAccess is not known, so neither is support for prefetching.")
+    if concurrent:
+        return not_applicable("Prefetching is supported: concurrentManagedAccess is 1.")
+    attached, plain, chosen = case.rows.get(_ATTACHED), case.rows.get(_PLAIN), case.chosen
+    if attached is None or plain is None:
+        return case.without(_PLAIN if attached else _ATTACHED)
+    flag = Evidence(label="concurrentManagedAccess", value=float(concurrent), unit="count")
+    shown = (flag, attached.frame(), plain.frame())
+    fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
+    if not attached.beats(plain):
+        times = f"{units.times(attached.over(plain))} the time of plain managed memory"
+        return passed(f"{fact} Attaching to a stream instead takes {times}: use neither.", *shown)
+    if chosen is not None and chosen is not attached and chosen.no_slower(attached):
+        fast = f"the recommended {chosen.strategy} is as fast: {chosen.takes} per frame"
+        return passed(
+            f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *shown
+        )
+    beaten = BASELINE in case.rows and attached.beats(case.baseline)
+    worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")
+    cause = (
+        f"{fact} cudaStreamAttachMemAsync replaces it: cudaMemAttachSingle before a kernel cleans the "
+        "CPU's caches once, cudaMemAttachHost returns the memory to the CPU, and buffers that no kernel "
+        "uses are not affected."
+    )
+    return case.swap(plain, attached, cause, [flag], worth=worth)

@@ -1,0 +1,137 @@
+"""Rules on waiting: for values, for the host, and results that were not waited for."""
+
+from __future__ import annotations
+
+from advisor import units
+from advisor.profiles.conclusions import Evidence
+from advisor.profiles.schema import WRONG_RESULTS
+from advisor.profiles.traces import Wait
+from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
+from advisor.rules.rows import placements
+from advisor.strategies.registry import BASELINE
+
+
+def implicit_wait(case: Case, limits: Limits) -> Finding:
+    """Device stages that ask the GPU for a value, and stand until it is done."""
+    if not case.traffic.work:
+        return not_applicable("The device stages were not traced.")
+    if not (waits := case.traffic.waits):
+        return passed("No device stage waits for the GPU.")
+    count = sum(wait.count for wait in waits)
+    spared, row = count * limits["seconds"], case.baseline
+    shown = (
+        Evidence(label="waits in a frame", value=count, unit="count"),
+        row.figure("minimum time of these waits", spared),
+        row.frame(),
+    )
+    if row.part(spared) < limits["share"]:
+        return passed(
+            f"Device stages wait for the GPU {_times(count)}, {units.percent(row.part(spared))} of a frame "
+            f"of {units.seconds(row.seconds)}: {_lines(waits)}.",
+            *shown,
+        )
+    unpredicted = " (not part of the predicted time)" if row.predicted else ""
+    advised = " ".join(dict.fromkeys(wait.write for wait in waits))
+    return advice(
+        f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
+        f"the host and returns when all earlier work is done: at least {units.seconds(limits['seconds'])}, "
+        f"during which nothing is launched{unpredicted}. {advised}",
+        *shown,
+        saved=spared,
+        inferred=True,
+    )
+
+
+def _times(count: float) -> str:
+    return f"{count:g} {'time' if count == 1 else 'times'}"
+
+
+def _lines(waits: tuple[Wait, ...]) -> str:
+    return ", ".join(f"{wait.call} in {wait.stage} ({wait.line})" for wait in waits)
+
+
+def host_bound_frame(case: Case, limits: Limits) -> Finding:
+    """The CPU's own stages fill the frame, so that no memory strategy can help."""
+    best = case.fastest()
+    subject = case.rows.get(BASELINE) or best
+    if best is None or subject is None or not subject.parts_seconds:
+        return not_applicable("No part of a frame was timed separately.")
+    share = subject.part(subject.host_seconds)
+    if share < limits["share"]:
+        return passed(_enough(subject, share, case.chosen), *_evidence(subject))
+    if best is not subject and subject.over(best).low > 1 / limits["share"]:
+        most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
+        reason = f"{most}, but {best.strategy} makes them faster too."
+        return passed(reason, *_evidence(subject), *_evidence(best))
+    stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
+    return advice(
+        f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
+        f"{', as predicted' if subject.predicted else ''}). Even if kernels, copies and waits took no "
+        f"time, a frame would be at most {units.ratio(1 / share)} as fast, so the memory strategy makes "
+        "little difference. Speed up these stages, move them to the GPU, or overlap frames.",
+        *_evidence(subject),
+    )
+
+
+def _enough(subject: Row, share: float, chosen: Row | None) -> str:
+    """Also how much of a frame is left to the CPU once the recommended strategy is in use."""
+    reason = (
+        f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
+        f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
+    )
+    if chosen is None or chosen is subject or not chosen.parts_seconds:
+        return reason
+    left = chosen.part(chosen.host_seconds)
+    return f"{reason} With {chosen.strategy} they are {units.percent(left)}."
+
+
+def _longest(row: Row) -> list[tuple[str, float]]:
+    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:3]
+
+
+def _evidence(row: Row) -> tuple[Evidence, ...]:
+    beside = row.parts_seconds - row.host_seconds
+    return (
+        *(row.figure(f"{row.strategy}: {name}", seconds) for name, seconds in _longest(row)),
+        row.figure(f"{row.strategy}: kernels, copies and waits", beside),
+    )
+
+
+def missing_synchronisation(case: Case, _: Limits) -> Finding:
+    """Results that are right with synchronous copies and wrong without them."""
+    if case.machine is None:
+        return not_applicable("Nothing ran on this device, so there are no results to compare.")
+    wrong = {name: why for name, why in case.failed.items() if why.startswith(WRONG_RESULTS)}
+    agree = [row.strategy for row in case.rows.values() if row.verified]
+    if not wrong and not agree:
+        return not_applicable("The results of the strategies could not be compared.")
+    right = _count("strategies whose results agree", len(agree))
+    if not wrong:
+        return passed("All strategies gave the same results.", right)
+    shown = (_count("strategies whose results differ", len(wrong)), right)
+    waiting = [name for name in agree if _waits(case, name)]
+    if any(_waits(case, name) for name in wrong) or not waiting:
+        differ = f"Results of {', '.join(wrong)} differ, but nothing points to a missing synchronization"
+        none = "no strategy with synchronous copies was right while the others failed"
+        return passed(f"{differ}: {none}.", *shown)
+    name, why = next(iter(wrong.items()))
+    return advice(
+        f"The results of {', '.join(wrong)} are wrong ({name}: {why.removeprefix(WRONG_RESULTS)}), those of "
+        f"{', '.join(waiting)} are right. The latter wait for the GPU in a synchronous copy; the others "
+        "wait only for the stream that device stages run on. Look for work on your own streams, kernels "
+        "launched from another thread, and arrays kept from an earlier frame. Run that work on the stage "
+        "parameter `stream`, or synchronize before the stage returns. Your program needs the same "
+        "synchronization before the CPU reads.",
+        *shown,
+        inferred=True,
+    )
+
+
+def _waits(case: Case, strategy: str) -> bool:
+    """Its copies to the host return when all that was on the stream is done."""
+    placed = placements(strategy, case.workload, case.mixes).values()
+    return any(placement.traits(case.device).blocking for placement in placed)
+
+
+def _count(label: str, value: int) -> Evidence:
+    return Evidence(label=label, value=value, unit="count")

@@ -1,0 +1,310 @@
+"""Rules on memory in place: read again, read in part, through textures, and caches that differ by Jetson."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from advisor import units
+from advisor.profiles.conclusions import Evidence
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Kind,
+    Limits,
+    Reads,
+    Row,
+    advice,
+    compared,
+    not_applicable,
+    passed,
+    text,
+)
+from advisor.rules.rows import host_readers, shared
+from advisor.strategies.registry import BASELINE
+
+_ZERO_COPY = "zero-copy"
+
+
+def zero_copy_reread(case: Case, limits: Limits) -> Finding:
+    """Kernels that read a zero-copy buffer again, past the GPU's caches or over the link."""
+    zero_copy = case.rows[_ZERO_COPY]
+    if not case.reads:
+        return not_applicable("No kernel reads a buffer that the CPU uses too.")
+    # On a card, data that no frame renews is read again too: in each frame, where one copy would do.
+    again = [r for r in case.reads if r.passes >= limits["passes"] or not (r.new_each_frame or case.one_dram)]
+    if not again and all(read.known for read in case.reads):
+        most = max(case.reads, key=lambda read: read.passes)
+        once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
+        reason = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
+        return passed(reason, _passes(most, zero_copy))
+    quicker = [r for r in case.rows.values() if case.slowdown(zero_copy, r) >= limits["slowdown"]]
+    # Page-locked memory in place that no cache of the GPU serves is zero-copy by another name.
+    alike = [r for r in quicker if r.in_place and not r.gpu_caches and r.places_all(lambda p: p.locks)]
+    better = case.proposal((row for row in quicker if row not in alike), zero_copy)
+    if better is None:
+        return _nothing_better(again, case, zero_copy, limits)
+    worth = (
+        f"Kernels {better.take} {units.seconds(zero_copy.device_seconds)} with zero-copy and "
+        f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole zero-copy frame takes "
+        f"{units.times(zero_copy.over(better))} the time. The gain is relative to zero-copy."
+    )
+    shown = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
+    shown += [zero_copy.copies(), better.copies()]
+    cause = f"{_rereading(case, again, limits)} {_cure(case, better)}"
+    title = "Copy once instead of reading through the link"
+    if case.one_dram:
+        title = "Keep re-read buffers in memory the GPU caches"
+    return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
+
+
+def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: Limits) -> Finding:
+    """Re-reads, or an unknown number of them, that no other strategy but the one in use makes cheaper."""
+    others = [row for row in case.rows.values() if row is not zero_copy]
+    nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
+    both = [zero_copy, *([nearest] if nearest else [])]
+    figures = "; ".join(
+        f"{row.takes} a frame, {units.seconds(row.device_seconds)} of it in kernels" for row in both
+    )
+    return passed(
+        f"{_what(again, limits)}, but no other strategy is clearly faster: {figures}.",
+        *(_passes(read, zero_copy) for read in again),
+        *(item for row in both for item in (row.kernels(), row.frame())),
+    )
+
+
+def _rereading(case: Case, again: Sequence[Reads], limits: Limits) -> str:
+    counted = "; ".join(_count(read, limits) for read in again)
+    seen = f" ({counted})" if counted else ", judging by their time (declare `passes` to confirm)"
+    begin = f"Kernels re-read zero-copy memory{seen}. On {case.device.name}"
+    if case.one_dram:
+        return f"{begin} the GPU does not cache page-locked memory, so every pass goes to DRAM."
+    amount = units.size(sum(read.bytes * read.passes for read in again))
+    crosses = f" Up to {amount} cross it per frame." if again else ""
+    return f"{begin} every pass not served by caches crosses the link.{crosses}"
+
+
+def _cure(case: Case, better: Row) -> str:
+    if not case.one_dram:
+        return f"With {better.strategy}, kernels read the card's own memory."
+    if better.places(lambda placed: placed.managed):
+        if better.gpu_caches:
+            return "Managed memory is cached on both sides and also needs no copy."
+        return "Managed memory is not cached there either, but kernels on it are faster here."
+    if better.in_place:
+        return f"With {better.strategy}, kernels read pageable memory, which Thor's GPU caches in its L2."
+    return f"With {better.strategy}, kernels read device memory, which the GPU caches."
+
+
+def _what(again: Sequence[Reads], limits: Limits) -> str:
+    """What is read more than once in a frame, and what only each frame reads again."""
+    often = [_count(read, limits) for read in again if read.passes >= limits["passes"]]
+    anew = [read.buffer for read in again if read.passes < limits["passes"]]
+    parts = [f"re-read {', '.join(often)}"] if often else []
+    parts += [f"read the same data of {', '.join(anew)} in every frame"] if anew else []
+    return f"Kernels {' and '.join(parts)}" if again else "How often kernels read is not known"
+
+
+def _count(read: Reads, limits: Limits) -> str:
+    """Passes only where there is more than about one: fewer are re-read in the next frame, if at all."""
+    passes = f"{units.digits(read.passes)} times{'' if read.known else ', at least'}"
+    counts = [passes] if read.passes >= limits["passes"] else []
+    counts += [f"by {', '.join(read.calls)}"] if counts and read.calls else []
+    counts += [] if read.new_each_frame else ["the same data in each frame"]
+    return f"{read.buffer}: {', '.join(counts)}"
+
+
+def _passes(read: Reads, row: Row) -> Evidence:
+    return row.figure(f"reads of {read.buffer} by {', '.join(read.stages)}", read.passes, "count")
+
+
+def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
+    """Kernels that use a small part of each line they fetch of zero-copy memory."""
+    zero_copy, copied = case.rows[_ZERO_COPY], case.copying()[0]
+    obstacle = _obstacle(zero_copy, case, limits["passes"])
+    # Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once.
+    names = {buffer.name for buffer in shared(case.workload)}
+    stages = {stage.name for stage in case.workload.frame_stages("device")}
+    seen = [t for t in case.traffic.traffic if t.buffer in names and t.stage in stages]
+    used = max(sum(r.bytes * r.passes for r in case.reads), sum(t.bytes_written for t in seen))
+    expected = _expected(case, copied, used)
+    if obstacle or not expected:
+        return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
+    excess = zero_copy.device_seconds / expected
+    bytes_used = zero_copy.figure("bytes of shared buffers that kernels use, both directions", used, "bytes")
+    shown = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
+    if excess < limits["slowdown"]:
+        took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes"
+        return passed(f"Kernels on zero-copy memory take {took} they use explain.", *shown)
+    cause = _uncoalesced(case, zero_copy, copied, used, expected)
+    better = case.proposal(case.rows.values(), zero_copy)
+    if better is None:
+        return passed(f"{cause} But no other strategy is clearly faster: {zero_copy.takes} a frame.", *shown)
+    cause += " Coalesce the accesses (neighbouring threads, neighbouring elements), or copy the buffer once."
+    return case.swap(zero_copy, better, cause, shown, inferred=True)
+
+
+def _obstacle(zero_copy: Row, case: Case, least: float) -> str:
+    """Why nothing can be said of strides, or nothing."""
+    if zero_copy.predicted:
+        return "The model assumes that kernels use whole cache lines; it cannot see strides."
+    if not case.reads or not all(read.known for read in case.reads):
+        return "The number of bytes kernels use is not known."
+    again = [read.buffer for read in case.reads if read.passes >= least]
+    if again:
+        return f"Kernels re-read {', '.join(again)}: see zero-copy-reread."
+    return "" if zero_copy.device_seconds else "No zero-copy kernel was timed separately."
+
+
+def _expected(case: Case, copied: Row, used: float) -> float | None:
+    """Seconds: on one DRAM those of the same kernels on device memory; else those of the bytes, if more."""
+    if case.one_dram:
+        return copied.device_seconds
+    if not (copied.transfer_bytes and copied.transfer_seconds):
+        return None
+    return max(copied.device_seconds, used * copied.transfer_seconds / copied.transfer_bytes)
+
+
+def _uncoalesced(case: Case, zero_copy: Row, copied: Row, used: float, expected: float) -> str:
+    on_device = case.one_dram or expected == copied.device_seconds
+    against = "on device memory" if on_device else "for a copy of as many bytes"
+    return (
+        f"Kernels use {units.size(used)} of zero-copy memory about once per frame and take "
+        f"{units.seconds(zero_copy.device_seconds)}, compared with {units.seconds(expected)} {against}. "
+        "The likely cause is uncoalesced access: only part of each fetched line of 32 to 128 bytes is "
+        "used, and no cache keeps the rest."
+    )
+
+
+def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
+    """Kernels that sample through a texture over memory in place."""
+    names = [stage.name for stage in case.workload.frame_stages("device") if stage.textures]
+    sampled = [read for read in case.reads if set(read.stages) & set(names)]
+    if not sampled:
+        return not_applicable("No stage samples, through a texture, a buffer that the CPU also uses.")
+    zero_copy, copied = case.rows[_ZERO_COPY], case.copying()[0]
+    buffers = ", ".join(dict.fromkeys(read.buffer for read in sampled))
+    who = f"Stage {names[0]} samples" if len(names) == 1 else f"Stages {', '.join(names)} sample"
+    what = f"{who} {buffers} through a texture."
+    if zero_copy.predicted:
+        # The model has no figure of it: a prediction of memory in place is no ground to choose it.
+        reason = f"{what} The prediction counts plain reads: no published figures cover textures there."
+        if case.recommended is None or not (case.chosen and case.chosen.in_place):
+            return passed(reason, zero_copy.kernels())
+        title = "Measure textures over zero-copy memory before choosing it"
+        measure = f"{reason} Measure {case.recommended} on the device before choosing it."
+        return advice(measure, zero_copy.kernels(), title=title)
+    shown = (zero_copy.kernels(), copied.kernels(), copied.copies())
+    kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"
+    against = f"{units.seconds(copied.device_seconds)} with {copied.strategy}"
+    if copied.transfer_seconds:
+        against += f", whose copies take {units.seconds(copied.transfer_seconds)}"
+    cause = f"{what} {kernels} {against}."
+    if case.slowdown(zero_copy, copied) < limits["slowdown"]:
+        return passed(cause, *shown)
+    better = case.proposal((row for row in case.rows.values() if not row.in_place), zero_copy)
+    if better is None:
+        return passed(f"{cause} But no strategy that copies is clearly faster.", *shown)
+    why = "The texture cache is small, and its misses are fetched again from host memory."
+    return case.swap(zero_copy, better, f"{cause} {why}", shown, inferred=True)
+
+
+CACHED = Kind("zero-copy-registered", lambda row: row.in_place and row.gpu_caches)
+UNCACHED = Kind("managed", lambda row: row.in_place and not row.gpu_caches)
+
+
+def coherence_reversed(case: Case, _: Limits) -> Finding:
+    """What was right on Orin, managed memory, is what Thor's GPU does not cache."""
+    cached, uncached, chosen = case.of(CACHED), case.of(UNCACHED), case.chosen
+    subject = case.rows.get(UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
+    if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
+        still = f"the recommended {chosen.strategy} is still better here"
+        reason = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
+        return passed(reason, chosen.frame(), cached[0].frame())
+    better = case.proposal(cached, subject)
+    if better is None:
+        free = f"The GPU does not cache {subject.strategy} memory, at no measurable cost"
+        reason = f"{free}: {subject.takes} a frame, {cached[0].takes}."
+        return passed(reason, subject.kernels(), cached[0].kernels())
+    kind = "registered" if better.places(lambda placed: placed.own.registered) else "ordinary"
+    cause = (
+        f"On Xavier and Orin the GPU caches managed memory and not page-locked memory. On {case.device.name} "
+        "it caches registered and pageable memory in its L2, and neither managed nor allocated page-locked "
+        f"memory. Kernels {better.take} {units.seconds(subject.device_seconds)} with {subject.strategy} and "
+        f"{units.seconds(better.device_seconds)} with {kind} memory."
+    )
+    return case.swap(subject, better, cause, [subject.kernels(), better.kernels()])
+
+
+def uncached_host_read(case: Case, limits: Limits) -> Finding:
+    """The CPU reads page-locked memory that it does not cache (Jetsons before Xavier)."""
+    readers = host_readers(case.workload)
+    if not readers:
+        return not_applicable("No host stage reads a buffer that kernels use too.")
+    stages = list(dict.fromkeys(stage for names in readers.values() for stage in names))
+    uncached = [row for row in case.rows.values() if _reads_uncached(row, readers)]
+    cached = [row for row in case.rows.values() if not _reads_uncached(row, readers)]
+    if not uncached:
+        return case.without("pinned")
+    reference = min(cached, key=lambda row: row.spent(stages), default=None)
+    if reference is None or not reference.spent(stages):
+        return not_applicable("No strategy whose memory the CPU caches has figures to compare with.")
+    slow = [row for row in uncached if row.spent(stages) >= limits["slowdown"] * reference.spent(stages)]
+    subject = case.chosen if case.chosen in slow else case.fastest(slow)
+    shown = subject or max(uncached, key=lambda row: row.spent(stages))
+    evidence = (shown.stages(stages), reference.stages(stages))
+    reason = (
+        f"The stages that read shared buffers take {_span(shown, stages)} with {shown.strategy} and "
+        f"{_span(reference, stages)} with {reference.strategy}"
+    )
+    if subject is None:
+        return passed(f"{reason}: reading page-locked memory costs the CPU nothing here.", *evidence)
+    better = case.proposal(cached, subject)
+    if better is None:
+        none = "no strategy other than the baseline is clearly faster overall"
+        return passed(f"{reason}, but {none}.", *evidence)
+    cause = (
+        f"On {case.device.name} the CPU does not cache page-locked memory: every read goes to DRAM. "
+        f"{', '.join(stages)} read{'s' if len(stages) == 1 else ''} {', '.join(readers)}: "
+        f"{_span(subject, stages)} with {subject.strategy}, {_span(better, stages)} with {better.strategy}."
+    )
+    return case.swap(subject, better, cause, evidence)
+
+
+def _reads_uncached(row: Row, buffers: Iterable[str]) -> bool:
+    placed = [row.placements[buffer] for buffer in buffers if buffer in row.placements]
+    return any(not placement.cpu_caches(row.memory_class) for placement in placed)
+
+
+def _span(row: Row, stages: list[str]) -> str:
+    return f"{units.seconds(row.spent(stages))}{' (predicted)' if row.predicted else ''}"
+
+
+_SYSTEM = "system"
+
+
+def system_memory_available(case: Case, _: Limits) -> Finding:
+    """Kernels reach pageable memory by themselves, so that malloc would do."""
+    system, baseline = case.rows[_SYSTEM], case.baseline
+    others = [row for row in case.rows.values() if row not in (system, baseline)]
+    rival = case.chosen if case.chosen in others else case.fastest(others)
+    if not system.beats(baseline):
+        return _kept("copies are not slower", system, baseline)
+    if rival is not None and not system.no_slower(rival):
+        return _kept("explicitly allocated memory is faster, or may be", system, rival)
+    cause = (
+        f"Kernels on {case.device.name} can use the address of a NumPy array directly: no copies, no "
+        "page-locking, no special allocation."
+    )
+    if rival is None:
+        return case.swap(baseline, system, cause, [system.kernels()])
+    beside = (
+        f"{rival.strategy}, with dedicated memory, {'would take' if rival.predicted else 'takes'} "
+        f"{units.seconds(rival.seconds)}."
+    )
+    worth = text(compared(system, baseline), beside)
+    return case.swap(baseline, system, cause, [system.kernels(), rival.frame()], worth=worth)
+
+
+def _kept(why: str, system: Row, other: Row) -> Finding:
+    reason = f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}."
+    return passed(reason, system.kernels(), system.frame(), other.frame())
