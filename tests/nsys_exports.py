@@ -28,7 +28,6 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_KERNEL": f"start end {COMMON} demangledName shortName mangledName launchType "
     "cacheConfig registersPerThread gridX gridY gridZ blockX blockY blockZ staticSharedMemory "
     "dynamicSharedMemory localMemoryPerThread localMemoryTotal gridId sharedMemoryExecuted graphNodeId",
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": f"start end {COMMON} syncType eventId",
     "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "start globalPid address originalFaultPc CpuInstruction module "
     "unresolvedFaultPc",
     "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "start end globalPid deviceId address "
@@ -68,13 +67,13 @@ ENUMS: dict[str, tuple[tuple[str, str], ...]] = {
         ("CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_COHERENCE", "Page fault"),
         ("CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_PREFETCH", "Speculative prefecth"),
     ),
-    "ENUM_CUPTI_SYNC_TYPE": (
-        ("CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN", "Unknown"),
-        ("CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "Stream sync"),
-    ),
     "ENUM_CUDA_DEV_MEM_EVENT_OPER": (
         ("CUDA_DEV_MEM_EVENT_OPR_ALLOCATION", "Allocation"),
         ("CUDA_DEV_MEM_EVENT_OPR_DEALLOCATION", "Deallocation"),
+    ),
+    "ENUM_NSYS_EVENT_CLASS": (
+        ("TRACE_PROCESS_EVENT_CUDA_RUNTIME", "CUDA runtime"),
+        ("TRACE_PROCESS_EVENT_CUDABACKTRACE", "CUDA backtrace"),
     ),
     "ENUM_NSYS_EVENT_TYPE": (("Unknown", "Unknown"),),
 }
@@ -203,9 +202,9 @@ class Export:
         self.add("CUPTI_ACTIVITY_KIND_KERNEL", shortName=self.string(name), **values)
 
     def wait(self, begin: int, end: int) -> None:
-        kind = self.number("ENUM_CUPTI_SYNC_TYPE", "STREAM_SYNCHRONIZE")
-        values = {"start": begin, "end": end, "globalPid": PROCESS}
-        self.add("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", syncType=kind, **values)
+        values = {"start": begin, "end": end, "globalTid": THREAD, "callchainId": None}
+        number = self.string("cudaStreamSynchronize_v3020")
+        self.add("CUPTI_ACTIVITY_KIND_RUNTIME", nameId=number, correlationId=begin, **values)
 
     def gpu_fault(self, begin: int, faults: int) -> None:
         values = {"start": begin, "end": begin + 1, "globalPid": PROCESS, "numberOfPageFaults": faults}

@@ -51,26 +51,29 @@ class Program:
         """A CUDA call that takes so long; its correlation id."""
         self.calls += 1
         values = {"start": self.now, "end": self.now + ns, "globalTid": THREAD, "correlationId": self.calls}
-        chain = self._chain(name) if self.backtraces else None
-        named = self.export.string(f"{name}_v3020")
-        self.export.add("CUPTI_ACTIVITY_KIND_RUNTIME", nameId=named, callchainId=chain, **values)
+        number, calls = self.export.string(f"{name}_v3020"), "CUPTI_ACTIVITY_KIND_RUNTIME"
+        self.export.add(calls, nameId=number, eventClass=self.export.shift, callchainId=None, **values)
+        if self.backtraces:
+            # nsys writes the call once more, with a backtrace of its own.
+            kind = self.export.number("ENUM_NSYS_EVENT_CLASS", "_CUDABACKTRACE")
+            number = self.export.string(name)
+            self.export.add(calls, nameId=number, eventClass=kind, callchainId=self._chain(name), **values)
         self.now += ns
         return self.calls
 
     def _chain(self, name: str) -> int:
         """A backtrace: libcudart, then the program's own function of that call."""
-        number = self.export.string(f"chain {name}")
         for depth, (symbol, module) in enumerate(
             ((name, "/usr/lib/libcudart.so.12"), (f"load_{name}", "/home/me/app"), ("main", "/home/me/app"))
         ):
             self.export.add(
                 "CUDA_CALLCHAINS",
-                id=number,
+                id=self.calls,
                 symbol=self.export.string(symbol),
                 module=self.export.string(module),
                 stackDepth=depth,
             )
-        return number
+        return self.calls
 
     def copy(
         self,

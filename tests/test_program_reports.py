@@ -123,14 +123,22 @@ def test_the_command_and_its_gates(tmp_path: Path) -> None:
     assert FileTrace.model_validate_json(asked.stdout).program
 
 
-def test_backtraces_name_the_function_outside_of_libraries(tmp_path: Path) -> None:
-    program = Program(tmp_path / "a.sqlite", backtraces=True)
-    pins_in_loop(program)
-    seen = read(program.done()).program
-    assert seen
-    (gpu,) = seen.gpus
-    assert gpu.flows
-    assert gpu.flows[0].where == "load_cudaMemcpyAsync (app)"
+def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_path: Path) -> None:
+    gpus = []
+    for backtraces in (False, True):
+        program = Program(tmp_path / f"{backtraces}.sqlite", backtraces=backtraces)
+        pins_in_loop(program)
+        seen = read(program.done()).program
+        assert seen
+        gpus += seen.gpus
+    plain, traced = gpus
+    assert traced.flows
+    assert traced.flows[0].where == "load_cudaMemcpyAsync (app)"
+    assert {each.work: each.where for each in traced.host or ()}[
+        "waits"
+    ] == "load_cudaDeviceSynchronize (app)"
+    assert [each.count for each in traced.host or ()] == [each.count for each in plain.host or ()]
+    assert (traced.waits, traced.frames) == (plain.waits, plain.frames)
 
 
 def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Tables:
     COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
     MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
     KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
-    WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+    GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
     CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
     GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
     MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
@@ -78,7 +78,6 @@ NEEDED: dict[str, tuple[str, ...]] = {
     Tables.COPIES: ("start", "end", "bytes", "copyKind"),
     Tables.KERNELS: ("start", "end"),
     Tables.MEMSETS: ("start", "end"),
-    Tables.WAITS: ("start", "end", "syncType"),
     Tables.CPU_FAULTS: ("start",),
     Tables.GPU_FAULTS: ("start", "numberOfPageFaults"),
     Tables.MEMORY: ("bytes", "memKind", "memoryOperationType"),

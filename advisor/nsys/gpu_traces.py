@@ -9,25 +9,33 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from advisor.nsys.activities import DIRECTIONS, cause_words
 from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables
-from advisor.nsys.intervals import NOTHING, Intervals, between, inside, seconds, starting, union
+from advisor.nsys.intervals import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.loops import Marked, by_ranges, by_repeats
-from advisor.nsys.work import WORKS, Calls, GpuWork, Light, places, split_kind
-from advisor.profiles.programs import LARGE, SMALL, Flow, Frames, HostTime, Managed, Stream
-from advisor.profiles.traces import Kernels, Migrations, Span, Timeline, Track, thinned
+from advisor.nsys.spans import gpu_rows, rows, timeline
+from advisor.nsys.work import (
+    MOST_KINDS,
+    OWN,
+    WORKS,
+    Calls,
+    Columns,
+    GpuWork,
+    Light,
+    copy_kinds,
+    move_kinds,
+    origin,
+)
+from advisor.profiles.programs import LARGE, SMALL, Flow, Frames, HostTime, HostWork, Managed, Stream
+from advisor.profiles.traces import Kernels, Migrations, Timeline
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
 _ARRAYS = {"host-to-array": UP, "array-to-host": DOWN}
 """Copies to and from texture memory cross the link as the others do."""
-_MOST_LENGTHS, _MOST_KERNELS, _MOST_SPANS, _MOST_SIZES, _MOST_STREAMS = 1000, 10, 300, 12, 8
-_MOST_DRAWN = 20_000
+_MOST_LENGTHS, _MOST_KERNELS, _MOST_SIZES, _MOST_STREAMS = 1000, 10, 12, 8
 _CHANGES = 3
 """Of side, from which a range of managed memory goes back and forth: less is one round trip."""
 _TURNS = 1.5
 """Of side in a frame: two are a round trip, which the first and the last frame can lack a part of."""
-_OWN = {-2: "memset", -3: "CUDA graph", -9: "copy on the device"}
-"""Names of work other than kernels that keeps a GPU busy, by its number in `work.py`."""
 
 
 @dataclass
@@ -45,15 +53,9 @@ class GpuFigures:
     @cached_property
     def kinds(self) -> list[tuple[int, str, str]]:
         """Each kind of copy: its number, direction and the host's kind of memory."""
-        ways = self.database.labels("ENUM_CUDA_MEMCPY_OPER")
-        memories = self.database.labels("ENUM_CUDA_MEM_KIND")
-        found = []
-        for number in np.unique(self.work.copies.get("kind", NOTHING)).tolist():
-            kind, source, target = split_kind(number)
-            way = ways.get(kind, f"kind {kind}")
-            way = _ARRAYS.get(way, way)
-            found.append((number, way, memories.get(source if way == UP else target, "unknown")))
-        return found
+        kinds = copy_kinds(self.database, self.work.copies)
+        named = ((number, _ARRAYS.get(way, way), source, target) for number, way, source, target in kinds)
+        return [(n, way, (source if way == UP else target) or "unknown") for n, way, source, target in named]
 
     def copied(self, way: str, at: Integers | slice = slice(None)) -> Integers:
         """Positions of the copies in that direction, of all or among those given."""
@@ -76,9 +78,8 @@ class GpuFigures:
     @cached_property
     def extent(self) -> tuple[int, int]:
         """From the first work to the last."""
-        pieces = [piece for piece in (self.kernels, self.copies, self.moved) if len(piece[0])]
-        begin, end = min(int(b[0]) for b, _ in pieces), max(int(e[-1]) for _, e in pieces)
-        return begin, max(end, begin + 1)
+        begins, ends = union([self.kernels, self.copies, self.moved])
+        return int(begins[0]), max(int(ends[-1]), int(begins[0]) + 1)
 
     @cached_property
     def marked(self) -> Marked | None:
@@ -148,29 +149,30 @@ class GpuFigures:
 
     def flows(self, at: Integers) -> tuple[Flow, ...]:
         """These copies by direction, memory and size; those that take longest first."""
-        copies, found = self.work.copies, []
-        kinds = copies["kind"][at] if len(at) else NOTHING
-        small = copies["bytes"][at] <= SMALL if len(at) else NOTHING
-        for way, memory, little in sorted({(w, m, s) for _, w, m in self.kinds for s in (False, True)}):
-            numbers = [number for number, w, m in self.kinds if (w, m) == (way, memory)]
-            mine = at[np.isin(kinds, numbers) & (small == little)] if len(at) else at
-            if way not in (UP, DOWN) or not len(mine):
-                continue
-            lasted = union([(copies["start"][mine], copies["end"][mine])])
-            found.append(
-                Flow(
-                    kind=way,
-                    memory=memory,
-                    small=little,
-                    count=len(mine),
-                    bytes=int(copies["bytes"][mine].sum(dtype=np.int64)),
-                    seconds=int((lasted[1] - lasted[0]).sum()) / 1e9,
-                    hidden_seconds=seconds(lasted, self.kernels),
-                    best_bytes_per_second=self._best(mine),
-                    where=places(self.database, copies["call"][mine], self.work.process),
-                )
-            )
-        return tuple(sorted(found, key=lambda flow: -flow.seconds))
+        if not len(at):
+            return ()
+        kinds, small = self.work.copies["kind"][at], self.work.copies["bytes"][at] <= SMALL
+        flows = []
+        for way, memory in sorted({(way, memory) for _, way, memory in self.kinds if way in (UP, DOWN)}):
+            mine = np.isin(kinds, [number for number, *each in self.kinds if each == [way, memory]])
+            flows += [self._flow(way, memory, small=s, at=at[mine & (small == s)]) for s in (False, True)]
+        return tuple(sorted(filter(None, flows), key=lambda flow: -flow.seconds))
+
+    def _flow(self, way: str, memory: str, *, small: bool, at: Integers) -> Flow | None:
+        if not len(at):
+            return None
+        lasted = _united(self.work.copies, at)
+        return Flow(
+            kind=way,
+            memory=memory,
+            small=small,
+            count=len(at),
+            bytes=int(self.work.copies["bytes"][at].sum(dtype=np.int64)),
+            seconds=length(lasted),
+            hidden_seconds=seconds(lasted, self.kernels),
+            best_bytes_per_second=self._best(at),
+            where=origin(self.database, self.work.copies["call"][at], self.work.process),
+        )
 
     def _best(self, at: Integers) -> float | None:
         """The rate of the fastest copy of 1 MiB or more, which a slow link limits too."""
@@ -190,11 +192,11 @@ class GpuFigures:
         if not moved:
             return None
         at = starting(moved["start"], self.window)
-        lasted = union([(moved["start"][at], moved["end"][at])])
+        lasted = _united(moved, at)
         ranges, size = self._bouncing(at)
         cpu, gpu = self._faults(alone=alone)
         kernels = inside(self.kernels, lasted) > 0 if len(at) else NOTHING
-        total = int((lasted[1] - lasted[0]).sum()) / 1e9
+        total = length(lasted)
         return Managed(
             migrations=tuple(self._migrations(at)),
             seconds=total,
@@ -207,19 +209,14 @@ class GpuFigures:
         )
 
     def _migrations(self, at: Integers) -> Iterator[Migrations]:
-        names, causes = self.database.names("ENUM_CUDA_MEMCPY_OPER"), cause_words(self.database)
-        moved = {name: column[at].astype(np.int64) for name, column in self.work.moved.items()}
-        keys = moved["kind"] * 512 + moved["cause"] + 1
-        for key in np.unique(keys).tolist():
-            mine = keys == key
-            way = DIRECTIONS.get(names[key // 512].rpartition("_")[2])
-            if way is None:
-                continue
+        moved = {name: column[at] for name, column in self.work.moved.items()}
+        for number, way, cause in move_kinds(self.database, moved):
+            mine = moved["kind"] == number
             yield Migrations(
                 direction=way,
-                cause=causes.get(key % 512 - 1),
+                cause=cause,
                 count=int(mine.sum()),
-                bytes=int(moved["bytes"][mine].sum()),
+                bytes=int(moved["bytes"][mine].sum(dtype=np.int64)),
                 seconds=int((moved["end"][mine] - moved["start"][mine]).sum()) / 1e9,
             )
 
@@ -232,7 +229,8 @@ class GpuFigures:
         at = at[np.lexsort((moved["start"][at], moved["range"][at]))]
         _, ranges = np.unique(moved["range"][at], return_inverse=True)
         same = ranges[1:] == ranges[:-1]
-        changed = same & (moved["kind"][at][1:] != moved["kind"][at][:-1])
+        sides = moved["kind"][at] // MOST_KINDS
+        changed = same & (sides[1:] != sides[:-1])
         changes = np.bincount(ranges[1:][changed], minlength=int(ranges.max()) + 1)
         often = changes >= max(_CHANGES, _TURNS * self.units)
         return int(often.sum()), int(moved["bytes"][at][often[ranges]].sum(dtype=np.int64))
@@ -255,27 +253,22 @@ class GpuFigures:
 
     def host(self) -> tuple[HostTime, ...] | None:
         """The host's CUDA calls in the window by what they do; None where none were recorded."""
-        if self.calls is None:
+        if (calls := self.calls) is None:
             return None
-        found, begun = [], starting(self.calls.columns["start"], self.window)
-        for number, work in enumerate(WORKS):
-            at = begun[self.calls.columns["work"][begun] == number]
-            if not len(at):
-                continue
-            lasted = union([self.calls.intervals(at)])
-            wanted = work in ("page-locking", "allocation", "waits")
-            found.append(
-                HostTime(
-                    work=work,
-                    count=len(at),
-                    seconds=int((lasted[1] - lasted[0]).sum()) / 1e9,
-                    idle_seconds=seconds(lasted, self.idle),
-                    where=places(self.database, self.calls.columns["call"][at], self.work.process)
-                    if wanted
-                    else None,
-                )
-            )
-        return tuple(found)
+        begun = starting(calls.columns["start"], self.window)
+        of = {work: begun[calls.columns["work"][begun] == number] for number, work in enumerate(WORKS)}
+        return tuple(self._host_time(calls, work, at) for work, at in of.items() if len(at))
+
+    def _host_time(self, calls: Calls, work: HostWork, at: Integers) -> HostTime:
+        lasted = _united(calls.columns, at)
+        where = origin(self.database, calls.columns["call"][at], self.work.process)
+        return HostTime(
+            work=work,
+            count=len(at),
+            seconds=length(lasted),
+            idle_seconds=seconds(lasted, self.idle),
+            where=None if work == "copies" else where,
+        )
 
     def idle_in_calls(self) -> tuple[float, float] | None:
         """Idle time in calls that copy, wait, allocate or page-lock; and without waits for other GPUs."""
@@ -321,7 +314,7 @@ class GpuFigures:
             return ()
         numbers, counts, lasted = _sums(columns["name"][at], columns["end"][at] - columns["start"][at])
         most = np.argsort(-lasted)[:_MOST_KERNELS]
-        names = self.database.strings([int(numbers[i]) for i in most]) | _OWN
+        names = self.database.strings([int(numbers[i]) for i in most]) | OWN
         return tuple(
             Kernels(
                 name=names.get(int(numbers[i]), "unnamed"),
@@ -351,33 +344,10 @@ class GpuFigures:
         begins, ends = self.marked.steady
         middle = np.argsort(ends - begins, kind="stable")[len(begins) // 2]
         begin, end = int(begins[middle]), int(ends[middle])
-        spans = sorted(self._spans(begin, end), key=lambda span: (span.begin_seconds, span.end_seconds))
-        drawn = Timeline(source="nsys", frame_seconds=(end - begin) / 1e9, spans=tuple(spans))
-        return thinned(drawn, _MOST_SPANS)
-
-    def _spans(self, begin: int, end: int) -> Iterator[Span]:
-        ways = {number: f"{way}, {memory}" for number, way, memory in self.kinds}
-        unified = self.database.names("ENUM_CUDA_MEMCPY_OPER")
-        pages = {n: DIRECTIONS.get(name.rpartition("_")[2], name) for n, name in unified.items()}
-        rows: list[tuple[Track, dict[str, Integers], str, dict[int, str] | None]] = [
-            ("copy", self.work.copies, "kind", ways),
-            ("kernel", self.work.kernels, "name", None),
-            ("migration", self.work.moved, "kind", pages),
-        ]
+        drawn = list(gpu_rows(self.database, self.work, begin, end))
         if self.calls is not None:
-            rows.append(("host", self.calls.columns, "work", dict(enumerate(WORKS))))
-        for track, columns, label, labels in rows:
-            if not columns:
-                continue
-            at = np.flatnonzero((columns["start"] < end) & (columns["end"] > begin))[:_MOST_DRAWN]
-            numbers = columns[label][at].tolist()
-            names = labels if labels is not None else self.database.strings(sorted(set(numbers))) | _OWN
-            starts, stops = columns["start"][at].tolist(), columns["end"][at].tolist()
-            for first, last, number in zip(starts, stops, numbers, strict=True):
-                first, last = max(first, begin) - begin, min(last, end) - begin
-                if last > first:
-                    name = names.get(number, track)
-                    yield Span(track=track, label=name, begin_seconds=first / 1e9, end_seconds=last / 1e9)
+            drawn += rows("host", self.calls.columns, "work", dict(enumerate(WORKS)), begin, end)
+        return timeline(drawn, begin, end)
 
 
 def _sums(numbers: Integers, lengths: Integers) -> tuple[Integers, Integers, npt.NDArray[np.float64]]:
@@ -386,3 +356,8 @@ def _sums(numbers: Integers, lengths: Integers) -> tuple[Integers, Integers, npt
     kinds = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     which = np.searchsorted(kinds, numbers)
     return kinds, np.bincount(which).astype(np.int64), np.bincount(which, lengths).astype(np.float64)
+
+
+def _united(columns: Columns, at: Integers) -> Intervals:
+    """When any of these rows lasted."""
+    return union([(columns["start"][at], columns["end"][at])])

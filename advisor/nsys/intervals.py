@@ -47,6 +47,11 @@ def inside(intervals: Intervals, united: Intervals) -> Integers:
     return before(ends, united) - before(begins, united)
 
 
+def length(united: Intervals) -> float:
+    """Seconds of a union."""
+    return int((united[1] - united[0]).sum()) / 1e9
+
+
 def seconds(intervals: Intervals, united: Intervals) -> float:
     """How much of these intervals, added up, lies in a union."""
     begins, ends = intervals

@@ -9,21 +9,19 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from advisor.nsys.database import LONGEST, THREAD_BITS, UNKNOWN, Database, Integers
+from advisor.nsys.database import UNKNOWN, Integers
 from advisor.nsys.intervals import Intervals, seconds, union
-from advisor.nsys.repeats import LEAST, idle_before, repeats
+from advisor.nsys.ranges import LEAST
 from advisor.nsys.repeats import Sequence as Events
+from advisor.nsys.repeats import idle_before, repeats
 from advisor.nsys.work import Calls, GpuWork
 
 Source = Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
-_RANGES = ("NvtxPushPopRange", "NvtxStartEndRange")
-_NUMBERS = {"NvtxPushPopRange": 59, "NvtxStartEndRange": 60}
-"""From the user guide, for exports without ENUM_NSYS_EVENT_TYPE."""
 _WARM = 1.25
 """Times the median that a first frame of a warm-up takes at least: the noise of a frame is below it."""
 _COVERED = 1 / 3
 """The least share of the GPU's busy time in frames: a choice. Less is not the program's loop."""
-_MOST_NAMES, _MOST_RANGES, _MOST_COUNTS = 20, 1_000_000, 4
+_MOST_COUNTS = 4
 
 
 @dataclass(frozen=True)
@@ -41,47 +39,6 @@ class Marked:
     @property
     def steady(self) -> Intervals:
         return self.begins[self.first :], self.ends[self.first :]
-
-
-def recurring(database: Database) -> tuple[tuple[str, int], ...]:
-    """Names of NVTX ranges that could be frames, and how often each occurs; the most frequent first."""
-    if not database.has("NVTX_EVENTS", "start", "end", "eventType", "globalTid", "text"):
-        return ()
-    name = _name(database)
-    rows = database.rows(
-        f"SELECT {name}, COUNT(*) FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND end > start "
-        f"AND {name} IS NOT NULL GROUP BY 1 HAVING COUNT(*) >= {LEAST} ORDER BY 2 DESC, 1 LIMIT {_MOST_NAMES}"
-    )
-    return tuple((str(text), int(count)) for text, count in rows)
-
-
-def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
-    """The ranges of that name by process; of a process, those of the thread that has most."""
-    if not database.has("NVTX_EVENTS", "start", "end", "eventType", "globalTid", "text"):
-        return {}
-    rows = database.rows(
-        f"SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
-        f"{_name(database)} = ? AND end > start ORDER BY start LIMIT {_MOST_RANGES}",
-        (wanted,),
-    )
-    table = np.array([tuple(map(int, row)) for row in rows], np.int64).reshape(-1, 3)
-    found: dict[int, Intervals] = {}
-    threads, counts = np.unique(table[:, 2], return_counts=True)
-    for thread in threads[np.argsort(counts)].tolist():
-        mine = table[table[:, 2] == thread]
-        found[thread // THREAD_BITS] = mine[:, 0], mine[:, 1]
-    return found
-
-
-def _name(database: Database) -> str:
-    registered = database.has("NVTX_EVENTS", "textId") and database.has("StringIds", "id", "value")
-    text = "COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))" if registered else "text"
-    return f"substr({text}, 1, {LONGEST})"
-
-
-def _types(database: Database) -> str:
-    numbers = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
-    return ",".join(str({**_NUMBERS, **numbers}[name]) for name in _RANGES)
 
 
 def by_ranges(name: str, ranges: Intervals) -> Marked | None:

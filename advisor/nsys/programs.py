@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.devices.host_rates import card
 from advisor.errors import UsageError, nearest
-from advisor.nsys.activities import allocations
 from advisor.nsys.database import THREAD_BITS, Database, Tables
 from advisor.nsys.gpu_traces import GpuFigures
 from advisor.nsys.intervals import Intervals, seconds, union
-from advisor.nsys.loops import ranges_of, recurring
-from advisor.nsys.work import GRAPHS, GpuWork, Light, add_launches, read_calls, read_work
+from advisor.nsys.ranges import ranges_of, recurring
+from advisor.nsys.work import GpuWork, Light, add_launches, allocations, read_calls, read_work
 from advisor.profiles.programs import GpuTrace, HostTime, Link, ProgramTrace
 
 Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None]]
@@ -181,5 +180,5 @@ def _absent(database: Database, gpus: Sequence[GpuTrace]) -> Iterator[tuple[str,
         yield "the functions that made the calls", "--cudabacktrace=all --sample=process-tree"
     if not database.has("NVTX_EVENTS"):
         yield "NVTX ranges, which can mark the frames", "--trace=cuda,nvtx"
-    if database.has(GRAPHS):
+    if database.has(Tables.GRAPHS):
         yield "kernels and copies inside CUDA graphs", "--cuda-graph-trace=node"

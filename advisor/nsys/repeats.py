@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.nsys.database import Integers
+from advisor.nsys.ranges import LEAST
 
-LEAST = 3
-"""Repetitions, below which nothing repeats."""
 _WHOLE = 0.55
 """The least part of the best lag's score that a shorter lag needs: a choice. A loop within a frame that has
 one other call scores 0.5, since it explains one kind of two; a frame within an epoch that has one copy of its

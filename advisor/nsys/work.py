@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,9 +12,9 @@ import numpy as np
 from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
 from advisor.nsys.intervals import NOTHING, Intervals, inside, starting
 from advisor.profiles.programs import HostWork
+from advisor.profiles.traces import Allocations, Direction
 
 Columns = dict[str, Integers]
-GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _DEVICES = 1 << 16
 """More than the devices of a process."""
 RANGE = 21
@@ -28,13 +28,22 @@ _CALLS: tuple[tuple[HostWork, str], ...] = (
     ("launches", r"Launch"),
 )
 """Calls of the runtime and the driver by name, the first that fits."""
-_BLOCKING = re.compile(r"cuda(Memcpy|Memcpy2D|Memcpy3D)_|cuMemcpy[A-Z0-9]\w*?(?<!Async)(_v\d+)?$")
+HEAVY: tuple[HostWork, ...] = ("page-locking", "allocation", "copies", "waits")
+"""What memory decides on. The other calls are many, so that they are only added up (`add_launches`)."""
+_BLOCKING = re.compile(r"cuda(Memcpy|Memcpy2D|Memcpy3D)(_|$)|cuMemcpy[A-Z0-9]\w*?(?<!Async)(_v\d+)?$")
 """Copies whose call returns when they are done."""
+DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
+_CAUSES = {"speculative prefecth": "speculative prefetch"}
+"""nsys up to 2023.4 spells it so."""
+OWN = {-2: "memset", -3: "CUDA graph", -9: "copy on the device"}
+"""Names of work other than kernels that keeps a GPU busy, in place of the number of a kernel's name."""
+_KIND = ("copyKind", "srcKind", "dstKind")
+MOST_KINDS = 512
 
 
 @dataclass
 class GpuWork:
-    """One process's work on one GPU. Kernels include memsets, copies on the device and graphs."""
+    """One process's work on one GPU. Kernels include memsets, graphs and copies on the device."""
 
     process: int
     device: int
@@ -45,6 +54,121 @@ class GpuWork:
     def intervals(self, kind: str) -> Intervals:
         columns: Columns = getattr(self, kind)
         return columns.get("start", NOTHING), columns.get("end", NOTHING)
+
+    def busy(self) -> list[Intervals]:
+        return [self.intervals(kind) for kind in ("kernels", "copies", "moved")]
+
+
+def read_work(database: Database, where: str = "1", *, device_copies: bool = False) -> list[GpuWork]:
+    """Each GPU of each process that did anything, with migrations apart from copies, in as few bytes as it
+    needs. device_copies: copies on a device are copies too, not its own work."""
+    works: dict[int, GpuWork] = {}
+    names = database.names("ENUM_CUDA_MEMCPY_OPER")
+    pages = {number for number, name in names.items() if "_UVM_" in name}
+    own = {n for n, name in names.items() if re.search(r"_KIND_[DA]TO[DA]$", name) and not device_copies}
+    for kind, blocks in (
+        ("kernels", _kernels(database, where, own)),
+        ("copies", _copies(database, f"{where} AND copyKind NOT IN ({_listed(pages | own)})")),
+        ("moved", _moved(database, f"{where} AND copyKind IN ({_listed(pages)})")),
+    ):
+        parts: defaultdict[int, list[Columns]] = defaultdict(list)
+        for block, columns in blocks:
+            keys = block["globalPid"] // THREAD_BITS * _DEVICES + np.maximum(block["deviceId"], 0)
+            for key in distinct(keys):
+                mine = keys == key
+                parts[key].append({name: _small(each[mine]) for name, each in columns.items()})
+        for key in list(parts):
+            setattr(works.setdefault(key, GpuWork(*divmod(key, _DEVICES))), kind, _joined(parts.pop(key)))
+    return [works[key] for key in sorted(works)]
+
+
+def _listed(numbers: Sequence[int] | set[int]) -> str:
+    return ",".join(map(str, numbers)) or str(UNKNOWN)
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _small(column: Integers) -> Integers:
+    fits = len(column) and column.min() >= -(2**31) and column.max() < 2**31
+    return column.astype(np.int32) if fits else column
+
+
+_Blocks = Iterator[tuple[Columns, Columns]]
+"""Rows as read, and the columns that are kept."""
+_PLACE = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
+
+
+def _kernels(database: Database, where: str, own: set[int]) -> _Blocks:
+    """What keeps the GPU busy itself; of graphs recorded as a whole, their runs."""
+    name = "shortName" if database.has(Tables.KERNELS, "shortName") else "demangledName"
+    for number, table in enumerate((Tables.KERNELS, Tables.MEMSETS, Tables.GRAPHS)):
+        if database.has(table, "start", "end"):
+            for block in database.blocks(table, (*_PLACE, *([] if number else [name])), where):
+                yield (
+                    block,
+                    {"name": block.get(name, np.full(len(block["start"]), -1 - number)), **_timed(block)},
+                )
+    if own and database.readable(Tables.COPIES):
+        for block in database.blocks(Tables.COPIES, _PLACE, f"{where} AND copyKind IN ({_listed(own)})"):
+            yield block, {"name": np.full(len(block["start"]), -9), **_timed(block)}
+
+
+def _timed(block: Columns) -> Columns:
+    return {
+        "start": block["start"],
+        "end": np.maximum(block["end"], block["start"]),
+        "stream": block["streamId"],
+        "call": block["correlationId"],
+    }
+
+
+def _copies(database: Database, where: str) -> _Blocks:
+    if not database.readable(Tables.COPIES):
+        return
+    for block in database.blocks(Tables.COPIES, (*_PLACE, "bytes", *_KIND), where):
+        kind = np.zeros(len(block["start"]), np.int64)
+        for column in _KIND:
+            kind = kind * MOST_KINDS + block[column] + 1  # NULL is -1
+        yield block, {"bytes": block["bytes"], "kind": kind, **_timed(block)}
+
+
+def copy_kinds(database: Database, copies: Columns) -> Iterator[tuple[int, str, str | None, str | None]]:
+    """Each number in a column `kind`, with its direction and the memory of the source and the destination."""
+    ways, memories = database.labels("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEM_KIND")
+    for number in np.unique(copies.get("kind", NOTHING)).tolist():
+        rest, target = divmod(number, MOST_KINDS)
+        kind, source = divmod(rest, MOST_KINDS)
+        way = ways.get(kind - 1, f"kind {kind - 1}")
+        yield number, way, memories.get(source - 1), memories.get(target - 1)
+
+
+def _moved(database: Database, where: str) -> _Blocks:
+    if not database.readable(Tables.COPIES):
+        return
+    more = ("bytes", "copyKind", "migrationCause", "virtualAddress")
+    for block in database.blocks(Tables.COPIES, (*_PLACE[:4], *more), where):
+        yield (
+            block,
+            {
+                "start": block["start"],
+                "end": np.maximum(block["end"], block["start"]),
+                "bytes": block["bytes"],
+                "kind": block["copyKind"] * MOST_KINDS + block["migrationCause"] + 1,
+                "range": np.where(block["virtualAddress"] > 0, block["virtualAddress"] >> RANGE, UNKNOWN),
+            },
+        )
+
+
+def move_kinds(database: Database, moved: Columns) -> Iterator[tuple[int, Direction, str | None]]:
+    """Each number in a column `kind` of migrations that has a direction, with its direction and cause."""
+    names, causes = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_UNIF_MEM_MIGRATION")
+    for number in np.unique(moved.get("kind", NOTHING)).tolist():
+        kind, cause = divmod(number, MOST_KINDS)
+        if way := DIRECTIONS.get(names[kind].rpartition("_")[2]):
+            word = causes.get(cause - 1)
+            yield number, way, _CAUSES.get(word or "", word)
 
 
 @dataclass
@@ -61,161 +185,47 @@ class Calls:
         return self.columns["start"][at], self.columns["end"][at]
 
 
-class _Collected:
-    """Columns by process and device, block after block, in as few bytes as they need."""
-
-    def __init__(self) -> None:
-        self._parts: defaultdict[int, list[Columns]] = defaultdict(list)
-
-    def add(self, block: Columns, **columns: Integers) -> None:
-        keys = block["globalPid"] // THREAD_BITS * _DEVICES + np.maximum(block["deviceId"], 0)
-        for key in distinct(keys):
-            mine = keys == key
-            self._parts[key].append({name: _small(each[mine]) for name, each in columns.items()})
-
-    def all(self) -> Iterator[tuple[int, int, Columns]]:
-        for key in list(self._parts):
-            parts = self._parts.pop(key)
-            yield *divmod(key, _DEVICES), {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
-
-
-def _small(column: Integers) -> Integers:
-    fits = len(column) and column.min() >= -(2**31) and column.max() < 2**31
-    return column.astype(np.int32) if fits else column
-
-
-def read_work(database: Database) -> list[GpuWork]:
-    """Each GPU of each process that did anything, with migrations apart from copies."""
-    found: dict[tuple[int, int], GpuWork] = {}
-    for name, collected in (
-        ("kernels", _kernels(database)),
-        ("copies", _copies(database)),
-        ("moved", _moved(database)),
-    ):
-        for process, device, columns in collected.all():
-            setattr(found.setdefault((process, device), GpuWork(process, device)), name, columns)
-    return [found[key] for key in sorted(found)]
-
-
-_PLACE = ("start", "end", "globalPid", "deviceId")
-_ORDER = ("streamId", "correlationId")
-
-
-def _kernels(database: Database) -> _Collected:
-    """What keeps the GPU busy itself; of graphs recorded as a whole, their runs."""
-    found = _Collected()
-    tables = {Tables.KERNELS: "shortName", Tables.MEMSETS: "value", GRAPHS: "graphId"}
-    if not database.has(Tables.KERNELS, "shortName"):
-        tables[Tables.KERNELS] = "demangledName"
-    for number, (table, name) in enumerate(tables.items()):
-        if not database.has(table, "start", "end"):
-            continue
-        for block in database.blocks(table, (*_PLACE, *_ORDER, name)):
-            # Names are numbers of strings; below 0 they are memsets and graphs.
-            named = block[name] if number == 0 else np.full(len(block["start"]), -1 - number)
-            found.add(block, name=named, **_timed(block))
-    if database.readable(Tables.COPIES):
-        where = f"copyKind IN ({_kinds(database)[1]})"
-        for block in database.blocks(Tables.COPIES, (*_PLACE, *_ORDER), where):
-            found.add(block, name=np.full(len(block["start"]), -9), **_timed(block))
-    return found
-
-
-def _timed(block: Columns) -> Columns:
-    return {
-        "start": block["start"],
-        "end": np.maximum(block["end"], block["start"]),
-        "stream": block["streamId"],
-        "call": block["correlationId"],
-    }
-
-
-def _kinds(database: Database) -> tuple[str, str]:
-    """The numbers of migrations, and of copies within a device, for a query."""
-    names = database.names("ENUM_CUDA_MEMCPY_OPER")
-    pages = [n for n, name in names.items() if "_UVM_" in name]
-    within = [n for n, name in names.items() if re.search(r"_KIND_[DA]TO[DA]$", name)]
-    return ",".join(map(str, pages)) or "NULL", ",".join(map(str, within)) or "NULL"
-
-
-def _copies(database: Database) -> _Collected:
-    found = _Collected()
-    if not database.readable(Tables.COPIES):
-        return found
-    others = ",".join(_kinds(database))
-    where = f"copyKind NOT IN ({others.replace('NULL', str(UNKNOWN))})"
-    for block in database.blocks(Tables.COPIES, (*_PLACE, *_ORDER, "bytes", *_KIND), where):
-        kind = np.zeros(len(block["start"]), np.int64)
-        for column in _KIND:
-            kind = kind * _MOST_KINDS + block[column] + 1  # NULL is -1
-        found.add(block, bytes=block["bytes"], kind=kind, **_timed(block))
-    return found
-
-
-_KIND = ("copyKind", "srcKind", "dstKind")
-_MOST_KINDS = 512
-
-
-def split_kind(kind: int) -> tuple[int, int, int]:
-    """Kind of copy, of the source's memory and of the destination's, of a column `kind`."""
-    rest, target = divmod(kind, _MOST_KINDS)
-    copied, source = divmod(rest, _MOST_KINDS)
-    return copied - 1, source - 1, target - 1
-
-
-def _moved(database: Database) -> _Collected:
-    found = _Collected()
-    if not database.readable(Tables.COPIES):
-        return found
-    more = ("bytes", "copyKind", "migrationCause", "virtualAddress")
-    where = f"copyKind IN ({_kinds(database)[0]})"
-    for block in database.blocks(Tables.COPIES, (*_PLACE, *more), where):
-        found.add(
-            block,
-            start=block["start"],
-            end=np.maximum(block["end"], block["start"]),
-            bytes=block["bytes"],
-            kind=block["copyKind"],
-            cause=block["migrationCause"],
-            range=np.where(block["virtualAddress"] > 0, block["virtualAddress"] >> RANGE, UNKNOWN),
-        )
-    return found
-
-
-_HEAVY: tuple[HostWork, ...] = ("page-locking", "allocation", "copies", "waits")
-"""What memory decides on. The other calls are many, so that they are only added up (`add_launches`)."""
-
-
-def _names(database: Database) -> dict[int, str]:
+def _named(database: Database) -> dict[int, str]:
+    """Names of the calls that occur, by number; empty where no calls were recorded."""
     if not database.has(Tables.CALLS, "start", "end", "globalTid", "nameId"):
         return {}
     rows = database.rows(f"SELECT DISTINCT nameId FROM {Tables.CALLS} LIMIT 5000")
     return database.strings([int(row[0]) for row in rows if row[0] is not None])
 
 
-def read_calls(database: Database) -> Mapping[int, Calls]:
+def _calls_of(database: Database, names: Mapping[int, str], *works: HostWork) -> str:
+    """A condition for calls of these kinds, each once: with backtraces nsys writes one row more for a call
+    (seen of 2025.4), of another event class and with a name without version."""
+    numbers = [number for number, name in names.items() if WORKS[_work(name)] in works]
+    where = f"nameId IN ({_listed(numbers)})"
+    classes = database.names("ENUM_NSYS_EVENT_CLASS").items()
+    twice = [number for number, name in classes if name.endswith("BACKTRACE")]
+    if twice and database.has(Tables.CALLS, "eventClass"):
+        where += f" AND eventClass NOT IN ({_listed(twice)})"
+    return where
+
+
+def read_calls(database: Database, where: str = "1", works: Sequence[HostWork] = HEAVY) -> dict[int, Calls]:
     """The CUDA calls that copy, wait, allocate and page-lock, by process; empty where none were recorded."""
-    names = _names(database)
-    heavy = [number for number, name in names.items() if WORKS[_work(name)] in _HEAVY]
+    names = _named(database)
+    if not names:
+        return {}
     columns = ("start", "end", "globalTid", "nameId", "correlationId")
-    parts: defaultdict[int, list[Columns]] = defaultdict(list)
-    for process in _processes(database) if names else ():
-        parts[process] = [dict.fromkeys(("start", "end", "call", "work", "blocking"), NOTHING)]
-    where = f"nameId IN ({','.join(map(str, heavy)) or 'NULL'})"
-    for block in database.blocks(Tables.CALLS, columns, where) if names else ():
+    nothing = dict.fromkeys(("start", "end", "call", "name", "work", "blocking"), NOTHING)
+    parts: dict[int, list[Columns]] = {process: [] for process in _processes(database)}
+    where = f"{where} AND {_calls_of(database, names, *works)}"
+    for block in database.blocks(Tables.CALLS, columns, where):
         kinds, which = np.unique(block["nameId"], return_inverse=True)
-        told = [(_work(names[n]), _blocks(names[n])) for n in kinds.tolist()]
-        work, blocking = np.array(told, np.int8)[which.reshape(-1)].T
+        known = [(_work(names[n]), _blocks(names[n])) for n in kinds.tolist()]
+        work, blocking = np.array(known, np.int8)[which.reshape(-1)].T
+        kept = {"start": block["start"], "end": np.maximum(block["end"], block["start"])}
+        kept |= {"call": _small(block["correlationId"]), "name": _small(block["nameId"])}
+        kept |= {"work": work, "blocking": blocking}
         processes = block["globalTid"] // THREAD_BITS
         for process in distinct(processes):
             mine = processes == process
-            found = {"start": block["start"], "end": np.maximum(block["end"], block["start"])}
-            found |= {"call": _small(block["correlationId"]), "work": work, "blocking": blocking}
-            parts[process].append({name: each[mine] for name, each in found.items()})
-    return {
-        process: Calls({name: np.concatenate([part[name] for part in mine]) for name in mine[0]})
-        for process, mine in parts.items()
-    }
+            parts.setdefault(process, []).append({name: each[mine] for name, each in kept.items()})
+    return {process: Calls(_joined(mine or [nothing])) for process, mine in parts.items()}
 
 
 def _processes(database: Database) -> list[int]:
@@ -238,11 +248,11 @@ class Light:
 
 def add_launches(database: Database, gpus: Sequence[Light]) -> None:
     """Adds up the calls that `read_calls` leaves out, for each GPU in its window."""
-    names = _names(database)
-    for work in ("launches", "other"):
-        numbers = [number for number, name in names.items() if WORKS[_work(name)] == work]
-        where = f"nameId IN ({','.join(map(str, numbers)) or 'NULL'})"
-        for block in database.blocks(Tables.CALLS, ("start", "end", "globalTid"), where) if numbers else ():
+    if not (names := _named(database)):
+        return
+    for work in (each for each in WORKS if each not in HEAVY):
+        where = _calls_of(database, names, work)
+        for block in database.blocks(Tables.CALLS, ("start", "end", "globalTid"), where):
             processes = block["globalTid"] // THREAD_BITS
             for gpu in gpus:
                 mine = np.flatnonzero(processes == gpu.process)
@@ -262,42 +272,66 @@ def _blocks(name: str) -> bool:
     return bool(_BLOCKING.match(name)) or _work(name) == WORKS.index("waits")
 
 
-def places(database: Database, calls: Integers, process: int) -> str | None:
+def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
+    """Allocations of these processes (None: of all), by kind of memory; None where none was recorded."""
+    if not database.readable(Tables.MEMORY):
+        return None
+    operations = database.names("ENUM_CUDA_DEV_MEM_EVENT_OPER").items()
+    where = (
+        f"memoryOperationType IN ({_listed([n for n, name in operations if name.endswith('_ALLOCATION')])})"
+    )
+    if processes is not None and database.has(Tables.MEMORY, "globalPid"):
+        where += f" AND globalPid / {THREAD_BITS} IN ({_listed(processes)})"
+    kinds = database.labels("ENUM_CUDA_MEM_KIND")
+    rows = database.rows(
+        f"SELECT memKind, COUNT(*), SUM(bytes), MAX(bytes) FROM {Tables.MEMORY} WHERE {where} AND memKind IS "
+        "NOT NULL GROUP BY 1 ORDER BY 1 LIMIT 1000"
+    )
+    return tuple(
+        Allocations(
+            kind=kinds.get(int(kind), f"kind {kind}"), count=count, bytes=total, largest_bytes=largest
+        )
+        for kind, count, total, largest in rows
+    )
+
+
+def origin(database: Database, calls: Integers, process: int) -> str | None:
     """The function that most of these calls came from: the first of their backtraces outside of libraries.
 
-    None where the report has no backtraces.
+    None where the report has no backtraces. The export holds functions and modules, no source lines.
     """
     if not (
         database.has("CUDA_CALLCHAINS", "id", "symbol", "module", "stackDepth")
         and database.has(Tables.CALLS, "callchainId", "correlationId", "globalTid")
-        and len(calls)
     ):
         return None
-    some = ",".join(str(int(call)) for call in calls[:: max(len(calls) // 200, 1)])
-    chains = (
-        f"SELECT callchainId, COUNT(*) FROM {Tables.CALLS} WHERE correlationId IN ({some}) AND "
-        f"globalTid / {THREAD_BITS} = {process} AND callchainId IS NOT NULL GROUP BY 1 ORDER BY 2 DESC "
-        "LIMIT 1"
+    some = _listed([int(call) for call in calls[:: max(len(calls) // 200, 1)]])
+    # Each call can have a backtrace of its own, so that the functions are counted, not the backtraces.
+    rows = database.rows(
+        f"SELECT callchainId, symbol, module FROM {Tables.CALLS} JOIN CUDA_CALLCHAINS ON id = callchainId "
+        f"WHERE correlationId IN ({some}) AND globalTid / {THREAD_BITS} = {process} AND stackDepth < 100 "
+        "ORDER BY callchainId, stackDepth LIMIT 50000"
     )
-    for chain, _ in database.rows(chains):
-        frames = database.rows(
-            "SELECT symbol, module FROM CUDA_CALLCHAINS WHERE id = ? ORDER BY stackDepth LIMIT 100", (chain,)
-        )
-        return _outside_libraries(database, [(int(s), int(m)) for s, m in frames])
-    return None
+    chains: dict[int, list[tuple[int, int]]] = {}
+    for chain, symbol, module in rows:
+        chains.setdefault(int(chain), []).append((int(symbol), int(module)))
+    texts = database.strings(
+        sorted({number for chain in chains.values() for pair in chain for number in pair})
+    )
+    functions = Counter(filter(None, (_outside_libraries(chain, texts) for chain in chains.values())))
+    return next((name for name, _ in functions.most_common(1)), None)
 
 
 _CUDA = re.compile(r"0x|_*cuda[A-Z_]|cu[A-Z]")
 """Addresses without a name, and CUDA's own functions, which programs link statically."""
 _LIBRARY = re.compile(
-    r"(^|/)(lib(cuda|cudart|c|pthread|stdc\+\+|torch|c10|cupy|cu[a-z]+|nv[a-z]+|ToolsInjection)[^/]*\.so|ld-)"
+    r"(^|/)(lib(cuda|cudart|cupti|c|pthread|stdc\+\+|torch|c10|cupy|cu[a-z]+|nv[a-z]+|ToolsInjection)[^/]*\.so|ld-)"
     r"|\.cpython-|/python3?[.\d]*$|site-packages"
 )
 
 
-def _outside_libraries(database: Database, frames: Sequence[tuple[int, int]]) -> str | None:
-    texts = database.strings([number for pair in frames for number in pair])
-    for symbol, module in frames:
+def _outside_libraries(chain: Sequence[tuple[int, int]], texts: Mapping[int, str]) -> str | None:
+    for symbol, module in chain:
         name, file = texts.get(symbol, ""), texts.get(module, "")
         if name and not _CUDA.match(name) and not _LIBRARY.search(file):
             return f"{name} ({file.rpartition('/')[2]})" if file else name

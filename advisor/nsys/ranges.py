@@ -1,0 +1,150 @@
+"""NVTX ranges in an export of nsys: the frames of our strategies, and what can mark those of others.
+
+Times are nsys's, in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from advisor.nsys.database import LONGEST, THREAD_BITS, Database
+from advisor.nsys.intervals import Intervals
+
+DOMAIN = "advisor"
+STRATEGY = "strategy:"
+FIRST_FRAMES = 2
+"""Frames 0 to 2 come first in every process; those after them are steady."""
+LEAST = 3
+"""Repetitions, below which nothing repeats."""
+_EVENTS = ("start", "end", "eventType", "text", "globalTid")
+_NUMBERS = {"NvtxPushPopRange": 59, "NvtxStartEndRange": 60, "NvtxDomainCreate": 75}
+"""From the user guide, for exports without ENUM_NSYS_EVENT_TYPE."""
+_MOST_NAMES, _MOST_MARKS = 20, 1_000_000
+_MOST_RANGES = 200_000
+"""Ranges of the advisor domain in one file; a thousand frames of all strategies have half as many."""
+_MOST_STEPS = 1_000_000
+"""Steps in all frames; a step within overlapping frames counts for each."""
+_MOST_STRATEGIES = 100
+"""Each runs in a capture of its own, or all in one of a whole run."""
+
+
+@dataclass(frozen=True)
+class Range:
+    thread: int
+    name: str
+    payload: int | None
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    strategy: str
+    process: int
+    begin: int
+    end: int
+    steps: tuple[Range, ...]
+
+
+def steady_frames(database: Database) -> list[Frame]:
+    """The steady frames of every strategy; where a process had first frames alone, its last of those."""
+    frames: list[Frame] = []
+    for _, ranges in groupby(_ours(database), key=lambda r: r.thread):
+        frames += _frames(list(ranges))
+    return frames
+
+
+def recurring(database: Database) -> tuple[tuple[str, int], ...]:
+    """Names of NVTX ranges that could be frames, and how often each occurs; the most frequent first."""
+    if not database.has("NVTX_EVENTS", *_EVENTS):
+        return ()
+    name = _name(database)
+    rows = database.rows(
+        f"SELECT {name}, COUNT(*) FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND end > start "
+        f"AND {name} IS NOT NULL GROUP BY 1 HAVING COUNT(*) >= {LEAST} ORDER BY 2 DESC, 1 LIMIT {_MOST_NAMES}"
+    )
+    return tuple((str(text), int(count)) for text, count in rows)
+
+
+def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
+    """The ranges of that name by process; of a process, those of the thread that has most."""
+    if not database.has("NVTX_EVENTS", *_EVENTS):
+        return {}
+    rows = database.rows(
+        f"SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
+        f"{_name(database)} = ? AND end > start ORDER BY start LIMIT {_MOST_MARKS}",
+        (wanted,),
+    )
+    table = np.array([tuple(map(int, row)) for row in rows], np.int64).reshape(-1, 3)
+    threads, counts = np.unique(table[:, 2], return_counts=True)
+    by_thread = {thread: table[table[:, 2] == thread] for thread in threads[np.argsort(counts)].tolist()}
+    return {thread // THREAD_BITS: (mine[:, 0], mine[:, 1]) for thread, mine in by_thread.items()}
+
+
+def _name(database: Database) -> str:
+    registered = database.has("NVTX_EVENTS", "textId") and database.has("StringIds", "id", "value")
+    text = "COALESCE(text, (SELECT value FROM StringIds WHERE id = textId))" if registered else "text"
+    return f"substr({text}, 1, {LONGEST})"
+
+
+def _types(database: Database, *names: str) -> str:
+    numbers = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
+    wanted = names or ("NvtxPushPopRange", "NvtxStartEndRange")
+    return ",".join(str({**_NUMBERS, **numbers}[name]) for name in wanted)
+
+
+def _ours(database: Database) -> list[Range]:
+    """The ranges of our domain, by thread and begin, outer before inner; never closed, they end at once."""
+    if not database.has("NVTX_EVENTS", *_EVENTS, "domainId"):
+        return []
+    payloads = [c for c in ("int64Value", "uint64Value", "int32Value") if database.has("NVTX_EVENTS", c)]
+    domain = f"globalTid / {THREAD_BITS}, domainId"
+    rows = database.rows(
+        f"SELECT globalTid, {_name(database)}, COALESCE({', '.join([*payloads, 'NULL', 'NULL'])}), start, "
+        f"COALESCE(end, start) FROM NVTX_EVENTS WHERE eventType = {_types(database, 'NvtxPushPopRange')} AND "
+        f"({domain}) IN (SELECT {domain} FROM NVTX_EVENTS WHERE eventType = "
+        f"{_types(database, 'NvtxDomainCreate')} AND text = ?) LIMIT {_MOST_RANGES + 1}",
+        (DOMAIN,),
+    )
+    ranges = [Range(int(t), str(n), p, int(b), int(e)) for t, n, p, b, e in rows if n is not None]
+    if len(ranges) > _MOST_RANGES or sum(r.name.startswith(STRATEGY) for r in ranges) > _MOST_STRATEGIES:
+        raise ValueError(f"more than {_MOST_RANGES} ranges of advisor, or {_MOST_STRATEGIES} strategies")
+    return sorted(ranges, key=lambda r: (r.thread, r.begin, -r.end))
+
+
+def _frames(ranges: Sequence[Range]) -> list[Frame]:
+    """The frames of one thread under each strategy, then the steps under each frame."""
+    marked = [(name, frame) for name, frames in _steady(ranges) for frame in frames]
+    steps = [r for r in ranges if r.name != "frame" and not r.name.startswith(STRATEGY)]
+    begins = np.array([r.begin for r in steps], np.int64)
+    firsts = np.searchsorted(begins, [frame.begin for _, frame in marked])
+    lasts = np.searchsorted(begins, [frame.end for _, frame in marked])
+    if len(marked) > _MOST_RANGES or (lasts - firsts).sum() > _MOST_STEPS:
+        raise ValueError("its strategy or frame ranges overlap")
+    frames = [
+        Frame(strategy, frame.thread // THREAD_BITS, frame.begin, frame.end, tuple(steps[begin:end]))
+        for (strategy, frame), begin, end in zip(marked, firsts, lasts, strict=True)
+    ]
+    return [frame for name in dict(marked) for frame in _whole([f for f in frames if f.strategy == name])]
+
+
+def _steady(ranges: Sequence[Range]) -> Iterator[tuple[str, list[Range]]]:
+    last = max((r.end for r in ranges), default=0)
+    for outer in (r for r in ranges if r.name.startswith(STRATEGY)):
+        end = outer.end if outer.end > outer.begin else last
+        under = [r for r in ranges if r.name == "frame" and outer.begin <= r.begin < r.end <= end]
+        steady = [r for r in under if r.payload is None or r.payload > FIRST_FRAMES]
+        yield outer.name.removeprefix(STRATEGY), steady or under[-1:]
+
+
+def _whole(frames: Sequence[Frame]) -> Iterator[Frame]:
+    """Without frames that have but a part of the usual steps: of those that overlap, the last begins no
+    other, and a mean over it would miss uploads and kernels."""
+    steps = [Counter(step.name for step in frame.steps) for frame in frames]
+    ((usual, _),) = Counter(tuple(sorted(each.elements())) for each in steps).most_common(1)
+    return (frame for frame, mine in zip(frames, steps, strict=True) if not mine < Counter(usual))

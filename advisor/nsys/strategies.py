@@ -1,0 +1,290 @@
+"""What nsys recorded of each strategy in a capture of ours: its steady frames, step by step.
+
+Work on the GPU belongs to the step whose call launched it, found by the correlation id; what has none
+(migrations, faults) belongs to the step the host was in when it began. nsys makes a table only when there is
+something to go into it. A missing table is not 0; but where another table shows that nsys looked, nothing was
+there to be seen, and that is a figure: none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterator, Sequence
+from statistics import median
+
+import numpy as np
+
+from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
+from advisor.nsys.intervals import seconds, union
+from advisor.nsys.ranges import Frame
+from advisor.nsys.spans import Row, gpu_rows, timeline
+from advisor.nsys.work import Calls, GpuWork, allocations, copy_kinds, move_kinds, read_calls, read_work
+from advisor.profiles.traces import (
+    Activity,
+    Allocations,
+    Copies,
+    Kernels,
+    Migrations,
+    RangeTrace,
+    StrategyTrace,
+    Synchronizations,
+    Timeline,
+    track,
+)
+
+_ON_HOST = ("host:", "host-copy", "synchronize")
+"""Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
+_WAITED_FOR = re.compile("(Event|Stream|Device|Ctx)Synchronize")
+_WAITS = {"Event": "event", "Stream": "stream"}
+_MOST_KINDS = 5000
+"""Kinds of copies, names of kernels."""
+_NONE = "nsys wrote no table for them: none occurred, or they were not recorded"
+_UNMANAGED = "no managed memory was allocated"
+_UNSEEN = (
+    "managed memory was allocated, but nsys recorded no migration: none occurred, or nsys cannot record "
+    "them here"
+)
+_Rows = dict[int, tuple[int, int, float]]
+"""Count, bytes and seconds by kind."""
+_FAULTS = {"cpu_page_faults": Tables.CPU_FAULTS, "gpu_page_faults": Tables.GPU_FAULTS}
+_TABLES = {
+    **_FAULTS,
+    "kernels": Tables.KERNELS,
+    "allocations": Tables.MEMORY,
+}
+
+
+def strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:
+    """Each strategy that has steady frames."""
+    seen = _Seen(database, frames)
+    by_strategy: defaultdict[str, list[Frame]] = defaultdict(list)
+    for frame in frames:
+        by_strategy[frame.strategy].append(frame)
+    return tuple(_strategy(database, name, mine, seen) for name, mine in by_strategy.items())
+
+
+def _strategy(database: Database, name: str, frames: Sequence[Frame], seen: _Seen) -> StrategyTrace:
+    mine = {step: number for (strategy, step), number in seen.numbers.items() if strategy == name}
+    steps: defaultdict[str, list[float]] = defaultdict(list)
+    for step in (step for frame in frames for step in frame.steps):
+        steps[step.name].append((step.end - step.begin) / 1e9)
+    allocated = allocations(database, sorted({frame.process for frame in frames}))
+    missing = seen.absent(allocated)
+    return StrategyTrace(
+        strategy=name,
+        frames=len(frames),
+        frame_seconds=median((frame.end - frame.begin) / 1e9 for frame in frames),
+        activity=seen.activity(mine.values(), missing),
+        idle_share=seen.idle_share(frames),
+        allocations=allocated,
+        ranges=tuple(
+            RangeTrace(
+                name=step,
+                count=len(lasted),
+                seconds=median(lasted),
+                activity=seen.activity({mine[step]} if step in mine else set(), missing),
+            )
+            for step, lasted in steps.items()
+        ),
+        timeline=_timeline(database, sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2], seen),
+        absent=missing,
+    )
+
+
+def _stretches(frame: Frame) -> Iterator[tuple[str, int, int]]:
+    """A frame cut into its steps and what lies between them; the last nanosecond is in it."""
+    at = frame.begin
+    for step in frame.steps:
+        if step.begin > at:
+            yield "", at, step.begin - 1
+        if step.end > step.begin >= at:
+            yield step.name, step.begin, step.end - 1
+            at = step.end
+    yield "", at, frame.end
+
+
+class _Seen:
+    """Sums of copies, migrations, kernels, waits and faults, by step and kind."""
+
+    def __init__(self, database: Database, frames: Sequence[Frame]) -> None:
+        self._database = database
+        self.numbers: dict[tuple[str, str], int] = {}
+        """Each step of a strategy; "" is between the steps."""
+        cuts: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for frame in frames:
+            for step, begin, end in _stretches(frame):
+                number = self.numbers.setdefault((frame.strategy, step), len(self.numbers))
+                cuts[frame.process].append((begin, end, number))
+        self._cuts = {process: np.array(sorted(rows), np.int64).T for process, rows in cuts.items()}
+        # Work that a frame launched may run after its end.
+        slack = max(frame.end - frame.begin for frame in frames)
+        first, last = min(frame.begin for frame in frames), max(frame.end for frame in frames) + slack
+        self._around = f'"start" <= {last} AND {{}} >= {first}'
+        self._sums: defaultdict[str, dict[tuple[int, int], Integers]] = defaultdict(dict)
+        calls = read_calls(database, self._around.format('"end"'), ("waits",))
+        self.works = self._read()
+        self._waits(calls)
+        self._faults()
+
+    def _read(self) -> list[GpuWork]:
+        works = read_work(self._database, self._around.format('"end"'), device_copies=True)
+        launched = {work.process: self._launches(work.process) for work in works}
+        for work in works:
+            for kind, columns in (("copies", work.copies), ("kernels", work.kernels), ("moved", work.moved)):
+                for begin in range(0, len(columns.get("start", ())), BLOCK):
+                    part = {name: column[begin : begin + BLOCK] for name, column in columns.items()}
+                    moments = part["start"]
+                    if kind != "moved":
+                        moments = _launched(part["call"], launched[work.process], moments)
+                    key = part["name"] + 1 if kind == "kernels" else part["kind"]
+                    lasted = part["end"] - part["start"]
+                    self._add(kind, work.process, moments, key, lasted, part.get("bytes", lasted))
+        return works
+
+    def _launches(self, process: int) -> tuple[Integers, Integers]:
+        """The process's calls by correlation id, and when they began."""
+        if not self._database.has(Tables.CALLS, "start", "globalTid", "correlationId"):
+            return np.array([], np.int64), np.array([], np.int64)
+        where = f"{self._around.format('start')} AND globalTid / {THREAD_BITS} = {process}"
+        blocks = list(self._database.blocks(Tables.CALLS, ("correlationId", "start"), where))
+        ids, begins = (
+            np.concatenate([block[name] for block in blocks] or [np.array([], np.int64)])
+            for name in ("correlationId", "start")
+        )
+        order = np.argsort(ids, kind="stable")
+        return ids[order], begins[order]
+
+    def _add(
+        self, kind: str, process: int, moments: Integers, keys: Integers, lasted: Integers, sizes: Integers
+    ) -> None:
+        """Adds rows up by step and key; rows in no step, and work with a key below 0, are left out."""
+        if process not in self._cuts:
+            return
+        begins, ends, numbers = self._cuts[process]
+        at = np.searchsorted(begins, moments, side="right") - 1
+        rows = np.flatnonzero((at >= 0) & (moments <= ends[at]) & (keys >= 0))
+        steps = numbers[at[rows]] << 32 | keys[rows]
+        kinds, which = np.unique(steps, return_inverse=True)
+        which = which.reshape(-1)
+        figures = [np.bincount(which, weights) for weights in (None, sizes[rows], lasted[rows])]
+        for step, *sums in zip(kinds.tolist(), *(each.tolist() for each in figures), strict=True):
+            place = step >> 32, step & 0xFFFFFFFF
+            self._sums[kind][place] = self._sums[kind].get(place, np.zeros(3)) + sums
+        if len(self._sums[kind]) > _MOST_KINDS * len(self.numbers):
+            raise ValueError(f"it has more than {_MOST_KINDS} kinds of {kind}")
+
+    def _waits(self, calls: dict[int, Calls]) -> None:
+        """By the call: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind of wait of
+        the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
+        for process, mine in calls.items():
+            begins, ends = mine.intervals()
+            self._add("waits", process, begins, mine.columns["name"], ends - begins, begins)
+
+    def _faults(self) -> None:
+        columns, around = ("start", "globalPid", "numberOfPageFaults"), self._around.format('"start"')
+        for kind, table in _FAULTS.items():
+            blocks = self._database.blocks(table, columns, around) if self._database.readable(table) else ()
+            for block in blocks:
+                counts = np.where(block["numberOfPageFaults"] == UNKNOWN, 1, block["numberOfPageFaults"])
+                for process in self._cuts:
+                    at = block["globalPid"] // THREAD_BITS == process
+                    zeros = np.zeros(int(at.sum()), np.int64)
+                    self._add(kind, process, block["start"][at], zeros, zeros, counts[at])
+
+    def _rows(self, kind: str, steps: Collection[int]) -> _Rows:
+        """Count, bytes and seconds by key, the longest first."""
+        rows: dict[int, Integers] = {}
+        for (step, key), sums in self._sums[kind].items():
+            if step in steps:
+                rows[key] = rows.get(key, 0) + sums
+        ordered = sorted(rows.items(), key=lambda row: (-row[1][2], row[0]))
+        return {key: (int(count), round(size), round(ns) / 1e9) for key, (count, size, ns) in ordered}
+
+    def activity(self, steps: Collection[int], absent: Container[str]) -> Activity:
+        """The sums of some steps as one record; None for what is absent."""
+        figures = {
+            "copies": tuple(self._copies(self._rows("copies", steps))),
+            "migrations": tuple(self._migrations(self._rows("moved", steps))),
+            "kernels": tuple(self._kernels(self._rows("kernels", steps))),
+            "synchronizations": tuple(self._synchronizations(self._rows("waits", steps))),
+            **{kind: self._rows(kind, steps).get(0, (0, 0, 0.0))[1] for kind in _FAULTS},
+        }
+        return Activity.model_validate({name: each for name, each in figures.items() if name not in absent})
+
+    def _copies(self, rows: _Rows) -> Iterator[Copies]:
+        kinds = {kind[0]: kind for work in self.works for kind in copy_kinds(self._database, work.copies)}
+        for number, (count, size, lasted) in rows.items():
+            _, kind, source, target = kinds[number]
+            yield Copies(
+                kind=kind, source=source, destination=target, count=count, bytes=size, seconds=lasted
+            )
+
+    def _migrations(self, rows: _Rows) -> Iterator[Migrations]:
+        kinds = {kind[0]: kind for work in self.works for kind in move_kinds(self._database, work.moved)}
+        for number, (count, size, lasted) in rows.items():
+            if number in kinds:
+                _, way, cause = kinds[number]
+                yield Migrations(direction=way, cause=cause, count=count, bytes=size, seconds=lasted)
+
+    def _kernels(self, rows: _Rows) -> Iterator[Kernels]:
+        names = self._database.strings([number - 1 for number in rows])
+        for number, (count, _, lasted) in rows.items():
+            yield Kernels(name=names.get(number - 1, "unnamed"), count=count, seconds=lasted)
+
+    def _synchronizations(self, rows: _Rows) -> Iterator[Synchronizations]:
+        names = self._database.strings(list(rows))
+        for number, (count, _, lasted) in rows.items():
+            waited = _WAITED_FOR.search(names[number])
+            word = _WAITS.get(waited[1] if waited else "", "context")
+            yield Synchronizations(kind=f"{word} sync", count=count, seconds=lasted)
+
+    def idle_share(self, frames: Sequence[Frame]) -> float | None:
+        """The share of the frames in which no GPU did anything; None where none was seen to work."""
+        if not self.works:
+            return None
+        worked = 0.0
+        for process in {frame.process for frame in frames}:
+            mine = [(f.begin, f.end) for f in frames if f.process == process]
+            busy = union([piece for work in self.works if work.process == process for piece in work.busy()])
+            worked += seconds((*np.array(mine, np.int64).T,), busy)
+        return max(1 - worked / (sum(f.end - f.begin for f in frames) / 1e9), 0.0)
+
+    def absent(self, allocated: Sequence[Allocations] | None) -> dict[str, str]:
+        """The figures that the export cannot tell, each with the reason."""
+        database = self._database
+        # --trace=cuda is one switch for both: where kernels were seen, copies would be.
+        copies = database.readable(Tables.COPIES) or (
+            database.readable(Tables.KERNELS) and not database.has(Tables.COPIES)
+        )
+        reasons = {} if copies else {"copies": _NONE, "migrations": _NONE}
+        reasons |= {figure: _NONE for figure, table in _TABLES.items() if not database.readable(table)}
+        managed = None if allocated is None else any(each.kind.startswith("managed") for each in allocated)
+        if managed is False:
+            reasons |= dict.fromkeys(_FAULTS & reasons.keys(), _UNMANAGED)
+        if managed and not any(work.moved for work in self.works):
+            reasons.setdefault("migrations", _UNSEEN)
+        if not self.works:
+            reasons["idle_share"] = "nsys recorded no GPU work"
+        if not database.has(Tables.CALLS):
+            reasons |= {"calls": _NONE, "synchronizations": _NONE}
+        return reasons
+
+
+def _launched(ids: Integers, calls: tuple[Integers, Integers], otherwise: Integers) -> Integers:
+    """When the call of each row began; where no call is known, `otherwise`."""
+    known, begins = calls
+    if not len(known):
+        return otherwise
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[at] == ids, begins[at], otherwise)
+
+
+def _timeline(database: Database, frame: Frame, seen: _Seen) -> Timeline:
+    works = [work for work in seen.works if work.process == frame.process]
+    # The GPU's own work stands in the place of the steps that it does, where that was seen.
+    steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not seen.works]
+    drawn: list[Row] = [(track(step.name), step.name, step.begin, step.end) for step in steps]
+    for work in works:
+        drawn += gpu_rows(database, work, frame.begin, frame.end)
+    return timeline(drawn, frame.begin, frame.end)
