@@ -153,6 +153,10 @@ def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:
     assert "Gate pageable-transfer: passed." in done.stdout
     faster = advisor("compare", *both[1::-1], *both[2:], "--fail-if", "slower=5%", cwd=tmp_path)
     assert (faster.returncode, "new: pageable-transfer (GPU 0)" in faster.stdout) == (0, True)
+    unknown = advisor("compare", *both, "--frame", "epoch", cwd=tmp_path)
+    assert (unknown.returncode, "no NVTX range 'epoch'" in unknown.stderr) == (2, True)
+    needless = advisor("compare", "a.json", "b.json", "--frame", "epoch", cwd=tmp_path)
+    assert (needless.returncode, "no effect without a report" in needless.stderr) == (2, True)
     mixed = advisor("compare", "base.sqlite", "profile.json", cwd=tmp_path)
     assert (mixed.returncode, "Give two reports" in mixed.stderr) == (2, True)
 
@@ -174,6 +178,17 @@ def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> No
             "once": [128 * MIB, 256 * MIB],
         }[name]
     )
+
+
+def test_the_frame_of_an_outline_is_named(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "marked")
+    written(planted, tmp_path / "a.sqlite")
+    both = ("new", "mine.py", "--from-trace", "a.sqlite")
+    assert advisor(*both, "--frame", "epoch", cwd=tmp_path).returncode == 0
+    assert len(load(tmp_path / "mine.py", None, {}).record.buffers) > 1
+    assert advisor(*both, "--force", "--nsys", "nowhere", cwd=tmp_path).returncode == 0
+    alone = advisor("new", "other.py", "--nsys", "nowhere", cwd=tmp_path)
+    assert (alone.returncode, "no effect without a report" in alone.stderr) == (2, True)
 
 
 def test_without_the_enumerations_directions_are_known_and_kinds_of_memory_are_not(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from advisor.cli.console import (
     only_format,
     put,
     read_trace,
+    require_report,
     say,
     say_written,
     summarize,
@@ -50,6 +51,8 @@ def compare(
     fail_if: options.FailIf = None,
     strict: options.Strict = False,
     anyway: options.Anyway = False,
+    frame: options.Frame = None,
+    nsys: options.Nsys = None,
     out: options.Out = Path("advisor-comparison"),
     formats: options.PageFormats = "html,md",
     no_environment: options.NoEnvironment = False,
@@ -71,14 +74,19 @@ def compare(
 
     wanted = configuration.parse_formats(formats, pages.PAGES)
     form = only_format(out, wanted)
-    gates = () if is_report(base) and not run else parse_gates(fail_if or ())
+    reports = is_report(base) and not run
+    require_report(reports, frame=frame, nsys=nsys)
+    gates = () if reports else parse_gates(fail_if or ())
     request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, given)
     names = pages.names("compare", wanted)
     with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
         if run:
             page, rulings = _run(base, head, against, request)
-        elif is_report(base):
-            page, rulings = _compare_reports(base, _without_run(head, against, given), request, fail_if or ())
+        elif reports:
+            named = frame or "", nsys
+            page, rulings = _compare_reports(
+                base, _without_run(head, against, given), request, fail_if or (), named
+            )
         else:
             if baselines.is_baseline(base):
                 base, head = baselines.folder(str(base)), head or OPTIONS["out"].default
@@ -151,9 +159,10 @@ def _compare_scripts(
 
 
 def _compare_reports(
-    base: Path, head: Path, request: _Comparison, gates: Sequence[str]
+    base: Path, head: Path, request: _Comparison, gates: Sequence[str], named: tuple[str, Path | None]
 ) -> tuple[Page, tuple[Ruling, ...]]:
-    """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's."""
+    """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's. named: the range of frames,
+    and nsys."""
     from advisor import configuration
     from advisor.profiles.programs import ProgramTrace
     from advisor.report.reports_compared import compared_page, slower
@@ -168,7 +177,7 @@ def _compare_reports(
         )
     source, rulings = configuration.command_line(), []
     one, other = (
-        read_trace(file, None, "", source).program or ProgramTrace(gpus=()) for file in (base, head)
+        read_trace(file, named[1], named[0], source).program or ProgramTrace(gpus=()) for file in (base, head)
     )
     for gate_text in gates:
         if gate_text.startswith("slower"):

@@ -205,6 +205,15 @@ def is_report(file: Path) -> bool:
     return file.suffix in (".sqlite", ".nsys-rep", ".qdrep")
 
 
+def require_report(is_given: bool, *, frame: str | None, nsys: Path | None) -> None:
+    """Raises `UsageError` for options that have no effect without a report of Nsight Systems."""
+    for name, value in (("--frame", frame), ("--nsys", nsys)):
+        if value is not None and not is_given:
+            raise UsageError(
+                f"{name} has no effect without a report of Nsight Systems", next_step=f"Omit {name}."
+            )
+
+
 def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionSource) -> FileTrace:
     """A report of Nsight Systems, judged by the rules with the thresholds that were given.
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import AROUND, choose_backend, read_trace, say
+from advisor.cli.console import AROUND, choose_backend, read_trace, require_report, say
 from advisor.errors import INTERRUPTED, AdvisorError, UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
@@ -36,6 +36,8 @@ def new(
     like: options.Like = None,
     start: options.From = None,
     from_trace: options.FromTrace = None,
+    frame: options.Frame = None,
+    nsys: options.Nsys = None,
     force: options.ForceNew = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -45,10 +47,11 @@ def new(
     given = [n for n, value in (("--like", like), ("--from", start), ("--from-trace", from_trace)) if value]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} contradict each other", next_step="Omit one of them.")
+    require_report(from_trace is not None, frame=frame, nsys=nsys)
     if start:
         written = _from_call(file, start, force=force)
     else:
-        text = _from_report(file, from_trace) if from_trace else None
+        text = _from_report(file, from_trace, frame, nsys) if from_trace else None
         written = starters.write(file, like=like, text=text, force=force)
     for path in written:
         print(path)
@@ -56,11 +59,12 @@ def new(
         say(f"  next: advisor profile {file}")
 
 
-def _from_report(file: Path, report: Path) -> str:
+def _from_report(file: Path, report: Path, frame: str | None, nsys: Path | None) -> str:
     from advisor import configuration
     from advisor.workloads.from_report import outline
 
-    return outline(read_trace(report, None, "", configuration.command_line()).program, report, file)
+    trace = read_trace(report, nsys, frame or "", configuration.command_line())
+    return outline(trace.program, report, file)
 
 
 def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
