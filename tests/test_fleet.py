@@ -238,6 +238,12 @@ def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp
     assert (busy.scaled, adaptive.scaled) == (False, True)
 
 
+def test_workers_may_join_after_the_first_is_done(tmp_path: Path) -> None:
+    joins = {2.0: ("2", machine(gpu("GPU-2", "NVIDIA L4"), host="b"))}
+    found = run(Imitated({"1": machine(gpu("GPU-1"))}, joins=joins, seconds=0.5), tmp_path)
+    assert sorted(row.device for row in found.rows) == ["NVIDIA H200", "NVIDIA L4"]
+
+
 def test_a_worker_that_comes_back_with_the_device_gets_its_task_again(tmp_path: Path) -> None:
     joins = {2.5: ("3", machine(gpu("GPU-1")))}
     cluster = Imitated(

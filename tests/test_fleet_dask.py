@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,6 +135,11 @@ def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[Non
         yield
 
 
+def until_joined(address: str, count: int) -> None:
+    with connected(address, None, None) as cluster:
+        until(lambda: len(cluster.workers()) == count)
+
+
 def run(address: str, file: Path, out: Path, limits: Limits, *, resume: bool = False) -> fleet.Outcome:
     package = gather(file)
     task = Task(file=package.file, options=QUICK, files=package.packed(), seconds=limits.task)
@@ -163,8 +169,7 @@ def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[f
         "real:real",
     ]
     with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
-        with connected(address, None, None) as cluster:
-            until(lambda: len(cluster.workers()) == 16)
+        until_joined(address, 16)
         limits = Limits(task=300, another=2)
         return run(address, workload, folder / "out", limits), folder / "out"
 
@@ -197,8 +202,7 @@ def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[
 def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) -> None:
     limits = Limits(task=5, slack=0, another=2)
     with scheduler() as (address, _), workers(address, workload, tmp_path, "a:hangs", "a:plain", "b:hangs"):
-        with connected(address, None, None) as cluster:
-            until(lambda: len(cluster.workers()) == 3)
+        until_joined(address, 3)
         found = run(address, workload, tmp_path / "out", limits)
     assert sorted(row.status for row in found.rows) == ["failed", "profiled"]
     assert {row.reason for row in found.rows} == {"", "no answer within 5 s; no other worker has this device"}
@@ -215,8 +219,7 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
         os.killpg(process.pid, signal.SIGKILL)
 
     with scheduler() as (address, process), workers(address, workload, tmp_path, *hosts):
-        import threading
-
+        until_joined(address, 3)
         killer = threading.Thread(target=kill_once_two_are_done, args=(process,))
         killer.start()
         stopped = run(address, workload, out, limits)
@@ -224,6 +227,7 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
     assert isinstance(stopped.stopped, SchedulerLost)
     assert {s: len(r) for s, r in by_status(stopped).items()} == {"profiled": 2, "not run": 1}
     with scheduler() as (address, _), workers(address, workload, tmp_path, "c:plain", "a:dies"):
+        until_joined(address, 2)
         again = run(address, workload, out, limits, resume=True)
     assert [row.status for row in again.rows] == ["profiled"] * 3
 

@@ -124,7 +124,7 @@ class Dispatcher:
         self.machines: dict[str, Machine] = {}
         self._seats: dict[str, int] = {}
         self._scaling: Call | None = None
-        self._began = clock()
+        self._began = self._joined = clock()
 
     def run(self) -> None:
         """Returns when every device's tasks have ended. Ctrl-C and a lost scheduler cancel the calls."""
@@ -158,10 +158,14 @@ class Dispatcher:
                 self._lose(call, "the worker was lost")
         for worker in sorted(present - self._devices.keys()):
             self._devices[worker] = ()
-            self._calls[self._cluster.start(worker, "inspect")] = _Running(self._clock())
+            self._joined = self._clock()
+            self._calls[self._cluster.start(worker, "inspect")] = _Running(self._joined)
         self._cancel_late()
         self._assign()
-        starting = not self._devices and self._clock() - self._began < self._request.limits.no_worker
+        now, limits = self._clock(), self._request.limits
+        if self._devices:
+            return bool(self._calls or self._waiting or now - self._joined < limits.joining)
+        starting = now - self._began < limits.no_worker
         if starting and self._scaling is None:
             self._scaling = self._cluster.scale_up()
         return bool(self._calls or self._waiting or starting)
