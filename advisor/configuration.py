@@ -163,7 +163,7 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 FILE = "advisor.toml"
-FORMATS = ("html", "md", "json")
+FORMATS = ("html", "md", "json", "csv")
 KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 """The keys of the files, and the options that they are."""
 

@@ -224,7 +224,7 @@ class Options:
         file=True,
     )
     formats: str = _output(
-        "html,md,json", "Formats, separated by commas: html, md, json.", "NAMES", file=True
+        "html,md,json", "Formats, separated by commas: html, md, json, csv.", "NAMES", file=True
     )
     save: str = _output("", "Keep the profile as a baseline, for advisor compare NAME.", "NAME")
     include_host: bool = _output(False, "Record the host and user names, hidden by default.")

@@ -12,6 +12,7 @@ from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.page import Page, Section, filled, lead, panels
+from advisor.report.records import compared
 from advisor.report.tables import merged
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
 from advisor.verdicts.comparing.conditions import Condition
@@ -99,6 +100,7 @@ def comparison_page(
             ),
             advice(found),
         ),
+        records=compared(found),
     )
 
 

@@ -14,6 +14,7 @@ from advisor.report.machine import pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, filled, lead, legend
 from advisor.report.recommendations import failures, nothing
+from advisor.report.records import records_of
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_told
 from advisor.strategies.mixes import numbered_alike
@@ -93,6 +94,7 @@ def devices_page(compared: DeviceComparison) -> Page:
             Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
             Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
+        records=records_of(*numbered),
     )
     return described(page, *numbered)
 

@@ -18,6 +18,7 @@ from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.devices_page import APART
 from advisor.report.page import Page, Section, filled, lead
+from advisor.report.records import Record
 from advisor.verdicts.one_for_all import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
@@ -41,6 +42,7 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         where=f"on {words.count(len(names), 'device')}",
         basis="nothing" if not done else "predicted" if predicted else "measured",
         created=words.created(record.created),
+        records=tuple(map(_record, record.rows)),
         sections=(
             lead(
                 blocks.Verdicts(tuple(_verdicts(done)), named=bool(record.parameter)),
@@ -50,6 +52,12 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
             *([Section("missing", gone, (_missing(missing),), nav=gone, brief=True)] if missing else []),
         ),
     )
+
+
+def _record(row: FleetRow) -> Record:
+    """The measured choice, or that nothing was measured; predictions are in the files of each device."""
+    shown = row.model_dump(include={"device", "memory_class", "value", "status", "strategy", "verdict"})
+    return {**shown, "kind": row.basis, "task_seconds": row.seconds, "reason": row.reason or None}
 
 
 def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:

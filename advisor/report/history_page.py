@@ -16,6 +16,7 @@ from advisor.report.axes import ratio_axis
 from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
+from advisor.report.records import records_of
 from advisor.report.sweep_page import leading, sample
 from advisor.report.sweep_verdicts import cell
 from advisor.verdicts.comparing.conditions import Condition
@@ -56,6 +57,7 @@ def history_page(history: History, found: Sequence[Series]) -> Page:
         name=f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}",
         where=f"on {words.listing(devices)}" if devices else "",
         basis="predicted" if predicted else "measured",
+        records=records_of(*(entry.profile for entry in history.entries)),
         meta=(" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),),
         sections=(
             lead(

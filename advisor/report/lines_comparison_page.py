@@ -11,6 +11,7 @@ from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Fact, Row, TableCell
 from advisor.report.comparison_page import gates, ruled, side_of
 from advisor.report.page import Page, Section, filled, lead
+from advisor.report.records import sides_of
 from advisor.verdicts.ceilings import Scope, ceiling_of
 from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.gates import Ruling
@@ -33,6 +34,7 @@ def lines_comparison_page(
         name=f"{words.name(found.head.workload.file)}, HEAD vs. BASE",
         where=f"on {words.name(found.head.device.name)}",
         meta=tuple(f"{label} {side}" for label, side in sides.items()),
+        records=sides_of(found.base, found.head),
         sections=(
             *(replace(section, forms="txt") for section in judged),
             lead(

@@ -13,6 +13,7 @@ from typing import Literal
 from advisor.profiles.schema import Profile
 from advisor.report import blocks
 from advisor.report.blocks import Block, Fact, Facts, Fold, Form, Forms, Group, Prose, Row, Table, Verdict
+from advisor.report.records import Record
 from advisor.version import __version__
 
 _CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
@@ -42,7 +43,7 @@ class Section:
 class Page:
     """All of one page. `kind` names its files; `basis` says where its figures are from.
 
-    `profile` is what it was made from, for the one form that is no page, JSON.
+    `profile` is what it was made from, for JSON; `records` are its figures, for CSV.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Page:
     summary: str = ""
     meta: tuple[str, ...] = ()
     profile: Profile | None = None
+    records: tuple[Record, ...] = ()
 
     @property
     def title(self) -> str:

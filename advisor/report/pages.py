@@ -20,6 +20,7 @@ from advisor.report.lines_comparison_page import lines_comparison_page
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page
+from advisor.report.records import to_csv
 from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
@@ -44,7 +45,8 @@ __all__ = [
 ]
 
 FORMATS = ("html", "md", "json")
-PAGES = ("html", "md")
+"""What a notebook's profile is written as, unless it says otherwise."""
+PAGES = ("html", "md", "csv")
 """What there is of a comparison, and of several profiles."""
 
 
@@ -63,7 +65,7 @@ def page_of(found: Profile | SweepResults | DeviceComparison, *, targets_first: 
 
 
 def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:
-    """A page as html, md, or text; or the profile that it is of as json. `bars` are for a terminal.
+    """A page as html, md, text, or its figures as csv; or its profile as json. `bars` are for a terminal.
 
     Text is txt, which fits a screen, details, which is all of it, or verdict.
     """
@@ -73,6 +75,8 @@ def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str
         return terminal.verdict(page)
     if form == "json" and page.profile is not None:
         return page.profile.to_json()
+    if form == "csv":
+        return to_csv(page.records)
     return html.render(page) if form == "html" else markdown.render(page)
 
 

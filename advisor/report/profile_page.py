@@ -23,6 +23,7 @@ from advisor.report.machine import (
 from advisor.report.mixes import buffers
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
 from advisor.report.recommendations import FIRST_FRAMES, failures
+from advisor.report.records import records_of
 from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.caveats import all_failed
@@ -70,6 +71,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         tool=f"advisor {words.name(profile.tool.version)}",
         created=made,
         profile=profile,
+        records=records_of(profile),
     )
     sections = (replace(s, closed=leading or s.anchor not in _OPEN) for s in page.sections)
     return replace(page, sections=tuple(sections))

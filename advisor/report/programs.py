@@ -12,6 +12,7 @@ from advisor.profiles.traces import Timeline
 from advisor.report import blocks, words
 from advisor.report.blocks import Block, Column, Fact, Finding, Row, Table, TableCell, Verdict
 from advisor.report.page import Page, Section, filled
+from advisor.report.records import flows_of
 from advisor.report.timelines import timeline_view
 
 SLOWER = (
@@ -81,7 +82,7 @@ def program_page(program: ProgramTrace, tool: str | None, notes: Sequence[str]) 
             brief=True,
         ),
     )
-    return Page(kind="trace", brand="trace", name=said, sections=sections)
+    return Page(kind="trace", brand="trace", name=said, sections=sections, records=flows_of(gpus))
 
 
 def _nothing(program: ProgramTrace) -> str:

@@ -10,6 +10,7 @@ from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.report import blocks, words
 from advisor.report.blocks import Column, Fact, Row, Table, TableCell
 from advisor.report.page import Page, Section, filled
+from advisor.report.records import flows_of
 
 _PARTS: tuple[tuple[str, Callable[[GpuTrace], float | None]], ...] = (
     ("frame", lambda gpu: gpu.seconds),
@@ -42,7 +43,9 @@ def compared_page(
         blocks.Prose("One run each: what differs between runs of the same program is not in these figures."),
     )
     title = f"{words.name(names[1])} compared with {words.name(names[0])}"
-    return Page("compare", "compare", title, (Section("verdict", "Differences", lead, lead=True),))
+    records = (*flows_of(base.gpus, side="BASE"), *flows_of(head.gpus, side="HEAD"))
+    sections = (Section("verdict", "Differences", lead, lead=True),)
+    return Page("compare", "compare", title, sections, records=records)
 
 
 def _table(base: GpuTrace, head: GpuTrace) -> Table:

@@ -13,6 +13,7 @@ from advisor.report.advising import finding_of
 from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.report.records import records_of
 from advisor.report.trials_section import trials_section
 from advisor.verdicts.ceilings import Scope, accounted, around, ceiling_of, elsewhere, is_little, scopes
 
@@ -45,6 +46,7 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
         tool=f"advisor {tool}",
         created=made,
         profile=profile,
+        records=records_of(profile),
     )
 
 

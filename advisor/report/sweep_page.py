@@ -15,6 +15,7 @@ from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import FIGURES, nothing, sweep_failures
+from advisor.report.records import records_of
 from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
 from advisor.strategies.mixes import numbered_alike
@@ -83,6 +84,7 @@ def sweep_page(sweep: SweepResults) -> Page:
         ),
         tool=tool,
         created=made,
+        records=records_of(*sweep.profiles),
     )
     return described(page, *sweep.profiles)
 

@@ -166,6 +166,13 @@ def trace_page(told: FileTrace) -> Page:
         brand="trace",
         name=tool,
         sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER)), brief=True),),
+        records=tuple(
+            {
+                "kind": "traced",
+                **each.model_dump(include={"strategy", "frames", "frame_seconds", "idle_share"}),
+            }
+            for each in told.strategies
+        ),
     )
 
 

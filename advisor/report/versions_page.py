@@ -11,6 +11,7 @@ from advisor.errors import AdvisorError
 from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, changed_rows, figures, gates, recommended, ruled
 from advisor.report.page import Page, Section, filled, lead
+from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
@@ -84,6 +85,7 @@ def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> P
             _around(found),
             advice(found),
         ),
+        records=compared(found),
     )
 
 

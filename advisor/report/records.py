@@ -1,0 +1,175 @@
+"""The figures of a page as one flat table, for `--format csv`: plain numbers; heads name their units."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.programs import GpuTrace
+from advisor.profiles.schema import (
+    Failed,
+    Measured,
+    Predicted,
+    PredictedResult,
+    Prediction,
+    Profile,
+    Result,
+    Skipped,
+)
+from advisor.verdicts.comparing.comparisons import Comparison
+from advisor.verdicts.scores import bytes_of, seconds_of
+
+Cell = Any
+"""A text, a number, true or false; None is an empty cell."""
+Record = Mapping[str, Cell]
+"""A row by the heads of its columns."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet runs text that begins with one of them (OWASP, CSV Injection)."""
+
+
+def to_csv(records: Sequence[Record]) -> str:
+    """RFC 4180: one header, one line for each record, CRLF."""
+    text, heads = io.StringIO(), dict.fromkeys(head for record in records for head in record)
+    if not heads:
+        return ""
+    writer = csv.DictWriter(text, list(heads), lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows({head: _plain(cell) for head, cell in record.items()} for record in records)
+    return text.getvalue()
+
+
+def _plain(cell: Cell) -> Cell:
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def records_of(*profiles: Profile) -> tuple[Record, ...]:
+    """A row for each strategy on each device, measured or predicted; of a script, for each line."""
+    return tuple(record for profile in profiles for record in _profile(profile))
+
+
+def compared(found: Comparison) -> tuple[Record, ...]:
+    """The rows of BASE, then of HEAD, whose times over BASE's are added with their intervals."""
+    ratios: dict[tuple[Cell, Cell], dict[str, Any]] = {
+        (device.device.name, row.head.strategy): asdict(row.ratio)
+        for device in found.devices
+        for row in device.rows
+    }
+    empty = dict.fromkeys(("value", "low", "high"))
+
+    def with_ratio(record: Record) -> Record:
+        of_head = (
+            ratios.get((record["device"], record["strategy"]), empty) if record["side"] == "HEAD" else empty
+        )
+        value, low, high = of_head.values()
+        return {**record, "over_base": value, "over_base_low": low, "over_base_high": high}
+
+    return tuple(map(with_ratio, sides_of(found.base, found.head)))
+
+
+def sides_of(base: Profile, head: Profile) -> tuple[Record, ...]:
+    sides = {"BASE": base, "HEAD": head}
+    return tuple({"side": side, **record} for side, of in sides.items() for record in records_of(of))
+
+
+def _profile(profile: Profile) -> Iterator[Record]:
+    workload, commit = profile.workload, profile.commit
+    run = {
+        "workload": workload.name,
+        **{f"parameter_{name}": value for name, value in workload.parameters.items()},
+        "created": profile.created,
+        "commit": commit.revision if commit else None,
+    }
+    for record in _lines(profile.script, profile.device.name) if profile.script else _strategies(profile):
+        yield {**run, **record}
+
+
+def _strategies(profile: Profile) -> Iterator[Record]:
+    parts: tuple[Profile | Prediction, ...] = (profile, *profile.predictions)
+    for part in parts:
+        where = {"device": part.device.name, "memory_class": part.device.memory_class}
+        for row in part.results:
+            yield {**where, **_strategy(row), **_verdict(row.strategy, part.recommendation), **_figures(row)}
+
+
+def _strategy(row: Result | PredictedResult) -> Record:
+    placed = "; ".join(f"{buffer}={name}" for buffer, name in row.placements.items())
+    return {"kind": row.status, "strategy": row.strategy, "placements": placed or None}
+
+
+def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
+    """On the row of the recommended strategy; the others are known not to be it, where there is one."""
+    best = chosen if chosen and chosen.strategy == strategy else None
+    low, high = best.interval if best and best.interval else (None, None)
+    return {
+        "recommended": best is not None if chosen and chosen.strategy else None,
+        "verdict": best.verdict if best else None,
+        "gain": best.speedup if best else None,
+        "gain_low": low,
+        "gain_high": high,
+    }
+
+
+def _figures(row: Result | PredictedResult) -> Record:
+    """Times of a frame; low and high are the interval of what was measured, the range of what was not."""
+    timed = row if isinstance(row, (Measured, Predicted)) else None
+    seen = row if isinstance(row, Measured) else None
+    middle, low, high = seconds_of(timed) if timed else (None, None, None)
+    return {
+        "frame_seconds": middle,
+        "frame_low_seconds": low,
+        "frame_high_seconds": high,
+        "latency_seconds": timed.latency_seconds if timed else None,
+        "p95_seconds": seen.p95.seconds if seen and seen.p95 else None,
+        "p99_seconds": seen.p99.seconds if seen and seen.p99 else None,
+        "device_path_seconds": seen.device_path_seconds if seen else None,
+        "transfer_seconds": seen.transfer_seconds if seen else None,
+        "cpu_seconds": seen.cpu_seconds if seen else None,
+        "setup_seconds": seen.setup_seconds if seen else None,
+        "to_device_bytes": seen.transfer_bytes.get("to-device") if seen else None,
+        "to_host_bytes": seen.transfer_bytes.get("to-host") if seen else None,
+        "memory_bytes": bytes_of(row),
+        "energy_joules": seen.energy.joules if seen and seen.energy else None,
+        "reason": row.reason if isinstance(row, (Failed, Skipped)) else None,
+    }
+
+
+def flows_of(gpus: Sequence[GpuTrace], **side: str) -> tuple[Record, ...]:
+    """A row for each kind of copies in an Nsight Systems report: totals of the frames, else of the run."""
+    return tuple(
+        {
+            **side,
+            "gpu": gpu.label,
+            "kind": "traced",
+            "frames": gpu.frames.steady_count if gpu.frames else None,
+            **flow.model_dump(exclude={"kind", "where", "best_bytes_per_second"}),
+            "direction": flow.kind,
+            "function": flow.where,
+        }
+        for gpu in gpus
+        for flow in gpu.flows or ()
+    )
+
+
+def _lines(run: ScriptRun, device: str) -> Iterator[Record]:
+    """A row for each line and kind of crossing: totals that were measured, one occurrence where predicted."""
+    for index, crossing in enumerate(run.crossings):
+        at = {"file": crossing.place.file, "line": crossing.place.line, "crossing": crossing.kind}
+        at |= {"call": crossing.call, "library": crossing.library, "loop": crossing.loop}
+        counts = {"count": crossing.count, "bytes": crossing.bytes}
+        seconds = crossing.host_seconds, crossing.kernel_seconds, crossing.stream_seconds
+        names = "host_seconds", "kernel_seconds", "stream_seconds"
+        empty = dict.fromkeys(("once_seconds", "once_low_seconds", "once_high_seconds"))
+        basis = {"device": device, "kind": "measured"}
+        yield {**basis, **at, **counts, **dict(zip(names, seconds, strict=True)), **empty}
+        for made in run.predictions:
+            likely, ends = made.likely_seconds[index], made.seconds[index] or (None, None)
+            once = dict(zip(empty, (likely, *ends), strict=True))
+            basis = {"device": made.device, "kind": "predicted"}
+            yield {**basis, **at, **dict.fromkeys((*counts, *names)), **once}
