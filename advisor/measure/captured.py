@@ -51,7 +51,6 @@ def _reached(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tupl
 
 
 def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """What a container holds, a function refers to, or an object of the user's keeps."""
     if isinstance(value, dict):
         yield from ((f"{name}[{key!r}]", each) for key, each in list(value.items())[:_MOST])
     elif isinstance(value, (list, tuple)):
@@ -69,7 +68,6 @@ def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _outside(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The names that a function takes from around it, and its defaults."""
     plain = inspect.unwrap(function)
     code = plain.__code__
     for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
@@ -86,7 +84,6 @@ def _outside(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """The global names in a function's code and in functions within it."""
     inner = (names_in(each) for each in code.co_consts if isinstance(each, CodeType))
     return set(code.co_names).union(*inner)
 
@@ -117,7 +114,6 @@ def state_of(folder: Path) -> dict[str, bytes]:
 
 
 def neighbours(folder: Path) -> list[ModuleType]:
-    """The modules of this process whose Python files are in that folder."""
     loaded = [(each, getattr(each, "__file__", None)) for each in list(sys.modules.values())]
     return [
         each for each, file in loaded if file and str(file).endswith(".py") and Path(file).parent == folder
@@ -125,7 +121,6 @@ def neighbours(folder: Path) -> list[ModuleType]:
 
 
 def forget_neighbours(folder: Path) -> None:
-    """Modules of the folder are imported again when they are next asked for."""
     for module in neighbours(folder):
         sys.modules.pop(module.__name__, None)
 

@@ -58,7 +58,6 @@ class Contest:
     period: int = 1
     """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
     gpus: int = 1
-    """How many the workload's stages run on."""
     state: FinalState = field(default_factory=FinalState)
     dropped: frozenset[str] = frozenset()
     windows: Windows = field(default_factory=Windows)
@@ -176,7 +175,6 @@ class Contest:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was measured in another way than the rest."""
         return tuple(
             f"{name} failed next to others ({problem.message}) and was measured in its own processes."
             for name, problem in self.state.alone.items()
@@ -184,7 +182,6 @@ class Contest:
         )
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
-        """The screened rows, those of the final's contestants with the figures of its blocks."""
         times = timings(self.state.blocks, self._preferences.objective, CONFIDENCE)
         return tuple(self._row(row, times) if isinstance(row, Measured) else row for row in rows)
 

@@ -48,12 +48,9 @@ def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Mac
 
 @dataclass(frozen=True)
 class Window:
-    """Frames that ran, the seconds and the joules they took together."""
-
     frames: int
     seconds: float
     joules: tuple[float, ...]
-    """By meter."""
 
 
 def window(
@@ -83,7 +80,6 @@ def idle_watts(
     sleep: Callable[[float], None] = time.sleep,
     seconds: float = IDLE_SECONDS,
 ) -> tuple[float, ...]:
-    """Mean power while this process waits, by meter."""
 
     def wait(_: int) -> None:
         sleep(_LOOK_SECONDS)
@@ -95,7 +91,6 @@ def idle_watts(
 @dataclass(frozen=True)
 class _Mark:
     index: int
-    """Index of the next frame."""
     at: float
     joules: tuple[float, ...]
 

@@ -44,8 +44,6 @@ class Look:
 
 @dataclass(frozen=True)
 class Plan:
-    """The contestants of the final, and how long it may take."""
-
     contestants: Mapping[str, str]
     """Name to strategy."""
     deadline: float
@@ -67,8 +65,6 @@ class ContestantFailed(Exception):
 
 @dataclass
 class FinalState(RoundResults):
-    """What the final gave so far."""
-
     alone: dict[str, Problem] = field(default_factory=dict)
     """Why contestants in separate processes failed beside the others; they are in `left` until they have
     a block."""
@@ -164,7 +160,6 @@ class _Final(SessionLoop):
 
     @property
     def company(self) -> list[str]:
-        """Active contestants that share a process."""
         return [name for name in self.active if name not in self.results.alone] or self.active[:1]
 
     def first(self) -> Step | None:
@@ -293,7 +288,6 @@ class _Final(SessionLoop):
             self.results.left |= dict.fromkeys(others, problem)
 
     def _in_time(self, starts: int, names: Sequence[str]) -> bool:
-        """Whether these process starts and a round of these contestants end before the deadline."""
         pace = self.results.pace
         if pace is None:
             return self.clock() < self.plan.deadline

@@ -71,8 +71,6 @@ WARM_SHARE = 0.4
 
 @dataclass
 class Kept:
-    """A contestant ready to run, and the next frame's index."""
-
     workload: PlacedWorkload
     index: int
 
@@ -152,7 +150,6 @@ class Final:
         return self.job.block_seconds if self.job.capped else math.inf
 
     def _steps(self, loop: FrameLoop, ready: Kept) -> dict[str, float]:
-        """What each step of a frame takes, which compares versions; its period as a whole."""
         slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
         frames, ready.index = breakdown(loop.timed_frame, self.clock, ready.index, 0.0, slow, loop.period)
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
@@ -234,7 +231,6 @@ class Final:
         return self.reused if fits else None
 
     def _placed(self, name: str, number: int, stack: ExitStack) -> Kept:
-        """Buffers placed, set-up and the first frames run, results compared in the first block."""
         job = self.job.job_of(name)
         ranges = Ranges()
         stack.enter_context(ranges.strategy(job.strategy))
@@ -267,7 +263,6 @@ def _code(job: Job) -> tuple[str, str | None]:
 def serve(
     final: Final, lines: TextIO, send: Callable[[str], None], explain: Callable[[BaseException, str], Left]
 ) -> None:
-    """Runs the rounds that the parent asks for, until it closes its end."""
     with final.open:
         for line in lines:
             request = FinalRound.model_validate_json(line)
@@ -291,13 +286,11 @@ def _attempt(
 
 
 def channel(descriptor: int) -> tuple[TextIO, Callable[[str], None]]:
-    """The parent's requests, and how to answer it."""
     link = socket.socket(fileno=descriptor)
     return link.makefile("r", encoding="utf-8"), lambda line: link.sendall(line.encode("utf-8"))
 
 
 def main(arguments: list[str]) -> None:
-    """Serves the parent of that id over the socket of that number, with the job of that file."""
     job_file, parent_id, descriptor = arguments
     die_with_parent(int(parent_id))
     start_here()

@@ -116,7 +116,6 @@ def over_frames(
 def footprint(
     arena: Arena, before: Reading, after: Reading, places: Mapping[str, PlaceMemory] | None = None
 ) -> Footprint:
-    """The footprint of a run between two readings; what could not be read is absent, with the reason."""
     requested = dict(arena.requested)
     reserved = _with_pool(requested, arena)
     locked = _rise(before.locked, after.locked)

@@ -82,7 +82,6 @@ class ForkServer:
             raise ConnectionResetError("the fork server has exited") from None
 
     def close(self) -> None:
-        """Ends the server; workers that are left, and what they left, end with it."""
         self._link.close()
         self._server.terminate()
         try:

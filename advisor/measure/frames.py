@@ -35,9 +35,7 @@ class Action:
     on_stream: bool
     """Its work is done by the stream, so the stream's clock times it."""
     run: Callable[[int], object]
-    """Does it, for the frame of that index."""
     lines: Lines
-    """The action as part of a frame that is written out."""
     attributes: Any
     move: Mover | None = None
     """Does a transfer on the stream it is given."""
@@ -46,7 +44,6 @@ class Action:
     loop: Loop | None = None
     again: bool = False
     gpu: int = 0
-    """See `Step`."""
 
 
 Watch = Callable[[Action], Action]
@@ -110,7 +107,6 @@ class FrameLoop:
         return self._phases[0]
 
     def actions(self, index: int) -> tuple[Action, ...]:
-        """The steps of that frame."""
         return self._phases[index % self.period] if index else self.first
 
     def reset(self) -> None:
@@ -121,7 +117,6 @@ class FrameLoop:
             count.frames.clear()
 
     def run_setup(self) -> None:
-        """The set-up stages, once."""
         for action in self.setup:
             self.act(action, 0)
 
@@ -193,7 +188,6 @@ class FrameLoop:
             self._ranges.pop()
 
     def _in_phases(self, make: Callable[[Sequence[Action]], Callable[[int], None]]) -> Callable[[int], None]:
-        """Runs a frame by its index, what it does made by `make`."""
         frame_of = {id(actions): self._in_frame(make(actions)) for actions in self._phases}
         frames = [frame_of[id(actions)] for actions in self._phases]
         return frames[0] if len(frames) == 1 else lambda index: frames[index % len(frames)](index)
@@ -205,7 +199,6 @@ class FrameLoop:
         return written(as_loops(actions, [action.lines for action in actions], self.iterations))
 
     def in_turn(self, actions: Sequence[Action]) -> Iterator[Action]:
-        """These steps as they are done, those of a loop until the host ends it."""
         return in_turn(actions, self.iterations)
 
     def _count(self, loop: Loop) -> LoopCount:
@@ -222,7 +215,6 @@ class FrameLoop:
             self.act(action, index)
 
     def _in_frame(self, run: Callable[[int], None]) -> Callable[[int], None]:
-        """Puts a run of a frame into the range of the frame."""
         ranges = self._ranges
         if not ranges.listening:
             return run
@@ -285,7 +277,6 @@ class FrameLoop:
         return ordering(gpu, self._marks, (step.name, step.source), gpu.stream)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
-        """What of a buffer is moved, asked for when it is."""
         if isinstance(part, str):
             length = self._placed[part].length
             return lambda: length.bounds

@@ -118,7 +118,6 @@ class Git:
         return replace(self, filters=names)
 
     def filtered(self, paths: Iterable[str], *more: str) -> list[str]:
-        """Paths that a filter of the configuration applies to."""
         given = b"".join(os.fsencode(path) + b"\0" for path in paths)
         if not self.filters or not given:
             return []
@@ -164,7 +163,6 @@ def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, byte
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends what did not end by itself, with all that it started."""
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -74,7 +74,6 @@ def in_turn(steps: Sequence[InARow], counts: Mapping[int, LoopCount]) -> Iterato
 
 
 def as_loops(steps: Sequence[InARow], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
-    """The steps as Python: `lines` are those of each step."""
     loops: list[Lines] = []
     rest = iter(lines)
     for loop, again, row in parts(steps):
@@ -89,7 +88,6 @@ def as_loops(steps: Sequence[InARow], lines: Sequence[Lines], counts: Mapping[in
 
 
 def named(loop: Loop | Iterations) -> str:
-    """The loop as a user knows it."""
     return f"the loop with until={loop.until!r}" + (f" ({loop.number + 1})" if loop.number else "")
 
 
@@ -114,7 +112,6 @@ def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
 
 
 def difference(frame: int, counts: Counts, reference: Counts) -> str:
-    """Loops that ran differently from the reference run in that frame; empty if none."""
     differences = [
         f"in frame {frame}, {name} ran {ran[frame]} iterations; the reference run "
         f"ran {reference[name][frame]}"
@@ -125,7 +122,6 @@ def difference(frame: int, counts: Counts, reference: Counts) -> str:
 
 
 def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
-    """Says it where strategies were timed over frames whose loops ran clearly unequally often."""
     means: dict[str, dict[str, float]] = {}
     for row in rows:
         for ran in row.iterations if isinstance(row, Measured) else ():

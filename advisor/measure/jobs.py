@@ -33,8 +33,6 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class CalibrationJob(Record):
-    """One process's work: one group of measurements."""
-
     group: str
     backend: Literal["cpu", "cuda"]
     gpu: int
@@ -195,8 +193,6 @@ class Sample(StrategyFigures):
 
 
 class ScriptJob(Record):
-    """One observed run of a script."""
-
     file: str
     module: str = Field(default="", description="What `python -m` is given; `file` is what that runs")
     arguments: tuple[str, ...] = ()
@@ -296,7 +292,6 @@ class FinalJob(Record):
     )
 
     def job_of(self, contestant: str) -> Job:
-        """The contestant's measuring job."""
         job = self.jobs.get(contestant, self.base)
         return job.model_copy(update={"strategy": self.contestants[contestant]})
 

@@ -53,7 +53,6 @@ class KeptResults:
         save_results(stored, self._directory / str(frame))
 
     def close(self, repeated: Repeated) -> None:
-        """Ends the reference run: from now on strategies are compared with it."""
         self._ending.write_text(repeated.model_dump_json(), encoding="utf-8")
 
     def repeated(self) -> Repeated | None:
@@ -62,7 +61,6 @@ class KeptResults:
         return Repeated.model_validate_json(text) if text else None
 
     def load(self, frame: int) -> dict[str, Array]:
-        """The results that were kept of that frame."""
         files = sorted((self._directory / str(frame)).glob("*.npy"))
         return {file.stem: np.load(file, mmap_mode="r") for file in files}
 
@@ -85,7 +83,6 @@ def nans(array: Array) -> tuple[int, int]:
 
 
 def save_results(results: Mapping[str, Array], directory: Path) -> None:
-    """Keeps arrays as .npy files."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, array in results.items():
         np.save(directory / f"{name}.npy", array)

@@ -191,7 +191,6 @@ class ProcessSession:
         return True
 
     def close(self) -> None:
-        """Ends the process and all that it started."""
         self._link.close()
         end(self._process, self._message)
 

@@ -164,7 +164,6 @@ class Measurement:
 
     @property
     def available(self) -> list[str]:
-        """The strategies that can be run."""
         described = self._run.description
         return [s.name for s in self._strategies() if not self.subject.obstacle(s, described)]
 
@@ -195,7 +194,6 @@ class Measurement:
             self.save(self.run())
 
     def search(self, estimate: MixEstimate) -> None:
-        """Searches for a mix; the best ones are screened as every strategy was."""
         mode, workload = self.settings.search, self._run.description.workload
         why = no_search(workload, mode) or (estimate.ruled_out if mode == "auto" else "")
         if why:
@@ -222,7 +220,6 @@ class Measurement:
         self.save(self.run())
 
     def final(self) -> None:
-        """The best strategies side by side, until it is settled or the time is up."""
         if not self.subject.has_final:
             return
         workload, saved = self._run.description.workload, self.clock()
@@ -287,7 +284,6 @@ class Measurement:
         return {row.strategy: row for row in self.run().rows if isinstance(row, Measured)}
 
     def _launch(self, step: Step) -> Ended:
-        """One process, to its end."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
         left = self.deadline - self.clock()

@@ -135,7 +135,6 @@ class _Moved(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> Spec | None:
-        """See `MetaPathFinder`. Raises ModuleNotFoundError for what the checkout does not have."""
         if name.partition(".")[0] == _OURS:
             return None
         others = (each for each in sys.meta_path if each is not self and hasattr(each, "find_spec"))

@@ -33,7 +33,6 @@ class Ranges:
         return self._domain.get_event_attributes(message=message, **more)
 
     def push_frame(self, index: int) -> None:
-        """Opens the range of one frame, its index as payload."""
         if self._frame is not None:
             self._frame.payload = index
         self.push(self._frame)

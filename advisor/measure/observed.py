@@ -124,7 +124,6 @@ def _importing(folder: Path | None) -> dict[str, str] | None:
 def _without_call(
     file: Path, function: str, done: subprocess.CompletedProcess[str], *, begun: bool
 ) -> AdvisorError:
-    """Why the file ended without a call that returned."""
     detail = done.stderr.strip()[-2000:]
     if begun:
         return WorkloadError(
@@ -179,7 +178,6 @@ def _require_function(file: Path, function: str) -> None:
 
 
 def main(file: str, function: str, told: str, inputs: str) -> None:
-    """The watching process."""
     path = Path(file).resolve()
     begun: dict[str, tuple[Any, Any]] = {}
 

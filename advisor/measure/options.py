@@ -39,7 +39,6 @@ class Option:
 
     @property
     def repeatable(self) -> bool:
-        """The command line may name it several times."""
         return self.default == () or self.name in ("rules", "placement")
 
     @property

@@ -60,14 +60,12 @@ class PipelinedLoop(FrameLoop):
         """The frame that has begun and not ended."""
 
     def frame(self, index: int) -> None:
-        """Ends this frame and begins the next one. This is what is timed."""
         turn = self._turn(index)
         self._under_way = None
         turn.and_next(index)
         self._under_way = index + 1
 
     def frame_alone(self, index: int) -> None:
-        """Ends this frame and begins no other, so that its results can be looked at."""
         turn = self._turn(index)
         self._under_way = None
         turn.alone(index)
@@ -79,7 +77,6 @@ class PipelinedLoop(FrameLoop):
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
-        """Frames within it run their actions as `watch` makes them; it ends with nothing under way."""
         self._drop_begun()
         plain = self._turns
         self._turns = self._all_turns(watch)
@@ -118,7 +115,6 @@ class PipelinedLoop(FrameLoop):
         return [turns[pair] for pair in pairs]
 
     def _turn_of(self, this: _Queue, following: _Queue, watch: Watch | None) -> _Turn:
-        """A frame, and the one that begins before it ends."""
 
         def run(*parts: Sequence[Action]) -> Callable[[int], None]:
             return self._run(list(chain(*parts)), watch)
@@ -180,7 +176,6 @@ class PipelinedLoop(FrameLoop):
         yield marks.record("downloaded", self._downloads)
 
     def _run(self, actions: Sequence[Action], watch: Watch | None) -> Callable[[int], None]:
-        """The actions one after the other."""
         return self._in_a_row(actions) if watch is None else partial(self._act_all, [*map(watch, actions)])
 
 
@@ -193,15 +188,12 @@ class _Marks:
     set: str
 
     def record(self, name: str, stream: Any = None) -> Action:
-        """The mark stands behind what the stream has by then; without a stream, the main one."""
         return _unranged(recording(self.backend, self.marks, (f"{self.set} {name}", 0), stream))
 
     def order(self, stream: Any, name: str) -> Action:
-        """The stream goes on after the mark."""
         return _unranged(ordering(self.backend, self.marks, (f"{self.set} {name}", 0), stream))
 
     def wait(self, action: Action, name: str) -> Action:
-        """The host waits for the mark, in the range of the action."""
         lines = waiting(self.backend, self.marks, (f"{self.set} {name}", 0))
         return replace(action, lines=lines, run=written([lines]))
 
@@ -238,8 +230,6 @@ def _moving_on(action: Action, stream: Any) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """The actions of a frame on one set of buffers."""
-
     begin: Sequence[Action]
     """Host stages and uploads, up to the first kernel."""
     compute: Sequence[Action]
@@ -250,8 +240,6 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What runs of a frame that others overlap, by its index."""
-
     begin: Callable[[int], None]
     and_next: Callable[[int], None]
     """Ends it, and begins the next one."""

@@ -67,7 +67,6 @@ def start(
     server: ForkServer | None = None,
     popen: Popen = subprocess.Popen,
 ) -> Process:
-    """A worker on a job's file, in a session of its own; what it prints goes to the log."""
     with log.open("ab") as output:  # what is written goes to the end, also after `keep_short`
         if server is not None:
             with suppress(OSError):  # it is gone: the worker comes without it

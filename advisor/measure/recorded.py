@@ -44,8 +44,6 @@ INTERRUPTED = "Interrupted: the record ends where the script did."
 
 @dataclass(frozen=True)
 class ScriptRecord:
-    """What a profile of a script has that had to be measured."""
-
     description: Description
     recorded: Recorded
     notes: tuple[str, ...]

@@ -167,7 +167,6 @@ def _zeros(stage: str, buffer: str, frame: int, size: int) -> Array:
 
 
 def _zeros_in(stage: str, buffer: str) -> Poison:
-    """Noise everywhere but in that output."""
 
     def fill(filled: str, output: str, frame: int, size: int) -> Array:
         here = (filled, output) == (stage, buffer)

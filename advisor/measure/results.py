@@ -40,7 +40,6 @@ NEXT_STEPS = {
 def combine(
     strategy: str, samples: Sequence[Sample], workload: WorkloadRecord, *, confidence: float
 ) -> Measured:
-    """The row of a strategy from its processes, one sample each."""
     rounds = tuple(sample.frame_seconds for sample in samples)
     frames = [frame for sample in samples for frame in sample.breakdown]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}

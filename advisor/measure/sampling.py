@@ -57,8 +57,6 @@ COUNTERS: Counters = {"cpu_seconds": time.process_time}
 
 
 class Spending:
-    """This process's consumption from now on."""
-
     def __init__(self, counters: Counters = COUNTERS) -> None:
         self._counters = counters
         self._before = {name: read() for name, read in counters.items()}

@@ -34,7 +34,6 @@ class RoundResults:
 
     blocks: list[Block] = field(default_factory=list)
     left: dict[str, Problem] = field(default_factory=dict)
-    """Contestants that failed."""
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     unmeasurable: str = ""

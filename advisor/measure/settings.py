@@ -17,8 +17,6 @@ from advisor.strategies.registry import Strategy
 
 @dataclass(frozen=True)
 class Settings:
-    """One run of `advisor profile`."""
-
     file: Path
     workload: str | None
     assignments: Mapping[str, str]
@@ -28,7 +26,6 @@ class Settings:
     targets: tuple[CatalogueEntry, ...]
     """Named by the user."""
     rounds: int
-    """The least number of processes in the final."""
     max_seconds: float
     """Time limit for the whole command; without effect on a script."""
     timeout: float
@@ -42,7 +39,6 @@ class Settings:
     frame: str = ""
     """LINE or FILE:LINE of the loop that is a script's frame, where the user names it."""
     tries: bool = False
-    """Whether changes are tried on a script."""
     checked: tuple[str, ...] = ()
     """Files that it writes, which changes must not change."""
     began: float | None = None
@@ -56,9 +52,7 @@ class Settings:
     oversubscribe: bool = False
     """Managed memory may exceed what the GPU has free."""
     search: SearchMode = "off"
-    """Whether mixes of placements are searched for."""
     preferences: Preferences = field(default_factory=Preferences)
-    """By what to conclude."""
     include_host: bool = False
     """The profile may name this host and its user."""
     no_environment: bool = False
@@ -66,9 +60,7 @@ class Settings:
     trace: tuple[str, ...] = ()
     """("nsys",) to run each strategy once more under Nsight Systems."""
     nsys: Path | None = None
-    """Where nsys is; searched for where None."""
     keep_reports: bool = False
-    """Keep the reports of nsys."""
     tree: Tree | None = None
     """The checkout of a version of the code that is not the user's own; `file` is in it."""
     final: bool = True

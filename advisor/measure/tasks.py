@@ -54,7 +54,6 @@ class FirstFrames:
     count: int
     setup_seconds: float
     first_seconds: float
-    """Seconds of frame 0."""
     last_seconds: float
 
 
@@ -127,7 +126,6 @@ class StateLeft(Exception):
 
 
 def described(backend: Backend, record: WorkloadRecord) -> Description:
-    """What is known before anything of the user's frames is run."""
     packages = installed(*PACKAGES)
     return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
 
@@ -261,7 +259,6 @@ def require_state(backend: Backend) -> None:
 
 
 def comparing_seconds(job: Job) -> float:
-    """Time that the compared frames of a process may take."""
     left = math.inf if job.left_seconds is None else job.left_seconds / _MOST_FRAMES
     return min(SECONDS, _COMPARING * job.seconds, max(left, 0.0))
 

@@ -244,7 +244,6 @@ class Inspector:
             raise AssertionError("check returned False")
 
     def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, Array]:
-        """Fills outputs; a copy of what must stay, all or some of it."""
         for name, pattern in poisons.items():
             self._fill(name, stage, pattern)
         names = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))

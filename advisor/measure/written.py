@@ -49,8 +49,6 @@ class Lines:
 
 @dataclass(frozen=True)
 class Origin:
-    """The stage that an error comes from."""
-
     call: StageCall | None = None
     frame: int = 0
     place: str = ""

@@ -174,7 +174,6 @@ class Backend(Protocol):
 
 
 def wait_for_all(backend: Backend) -> None:
-    """Waits until the streams of all GPUs of the workload have done everything."""
     for gpu in backend.gpus:
         gpu.synchronize()
 

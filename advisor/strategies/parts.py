@@ -200,7 +200,6 @@ class Cells:
 
     @classmethod
     def among(cls, parts: Iterable[Mapping[str, Part]]) -> Cells:
-        """The cells of stages that touch these parts."""
         regions: dict[str, list[Region]] = {}
         for each in parts:
             for name, part in each.items():
@@ -214,7 +213,6 @@ class Cells:
         )
 
     def each(self, table: Mapping[str, Value]) -> dict[str, Value]:
-        """The table with cells in the place of their buffer."""
         return {cell: value for name, value in table.items() for cell in self.of.get(name, (name,))}
 
     def touched(self, access: Mapping[str, AccessMode], parts: Mapping[str, Part]) -> dict[str, AccessMode]:

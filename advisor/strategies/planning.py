@@ -110,8 +110,6 @@ def _in_cells(stage: StageUse, cells: Cells) -> StageUse:
 
 @dataclass(kw_only=True)
 class _Tracker(State):
-    """Holds where each buffer is current and what is in flight, from one stage to the next."""
-
     traits: Mapping[str, Traits]
     streams: Streams | None = None
     """Only with several GPUs; with one there is nothing to keep in order."""
@@ -258,7 +256,6 @@ class _Tracker(State):
         return traits.moves == "copies" and "host" not in self.current[name] and not traits.peer
 
     def _to_host(self, name: str, stage: StageUse) -> int:
-        """Moves it from a GPU that holds it, which is given back."""
         traits, gpu = self.traits[name], min(gpu_of(at) for at in self.current[name] if at != "host")
         step = Step("to-host", name, stage.access[name] == "out", self._part(name, stage), gpu=gpu)
         self._give(step, [self._memory(name, place_of("device", gpu))], [self._memory(name, "host")])
@@ -269,7 +266,6 @@ class _Tracker(State):
         return gpu
 
     def _to_device(self, name: str, stage: StageUse) -> None:
-        """Moves it to the stage's GPU."""
         traits, held = self.traits[name], self.current[name]
         step = Step("to-device", name, stage.access[name] == "out", self._part(name, stage), gpu=stage.gpu)
         crosses = traits.peer and "host" not in held

@@ -29,8 +29,6 @@ DRAM, external ones, and those that one GPU writes and another reads."""
 
 @dataclass(frozen=True)
 class Strategy:
-    """A named way to place all buffers that both sides use."""
-
     name: str
     summary: str
     placement: Placement

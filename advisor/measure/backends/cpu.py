@@ -46,7 +46,6 @@ class CpuBackend:
         self.gpus += tuple(CpuBackend() for _ in range(len(self.gpus), count))
 
     def current(self) -> AbstractContextManager[object]:
-        """There is nothing to choose."""
         return nullcontext()
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
@@ -54,16 +53,13 @@ class CpuBackend:
         self.copy_span(span, "device", source, target)
 
     def environment(self) -> dict[str, str | int | float]:
-        """No GPU, nothing to tell."""
         return {}
 
     def kind_of(self, kind: MemoryKind) -> MemoryKind:
-        """Everything is pageable memory here."""
         del kind
         return "pageable"
 
     def malloc(self, nbytes: int) -> int:
-        """Pageable memory. Raises MemoryError."""
         pointer, memory = ordinary_memory(nbytes)
         self._owned[pointer] = memory
         return pointer
@@ -72,7 +68,6 @@ class CpuBackend:
         del self._owned[pointer]
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
-        """Pageable memory: pinning means nothing to a CPU."""
         del flags
         return self.malloc(nbytes)
 
@@ -97,7 +92,6 @@ class CpuBackend:
         return pointer
 
     def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
-        """A memory copy, done on return."""
         del stream
         ctypes.memmove(target, source, nbytes)
 
@@ -112,13 +106,11 @@ class CpuBackend:
         return host_array(pointer, nbytes, shape, dtype)
 
     def default_stream(self) -> NullStream:
-        """It has nothing to wait for."""
         return NullStream()
 
     new_stream = default_stream
 
     def timestamp(self, stream: Any = None) -> float:
-        """The host's clock, in seconds."""
         del stream
         return self.clock()
 
@@ -126,7 +118,6 @@ class CpuBackend:
         return end - start
 
     def page_locks(self) -> AbstractContextManager[PageLocks | None]:
-        """Nothing is page-locked for a device that is not there."""
         return nullcontext(None)
 
     def _nothing(self, *_: Any, **__: Any) -> None:

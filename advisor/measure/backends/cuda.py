@@ -82,7 +82,6 @@ class CudaBackend:
         return int(count)
 
     def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
-        """A context on each; the first stays current."""
         if len(self.gpus) >= count:
             return
         there = range(self._require_gpu())
@@ -212,7 +211,6 @@ class CudaBackend:
         self._runtime.freeHost(pointer)
 
     def host_register(self, pointer: int, nbytes: int, *, mapped: bool = False) -> None:
-        """cudaHostRegister with the flag Mapped as asked, Portable where GPUs are several."""
         flags = (_REGISTER_MAPPED if mapped else 0) | (_REGISTER_PORTABLE if self._portable else 0)
         self._runtime.hostRegister(pointer, nbytes, flags)
 
@@ -258,7 +256,6 @@ class CudaBackend:
         self._managed.attach(pointer, side, self.stream.ptr)
 
     def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
-        """cudaMemAdvise, by cuda-bindings."""
         self._managed.advise(pointer, nbytes, hint)
 
     @property
@@ -291,7 +288,6 @@ class CudaBackend:
         runtime.memcpy2DAsync(target, span.pitch, source, span.pitch, *sizes)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A cupy.ndarray over memory that CuPy does not own."""
         cuda = self.xp.cuda
         memory = cuda.UnownedMemory(pointer, nbytes, owner=self, device_id=self._gpu)
         return self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(memory, 0))
@@ -343,7 +339,6 @@ class CudaBackend:
         mark.synchronize()
 
     def disturbed(self) -> str | None:
-        """Compares the current device, stream and allocator with those of the start."""
         cuda = self.xp.cuda
         if self._runtime.getDevice() != self._first:
             return f"it left device {self._runtime.getDevice()} current instead of {self._first}"
@@ -369,6 +364,5 @@ class CudaBackend:
         return None
 
     def pool_reserved(self) -> int | None:
-        """Bytes in CuPy's default pool."""
         with self.current():
             return int(self.xp.get_default_memory_pool().total_bytes())

@@ -109,7 +109,6 @@ def counted(call: Callable[..., Any], locks: PageLocks) -> Callable[..., Any]:
 
 @contextmanager
 def watching(cupy: Any) -> Iterator[PageLocks]:
-    """Counts while it is open, and leaves CuPy's modules as they were."""
     locks, cuda, runtime = PageLocks(), cupy.cuda, cupy.cuda.runtime
     originals = [(runtime, name, getattr(runtime, name)) for name in _CALLS if hasattr(runtime, name)]
     originals += [(cuda, name, getattr(cuda, name)) for name in ("alloc_pinned_memory", "PinnedMemory")]
@@ -145,7 +144,6 @@ def _from_pool(cupy: Any, allocate: Callable[[int], Any], locks: PageLocks) -> C
 
 
 def _counted_class(memory: Any, locks: PageLocks) -> Any:
-    """`cupy.cuda.PinnedMemory`, which locks pages when it is made."""
 
     class PinnedMemory(memory):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **keywords: Any) -> None:

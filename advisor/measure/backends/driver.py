@@ -55,7 +55,6 @@ class Driver:
         return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
 
     def environment(self) -> dict[str, str | int | float]:
-        """The driver's newest CUDA, and the GPU's place on the PCI bus."""
         version = self._number("cuDriverGetVersion")
         place = self._text("cuDeviceGetPCIBusId", 32)
         return {"cuda_driver": f"{version // 1000}.{version % 1000 // 10}", "pci_bus_id": place}

@@ -49,8 +49,6 @@ class Unknowable(BaseException):
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the user's."""
-
     file: str
     line: int
     text: str
@@ -61,8 +59,6 @@ class Place:
 
 @dataclass(frozen=True)
 class Refused:
-    """Why CuPy raises, where, and what to write."""
-
     why: str
     write: str
     place: Place
@@ -70,8 +66,6 @@ class Refused:
 
 
 class Refusal(Exception):
-    """CuPy raises here; `reason` says why."""
-
     def __init__(self, reason: Refused) -> None:
         super().__init__(reason.why)
         self.reason = reason
@@ -91,8 +85,6 @@ class NotFilled(Refusal, ValueError):
 
 @dataclass(frozen=True)
 class Waiting:
-    """A call that returns when the GPU is done."""
-
     call: str
     write: str
     place: Place
@@ -106,7 +98,6 @@ class Watch:
     buffers: Mapping[str, Array] = field(default_factory=dict)
     stage: str = ""
     waits: Counter[tuple[str, Waiting]] = field(default_factory=Counter)
-    """Calls that waited, by stage."""
 
     def refuse(self, kind: type[Refusal], why: str, write: str, *arrays: Any) -> NoReturn:
         """Raises as CuPy does, naming the line and the buffer among the arrays."""
@@ -114,11 +105,9 @@ class Watch:
         raise kind(Refused(why, write, user_line(), names[0] if names else ""))
 
     def wait(self, call: str, write: str) -> None:
-        """Notes a call that waits for the GPU."""
         self.waits[self.stage, Waiting(call, write, user_line())] += 1
 
     def lacks(self, name: str) -> NoReturn:
-        """Raises since CuPy has no such name."""
         self.refuse(
             NoSuchName,
             f"CuPy {self.coverage.version} has no {name}",
@@ -140,7 +129,6 @@ class Watch:
             )
 
     def require_on_gpu(self, call: str, values: Any, out: Any = None) -> None:
-        """Raises for a NumPy array among arguments that CuPy wants on the GPU."""
         if isinstance(out, np.ndarray):
             self.refuse(
                 NotTaken,
@@ -155,7 +143,6 @@ class Watch:
                 )
 
     def require_dtype(self, *arrays: Any) -> None:
-        """Raises for an array of a dtype that CuPy's kernels do not have."""
         for array in arrays:
             dtype = getattr(array, "dtype", None)
             if isinstance(dtype, np.dtype) and (
@@ -185,7 +172,6 @@ def is_users(file: str) -> bool:
 
 
 def user_line() -> Place:
-    """The line that called, outside of advisor, NumPy and what is installed beside it."""
     frame: Any = sys._getframe(1)
     first = None
     while frame is not None:

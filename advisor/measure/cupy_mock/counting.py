@@ -25,11 +25,9 @@ Array = npt.NDArray[Any]
 class Call:
     reads: bool = True
     passes: int = 1
-    """Passes over each argument."""
     gathers: bool = False
     """Reads of its table only as much as it returns."""
     table: int = 0
-    """Which argument that is."""
     fills: bool = True
     """Writes all of its result."""
     changed: Callable[[Any, Any], float] | None = None
@@ -37,7 +35,6 @@ class Call:
     reads_target: bool = False
     """Reads what it changes."""
     flops: Callable[[Any, Any], float] | None = None
-    """Arithmetic, from arguments and result."""
 
 
 def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
@@ -72,7 +69,6 @@ def reduced_axes(name: str, args: Any, kwargs: Any) -> Any:
 
 
 def _einsum(args: Any, result: Any) -> float:
-    """Two operations for each combination of all indices."""
     if not isinstance(args[0], str) or "." in args[0]:
         return 2.0 * float(np.size(result))
     labels = args[0].replace(" ", "").split("->")[0].split(",")
@@ -255,7 +251,6 @@ def count_index(recorder: TrafficRecorder, key: Any) -> None:
 
 
 def arrays_in(value: Any) -> Iterable[Array]:
-    """The arrays in a value of lists, tuples and dicts."""
     if isinstance(value, np.ndarray):
         yield value
     elif isinstance(value, (list, tuple)):

@@ -31,7 +31,6 @@ class Coverage:
     names: Mapping[str, str | None]
     """Functions, ufuncs, types and constants, those of submodules as `linalg.norm`."""
     ndarray: Mapping[str, str | None]
-    """Attributes and methods of `cupy.ndarray`."""
     waits: frozenset[str]
     """Functions whose documentation says that they may synchronize."""
 

@@ -56,15 +56,12 @@ _KNOWN, _KNOWN_OPERATORS = (
 
 
 def ufunc_seconds(name: str, method: str) -> float:
-    """A ufunc's call, or its reduction."""
     return _KNOWN.get(name, _UFUNC if method == "__call__" else _REDUCTION)
 
 
 def call_seconds(name: str, arrays: int = 1) -> float:
-    """A function's or method's call with that many arrays."""
     return _KNOWN.get(name, _FUNCTION) + (_JOIN * arrays if name in _JOINING else 0.0)
 
 
 def torch_seconds(name: str) -> float:
-    """An operator that PyTorch dispatches."""
     return _KNOWN_OPERATORS.get(name, _TORCH)

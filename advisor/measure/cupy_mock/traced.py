@@ -39,7 +39,6 @@ class TracedArray(np.ndarray[Any, Any]):
 
     @classmethod
     def of(cls, array: Array, recorder: TrafficRecorder) -> TracedArray:
-        """A traced view of the memory of `array`."""
         traced = array.view(cls)
         traced._recorder = recorder
         return traced
@@ -167,7 +166,6 @@ def same_argument(arguments: Any, plain: Any, result: Any, other: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The same without tracing, in arrays and in lists, tuples and dicts of them."""
     return mapped(value, lambda each: each.view(np.ndarray) if isinstance(each, TracedArray) else each)
 
 

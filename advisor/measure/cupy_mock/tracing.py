@@ -132,7 +132,6 @@ def regions_of(bound: BoundWorkload) -> dict[tuple[str, str], Region]:
 
 
 def _traced_buffers(recorder: TrafficRecorder, run: PlacedWorkload) -> dict[str, Placed]:
-    """The buffers as traced arrays; those of a GPU stay as they are."""
 
     def view(name: str, array: Any) -> Any:
         return trace_buffer(recorder, name, array) if isinstance(array, np.ndarray) else array
@@ -186,8 +185,6 @@ def _trace_of(recorder: TrafficRecorder, bound: BoundWorkload, valid: dict[str, 
 
 
 class _Checks:
-    """Device stages as CuPy would run them: what it refuses, and what waits."""
-
     def __init__(self, run: PlacedWorkload, seed: int) -> None:
         self._run, self._seed = run, seed
         self._watch = Watch(coverage(), {name: placed.device for name, placed in run.placed.items()})

@@ -58,8 +58,6 @@ class _Tally:
 
 
 class TrafficRecorder:
-    """Counts the NumPy traffic of traced arrays, per stage and buffer."""
-
     def __init__(self, regions: Regions | None = None) -> None:
         """`regions`: the parts of buffers that stages may touch; of touches elsewhere the first is kept."""
         self.strays: dict[tuple[str, str], RegionViolation] = {}
@@ -264,7 +262,6 @@ def _caller() -> str | None:
 
 
 def _touched(use: StageUse, buffer: str, bytes_of: Mapping[str, float]) -> float:
-    """Bytes of the buffer, or of the region that the stage touches."""
     part = use.parts.get(buffer)
     return bytes_of[buffer] * (part.share if isinstance(part, Region) else 1)
 

@@ -90,8 +90,6 @@ class Placed:
 
 @dataclass(frozen=True)
 class Layout:
-    """Shape and dtype of a buffer, C order."""
-
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -103,7 +101,6 @@ class Layout:
         return spans(part, self.shape, self.dtype.itemsize)
 
     def at(self, backend: Backend, host: int | None, device: int | None) -> Placed:
-        """Arrays for the sides that have a pointer to it."""
         shaped = (self.nbytes, self.shape, self.dtype)
         return Placed(
             None if host is None else host_array(host, *shaped),
@@ -290,7 +287,6 @@ def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
 
 
 def flag_is_off(device: Device, attribute: str) -> bool:
-    """True when the device says that it lacks a capability; an unknown attribute is no "no"."""
     return attribute in device.attributes and not device.attributes[attribute]
 
 

@@ -98,7 +98,6 @@ class WriteCombined(Pinned):
     host_flags = ("write-combined",)
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        """Only for buffers that the host never reads."""
         return self if host_only_writes(buffer, workload) else Pinned()
 
 
@@ -127,7 +126,6 @@ class ZeroCopyWriteCombined(ZeroCopy):
     not_on_cpu = "the CPU device has no write-combined memory"
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        """Only for buffers that the host never reads."""
         return self if host_only_writes(buffer, workload) else ZeroCopy()
 
 
@@ -247,7 +245,6 @@ class ManagedAdvised(ManagedPrefetch):
 
 
 def hints_for(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[Hint, ...]:
-    """What the annotations say of a buffer, as cudaMemAdvise wants it."""
     on_device = workload.touching(buffer, "device")
     on_host = workload.touching(buffer, "host")
     if all(mode == "in" for mode in (*on_device.values(), *on_host.values())):
