@@ -28,9 +28,9 @@ from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEsti
 from advisor.measure.processes import fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.recorded import record
+from advisor.measure.results import CONFIDENCE
 from advisor.measure.revisions import commit_of
 from advisor.measure.settings import Settings
-from advisor.measure.subjects import CONFIDENCE
 from advisor.measure.trying.session import try_script
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.model.mixing import outlook

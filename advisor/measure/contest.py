@@ -15,11 +15,10 @@ from advisor.measure.final import LEAST, FinalState, Look, Plan, run_final
 from advisor.measure.iterations import named
 from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.progress import Progress
-from advisor.measure.results import OUTSIDE, figures
+from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import LEAST_FRAMES, Session, frames_of_block
 from advisor.measure.settings import Settings
-from advisor.measure.subjects import CONFIDENCE
 from advisor.profiles.blocks import Block, FinalRecord, rounds
 from advisor.profiles.conclusions import Preferences, counts_latency
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result

@@ -152,12 +152,32 @@ class ReferenceRun(Record):
     nan: dict[str, int] = Field(default_factory=dict, description="The first frame in which a buffer has NaN")
 
 
-class RefusedStage(Record):
-    """A device stage that CuPy refuses, told as an error of the user's."""
+class Problem(Record):
+    """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
 
+    task: Literal["problem"] = "problem"
+    cause: Literal["wrong", "raised", "twin", "differs", "state", "memory", "device", "bug"]
+    error: str = ""
     message: ShortText
-    next_step: ShortText
-    detail: LongText
+    next_step: ShortText = ""
+    detail: LongText = ""
+
+    @classmethod
+    def of(cls, error: AdvisorError) -> Problem:
+        """An error of our tree, sent by the worker and raised again in the parent."""
+        return cls(
+            cause="wrong",
+            error=type(error).__name__,
+            message=error.message,
+            next_step=error.next_step,
+            detail=error.detail,
+        )
+
+    def as_error(self, log: str = "") -> AdvisorError:
+        """The error of our tree that it was, or a `WorkloadError`; without detail the log stands for it."""
+        kinds = {kind.__name__: kind for kind in _ERRORS}
+        kind = kinds.get(self.error, WorkloadError)
+        return kind(self.message, next_step=self.next_step, detail=self.detail or log)
 
 
 class TraceRun(Record):
@@ -165,8 +185,8 @@ class TraceRun(Record):
 
     task: Literal["trace"] = "trace"
     trace: Trace | None = Field(default=None, description="None where no stages could be traced")
-    refused: tuple[RefusedStage, ...] = ()
-    wrong: tuple[RefusedStage, ...] = Field(default=(), description="Wrong on a GPU too, whatever CuPy takes")
+    refused: tuple[Problem, ...] = ()
+    wrong: tuple[Problem, ...] = Field(default=(), description="Wrong on a GPU too, whatever CuPy takes")
 
 
 class Sample(StrategyFigures):
@@ -215,34 +235,6 @@ class Captured(Record):
 
     task: Literal["capture"] = "capture"
     frames: int
-
-
-class Problem(Record):
-    """Why a process has no result. `cause` tells the user's mistakes from the device's and from ours."""
-
-    task: Literal["problem"] = "problem"
-    cause: Literal["wrong", "raised", "twin", "differs", "state", "memory", "device", "bug"]
-    error: str = ""
-    message: ShortText
-    next_step: ShortText = ""
-    detail: LongText = ""
-
-    @classmethod
-    def of(cls, error: AdvisorError) -> Problem:
-        """An error of our tree, sent by the worker and raised again in the parent."""
-        return cls(
-            cause="wrong",
-            error=type(error).__name__,
-            message=error.message,
-            next_step=error.next_step,
-            detail=error.detail,
-        )
-
-    def as_error(self, log: str = "") -> AdvisorError:
-        """The error of our tree that it was, or a `WorkloadError`; without detail the log stands for it."""
-        kinds = {kind.__name__: kind for kind in _ERRORS}
-        kind = kinds.get(self.error, WorkloadError)
-        return kind(self.message, next_step=self.next_step, detail=self.detail or log)
 
 
 Outcome = Checked | Description | ReferenceRun | TraceRun | Sample | Recorded | Captured | GroupRun | Problem

@@ -21,13 +21,13 @@ from advisor.measure.final import LEAST
 from advisor.measure.iterations import uneven
 from advisor.measure.jobs import LOG, Description, Job, Sample, Task
 from advisor.measure.launcher import Ended, Launcher
+from advisor.measure.preparation import Preparation
 from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
-from advisor.measure.results import NEXT_STEPS, failure, late_nan
+from advisor.measure.results import CONFIDENCE, NEXT_STEPS, combine, failure, late_nan
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.search import FINALISTS, Likely, Searching, no_search
 from advisor.measure.settings import Settings
-from advisor.measure.subjects import CPU_ROUNDS, Step, WorkloadSubject
 from advisor.profiles.blocks import Block, FinalRecord, Search
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
@@ -80,10 +80,28 @@ SAVE_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
 
 
+CPU_ROUNDS = 2
+"""On the CPU device host stages are timed in two processes; nothing is decided there."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One process to come. `label` names its folder, `shown` is what progress says of it."""
+
+    task: Task
+    strategy: str
+    label: str
+    shown: str
+    timeline: bool = False
+
+
+def rounds_of(settings: Settings) -> int:
+    """Processes of each strategy: one screens, on the CPU device two time the host's stages."""
+    return min(CPU_ROUNDS, settings.rounds) if settings.backend == "cpu" else 1
+
+
 def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label: str) -> Job:
     """A worker's job; `label` names its folder in the run's directory."""
-    # On the CPU rounds have the least number of frames together: times there compare no strategies.
-    rounds = min(CPU_ROUNDS, settings.rounds) if settings.backend == "cpu" else 1
     return Job(
         task=task,
         file=str(settings.file),
@@ -95,7 +113,7 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         strategy=strategy,
         mixes={each.name: each.record() for each in settings.strategies if isinstance(each, Mix)},
         seconds=settings.max_seconds * SAMPLE_SHARE,
-        min_frames=math.ceil(MIN_FRAMES / rounds),
+        min_frames=math.ceil(MIN_FRAMES / rounds_of(settings)),  # together: there times compare no strategies
         seed=settings.seed,
         oversubscribe=settings.oversubscribe,
         numa=settings.numa,
@@ -139,12 +157,12 @@ class Measurement:
     """Strategies that the time did not reach."""
     ran_out: bool = False
     """The time ended a process."""
+    preparation: Preparation = field(default_factory=Preparation)
     end: float = math.inf
     """On the clock: no process runs on after it, not even one without which there are no figures."""
 
     def __post_init__(self) -> None:
         settings = self.settings
-        self.subject = WorkloadSubject(settings, self.directory)
         seconds = settings.max_seconds
         now = self.clock()
         end = (now if settings.began is None else settings.began) + seconds
@@ -154,35 +172,44 @@ class Measurement:
 
     def describe(self) -> Description:
         """What the workload is. Raises `AdvisorError` where it cannot be run at all."""
-        self._run = Run(self.subject.describe(self._launch), None, ())
-        return self._run.description
+        ended = self._launch(Step("reference", BASELINE, "reference", "checking the workload"))
+        described = self.preparation.describe(ended, self.directory / "reference")
+        self._run = Run(described, None, ())
+        return described
 
     def prepare(self) -> None:
         """What must run before the strategies; raises as `describe` does."""
-        prepared = self.subject.prepare(self._launch)
-        self._run = replace(self._run, trace=prepared.trace, notes=prepared.notes)
+        ended = self._launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
+        trace = self.preparation.trace(ended, on_cpu=self.settings.backend == "cpu")
+        self._run = replace(self._run, trace=trace, notes=tuple(self.preparation.notes))
 
     @property
     def available(self) -> list[str]:
-        described = self._run.description
-        return [s.name for s in self._strategies() if not self.subject.obstacle(s, described)]
+        return [strategy.name for strategy in self._strategies() if not self._obstacle(strategy)]
+
+    @property
+    def has_final(self) -> bool:
+        """The best strategies meet in processes that hold all; the CPU device has nothing to decide."""
+        return self.settings.final and self.settings.backend != "cpu"
 
     @property
     def screens(self) -> bool:
         """Each strategy has one process, in an order of choice; else several rounds in random order."""
-        return self.subject.has_final or not self.settings.final
+        return self.has_final or not self.settings.final
 
     @property
     def searches(self) -> bool:
         """A search for a mix was asked for, and there are figures to start from."""
-        return self.subject.has_final and self.settings.search != "off" and bool(self._measured())
+        return self.has_final and self.settings.search != "off" and bool(self._measured())
 
     def screen(self, order: Sequence[str]) -> None:
         """Each available strategy in a separate process. A short time reaches the first in `order` only."""
         rounds: tuple[tuple[str, ...], ...] = (tuple(order),)
         if not self.screens:
             generator = random.Random(self.settings.seed)
-            rounds = tuple(tuple(generator.sample(order, len(order))) for _ in range(self.subject.rounds))
+            rounds = tuple(
+                tuple(generator.sample(order, len(order))) for _ in range(rounds_of(self.settings))
+            )
         self._run = replace(self._run, order=rounds)
         steps = _timed(rounds)
         traced = len(rounds[0]) if "nsys" in self.settings.trace else 0
@@ -220,7 +247,7 @@ class Measurement:
         self.save(self.run())
 
     def final(self) -> None:
-        if not self.subject.has_final:
+        if not self.has_final:
             return
         workload, saved = self._run.description.workload, self.clock()
         self.contest = Contest(
@@ -272,7 +299,7 @@ class Measurement:
             notes=(
                 *self._run.notes,
                 *(contest.notes if contest else ()),
-                *(uneven(results) if self.subject.has_final and final is None else ()),
+                *(uneven(results) if self.has_final and final is None else ()),
                 *late_nan(self.samples),
             ),
         )
@@ -320,7 +347,7 @@ class Measurement:
         if not self.timed and not self.ran_out:
             return False
         least = LEAST_SECONDS + self.longest
-        enough = self.subject.has_final and self.settings.max_seconds >= LEAST_RUN * least
+        enough = self.has_final and self.settings.max_seconds >= LEAST_RUN * least
         reserved = least if enough and self.timed >= LEAST else 0.0
         if self.timed and self.clock() + self.longest <= self.deadline - reserved:
             return False
@@ -345,11 +372,18 @@ class Measurement:
         return record.model_copy(update={"tried": tuple(tried)})
 
     def _row(self, strategy: Strategy) -> Result:
-        name, described = strategy.name, self._run.description
-        row: Result | None
-        if reason := self.subject.obstacle(strategy, described):
-            row = Skipped(strategy=name, reason=reason)
-        elif (row := self.failed.get(name)) is None:
-            reason = LATE if name in self.late else "the run ended before it was measured"
-            row = self.subject.row(name, self.samples.get(name, ())) or Skipped(strategy=name, reason=reason)
-        return noted(row, strategy, described.workload)
+        name, workload = strategy.name, self._run.description.workload
+        samples, row = self.samples.get(name, ()), self.failed.get(name)
+        if reason := self._obstacle(strategy):
+            return noted(Skipped(strategy=name, reason=reason), strategy, workload)
+        if row is None and samples:
+            return noted(combine(name, samples, workload, confidence=CONFIDENCE), strategy, workload)
+        reason = LATE if name in self.late else "the run ended before it was measured"
+        return noted(row or Skipped(strategy=name, reason=reason), strategy, workload)
+
+    def _obstacle(self, strategy: Strategy) -> str | None:
+        """Why a strategy is not run; None where it is."""
+        if self.preparation.kernels_only:
+            return "a device stage cannot run without a GPU and has no CPU twin"
+        described = self._run.description
+        return strategy.unavailable(described.device) or strategy.unsuited(described.workload)

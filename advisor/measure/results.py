@@ -15,6 +15,7 @@ from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Quantile, St
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 from advisor.verdicts.scores import accounted
 
+CONFIDENCE = 0.95
 _SAYS: dict[str, str] = {
     "differs": WRONG_RESULTS,
     "state": "the workload changed the device's state: ",

@@ -29,7 +29,7 @@ from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.measure.frames import Action, FrameLoop
 from advisor.measure.iterations import counted, iteration_records
-from advisor.measure.jobs import Job, RefusedStage, TraceRun
+from advisor.measure.jobs import Job, Problem, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload
@@ -55,8 +55,8 @@ class CheckedPass:
     trace: without times; None where a stage was not judged to the end.
     """
 
-    refused: tuple[RefusedStage, ...]
-    wrong: tuple[RefusedStage, ...]
+    refused: tuple[Problem, ...]
+    wrong: tuple[Problem, ...]
     waits: tuple[Wait, ...]
     trace: Trace | None = None
 
@@ -201,7 +201,7 @@ class _Checks:
         self.skipped: set[str] = set()
         """Stages that are not judged any more."""
         self._refused: dict[str, Refused] = {}
-        self._wrong: dict[str, RefusedStage] = {}
+        self._wrong: dict[str, Problem] = {}
         self._waits: Counter[tuple[str, Waiting]] = Counter()
 
     def run_frames(self, recorder: TrafficRecorder) -> dict[str, float]:
@@ -281,19 +281,20 @@ class _Checks:
         return False
 
 
-def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> RefusedStage:
+def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> Problem:
     writer = f"device stage {stage_and_line(stage.name, stage.stage.function)}"
-    return RefusedStage(
+    return Problem(
+        cause="raised",
         message=f"{writer} writes the NumPy array {name}, {array.dtype} {array.shape}, which is not a "
         "buffer: its memory and its copies are in no strategy",
         next_step="Declare it as a buffer, and take it as a parameter of the stage, annotated Out or InOut.",
-        detail="",
     )
 
 
-def _refusal(stage: str, reason: Refused, version: str) -> RefusedStage:
+def _refusal(stage: str, reason: Refused, version: str) -> Problem:
     buffer = f", buffer {reason.buffer!r}" if reason.buffer else ""
-    return RefusedStage(
+    return Problem(
+        cause="raised",
         message=f"stage {stage!r} fails under CuPy {version} at {reason.place}{buffer}: {reason.why}",
         next_step=reason.write,
         detail=f"{reason.place.file}:{reason.place.line}\n    {reason.place.text}",
