@@ -14,7 +14,7 @@ from running import missing
 
 from advisor.errors import WorkloadError
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.measure.kept_results import TOLERANCE, differences, save_results
+from advisor.measure.kept_results import TOLERANCE, KeptResults
 from advisor.measure.verification import noise
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
@@ -321,9 +321,10 @@ def test_no_check() -> None:
 
 
 def compare(found: Any, expected: Any, tmp_path: Path) -> list[str]:
-    save_results({"x": np.asarray(expected)}, tmp_path / "run" / "kept")
-    told = differences({"x": np.asarray(found)}, tmp_path / "run" / "kept")
-    return [sentence.partition(";")[0] for _, sentence in told]
+    kept = KeptResults(tmp_path)
+    kept.keep(0, {"x": np.asarray(expected)})
+    different = kept.differences(0, {"x": np.asarray(found)}, {})
+    return [sentence.partition(" in frame 0;")[0] for sentence in different.values()]
 
 
 def differ(count: int, size: int) -> list[str]:
@@ -336,9 +337,10 @@ def test_equal_results(tmp_path: Path) -> None:
 
 
 def test_every_buffer_is_compared(tmp_path: Path) -> None:
-    save_results({"x": np.zeros(3), "y": np.zeros(3), "z": np.zeros(3)}, tmp_path)
-    found = {"x": np.zeros(3), "y": np.ones(3), "z": np.array([0.0, 1, 0])}
-    (_, y), (_, z) = differences(found, tmp_path)
+    kept = KeptResults(tmp_path)
+    kept.keep(0, {"x": np.zeros(3), "y": np.zeros(3), "z": np.zeros(3)})
+    results = {"x": np.zeros(3), "y": np.ones(3), "z": np.array([0.0, 1, 0])}
+    y, z = kept.differences(0, results, {}).values()
     assert not missing(y, "3 of 3", "'y'", "error is 1,")
     assert not missing(z, "1 of 3", "'z'", "error is 1,")
 
@@ -351,11 +353,12 @@ def test_sums_in_another_order_are_the_same_result(tmp_path: Path) -> None:
     for column in range(1024):
         forth += terms[:, column]
         back += terms[:, -1 - column]
-    save_results({"x": forth}, tmp_path)
-    assert list(differences({"x": back}, tmp_path)), "as if each came of one element"
-    assert list(differences({"x": back}, tmp_path, {"x": 1024})) == []
+    kept = KeptResults(tmp_path)
+    kept.keep(0, {"x": forth})
+    assert kept.differences(0, {"x": back}, {}), "as if each came of one element"
+    assert kept.differences(0, {"x": back}, {"x": 1024}) == {}
     wrong = back + terms[:, :8].astype(np.float32).sum(axis=1).astype(np.float16)
-    assert list(differences({"x": wrong}, tmp_path, {"x": 1024}))
+    assert kept.differences(0, {"x": wrong}, {"x": 1024})
 
 
 @pytest.mark.parametrize(

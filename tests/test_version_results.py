@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.measure.kept_results import KeptResults, Repeated
-from advisor.measure.version_results import compare_results
+from advisor.measure.kept_results import KeptResults, Repeated, compare_results
 from advisor.verdicts.comparing.results import Results
 
 

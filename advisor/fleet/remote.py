@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleet.packaging import unpack
 from advisor.fleet.planning import Answer, Task, wrong
+from advisor.measure.jobs import LOG
 from advisor.measure.process import die_with_parent
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
 from advisor.profiles.redaction import here
@@ -66,14 +67,12 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
         except (AdvisorError, OSError, ValueError) as problem:
             reason = f"the files cannot be unpacked: {problem}"
             return Answer(status="failed", reason=reason).model_dump_json()
-        message = folder / "task.json"
-        message.write_text(task.model_copy(update={"files": {}}).model_dump_json(), encoding="utf-8")
-        return _run(task, message, wanted or _still_wanted)
+        return _run(task.model_copy(update={"files": {}}), folder, wanted or _still_wanted)
 
 
-def _run(task: Task, message: Path, wanted: Callable[[], bool]) -> str:
-    log, answer = message.parent / "log", message.parent / ANSWER
-    process = start(message, log, "advisor.fleet.remote")
+def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
+    log, answer = folder / LOG, folder / ANSWER
+    process = start(task, folder, "advisor.fleet.remote")
     deadline = time.monotonic() + task.seconds
     stopped = ""
     try:
@@ -84,7 +83,7 @@ def _run(task: Task, message: Path, wanted: Callable[[], bool]) -> str:
             elif not wanted():
                 stopped = "the task was cancelled"
     finally:
-        end(process, message)
+        end(process, folder)
     if answer.exists() and not stopped:
         return read_unpacked(answer).decode("utf-8", "replace")
     hide, printed = here(include_host=task.include_host).hide, log_tail(log)

@@ -7,7 +7,7 @@ compared with the reference run's of that index, so that a workload's state may 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from advisor.profiles.base import Record
 from advisor.strategies.backend import Array
+from advisor.verdicts.comparing.results import BufferDifference, Results
 
 LEAST_FRAMES, MOST_FRAMES = 2, 16
 """Frames that are compared: as many as `SECONDS` hold."""
@@ -50,7 +51,10 @@ class KeptResults:
         self._bytes += sum(array.nbytes for array in results.values())
         whole = frame < LEAST_FRAMES or self._bytes <= _WHOLE_BYTES
         stored = {name: array if whole else some(array) for name, array in results.items()}
-        save_results(stored, self._directory / str(frame))
+        directory = self._directory / str(frame)
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, array in stored.items():
+            np.save(directory / f"{name}.npy", array)
 
     def close(self, repeated: Repeated) -> None:
         self._ending.write_text(repeated.model_dump_json(), encoding="utf-8")
@@ -67,13 +71,20 @@ class KeptResults:
     def differences(
         self, frame: int, results: Mapping[str, Array], lengths: Mapping[str, float]
     ) -> dict[str, str]:
-        """What differs from that frame's, a sentence for each buffer; see `differences`.
+        """The buffers that differ from that frame's, with a sentence for each.
 
-        An element that is carried from frame to frame may have as many times the terms.
+        lengths: how many elements go into one of the buffer's at most, which rounding errors grow with; one
+        that is carried from frame to frame may have as many times the terms. Where fewer elements were kept,
+        those are compared.
         """
-        directory = self._directory / str(frame)
-        terms = {name: length * (frame + 1) for name, length in lengths.items()}
-        return dict(differences(results, directory, terms, frame=frame))
+        sentences: dict[str, str] = {}
+        for name, array in results.items():
+            expected = np.load(self._directory / str(frame) / f"{name}.npy", mmap_mode="r")
+            compared = some(array) if expected.size < array.size else array
+            whole, length = compared is array and array.ndim > 0, lengths.get(name, 1.0) * (frame + 1)
+            if sentence := _difference(name, compared, expected, length, frame, whole=whole):
+                sentences[name] = sentence
+        return sentences
 
 
 def nans(array: Array) -> tuple[int, int]:
@@ -82,40 +93,12 @@ def nans(array: Array) -> tuple[int, int]:
     return (int(np.count_nonzero(np.isnan(looked))) if array.dtype.kind in "fc" else 0), looked.size
 
 
-def save_results(results: Mapping[str, Array], directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, array in results.items():
-        np.save(directory / f"{name}.npy", array)
-
-
-def differences(
-    results: Mapping[str, Array],
-    directory: Path,
-    lengths: Mapping[str, float] | None = None,
-    *,
-    frame: int | None = None,
-) -> Iterator[tuple[str, str]]:
-    """The buffers that differ from the kept ones, with a sentence for each.
-
-    lengths: how many elements go into one of the buffer's at most, which rounding errors grow with.
-    frame: which one they are of. Where fewer elements were kept, those are compared.
-    """
-    for name, array in results.items():
-        expected = np.load(directory / f"{name}.npy", mmap_mode="r")
-        compared = some(array) if frame is not None and expected.size < array.size else array
-        whole, length = compared is array and array.ndim > 0, (lengths or {}).get(name, 1.0)
-        if sentence := _difference(name, compared, expected, length, frame, whole=whole):
-            yield name, sentence
-
-
 def some(array: Array) -> Array:
     """Elements of it in one row, evenly spread; all where there are few."""
     return np.ascontiguousarray(array.reshape(-1)[:: max(1, math.ceil(array.size / _SOME))])
 
 
-def _difference(
-    name: str, array: Array, expected: Array, length: float, frame: int | None, *, whole: bool
-) -> str:
+def _difference(name: str, array: Array, expected: Array, length: float, frame: int, *, whole: bool) -> str:
     """What differs, and where first; no place is given if only some elements were kept."""
     if (array.shape, array.dtype) != (expected.shape, expected.dtype):
         return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
@@ -125,12 +108,13 @@ def _difference(
     wrong = int(close.size - np.count_nonzero(close))
     if not wrong:
         return ""
-    sentence = f"{wrong} of {close.size} elements of {name!r} differ from the reference run"
-    sentence += "" if frame is None else f" in frame {frame}"
     first = np.unravel_index(int(np.argmin(close)), close.shape) if array.ndim else ()
     at = f"at {[int(index) for index in first]} " if whole else ""
-    sentence += f"; {at}it is {array[first]} instead of {expected[first]}"
-    return sentence + (_worst(array, expected, explained) if array.dtype.kind in "fc" else "")
+    worst = _worst(array, expected, explained) if array.dtype.kind in "fc" else ""
+    return (
+        f"{wrong} of {close.size} elements of {name!r} differ from the reference run in frame {frame}; "
+        f"{at}it is {array[first]} instead of {expected[first]}{worst}"
+    )
 
 
 def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.NDArray[np.bool_], float]:
@@ -164,3 +148,76 @@ def _worst(array: Array, expected: Array, explained: float) -> str:
     if not finite.size:
         return ""
     return f"; the largest error is {finite.max():.3g}, rounding explains at most {explained:.3g} near zero"
+
+
+def compare_results(base: Path, head: Path) -> Results:
+    """HEAD's results against BASE's in the frames that both kept, from the folders of the reference runs.
+
+    Buffers are compared up to the first frame in which two runs of one version differ in them.
+    """
+    sides = {"BASE": KeptResults(base), "HEAD": KeptResults(head)}
+    ended = {name: kept.repeated() for name, kept in sides.items()}
+    for name, repeated in ended.items():
+        if repeated is None:
+            return Results(absent=f"the reference run of {name} failed")
+    before, now = (repeated for repeated in ended.values() if repeated is not None)
+    lengths = {name: max(before.lengths.get(name, 1.0), length) for name, length in now.lengths.items()}
+    limits = {
+        name: min(before.unlike.get(name, before.frames), now.unlike.get(name, now.frames))
+        for name in {*before.lengths} & {*now.lengths}
+    }
+    compared: dict[str, None] = {}
+    different: dict[str, BufferDifference] = {}
+    for frame in range(min(before.frames, now.frames)):
+        expected, results = (kept.load(frame) for kept in sides.values())
+        for name in (n for n in results if n in expected and n not in different and frame < limits.get(n, 0)):
+            compared[name] = None
+            difference = _buffer_difference(
+                name, frame, results[name], expected[name], lengths[name] * (frame + 1)
+            )
+            if difference is not None:
+                different[name] = difference
+    return Results(
+        tuple(compared),
+        tuple(different.values()),
+        unrepeatable=tuple(sorted(before.unlike)),
+        unsteady=tuple(sorted(now.unlike.keys() - before.unlike.keys())),
+        absent="" if compared or before.unlike or now.unlike else "they have no buffer of results in common",
+    )
+
+
+def _buffer_difference(
+    name: str, frame: int, array: Array, expected: Array, length: float
+) -> BufferDifference | None:
+    """Some elements are compared where one side kept no more."""
+    if array.size != expected.size and frame >= LEAST_FRAMES:
+        least = min(array.size, expected.size)
+        array, expected = (each if each.size == least else some(each) for each in (array, expected))
+    if array.size != expected.size:
+        return BufferDifference(name, frame, shapes=(expected.shape, array.shape))
+    if array.shape != expected.shape:
+        array, expected = array.reshape(-1), expected.reshape(-1)
+    numbers = {array.dtype.kind, expected.dtype.kind} <= set("fciub")
+    if array.dtype != expected.dtype and not numbers:
+        return BufferDifference(name, frame, array.size, array.size)
+    if array.dtype == expected.dtype and np.array_equal(array, expected):  # without `isclose`'s copies
+        return None
+    close, _ = agreeing(array, expected, length)
+    wrong = int(close.size - np.count_nonzero(close))
+    if not wrong:
+        return None
+    largest, place = _largest(array, expected, close) if numbers else (None, ())
+    whole = place and (frame < LEAST_FRAMES or array.ndim > 1)
+    return BufferDifference(name, frame, wrong, close.size, largest, place if whole else None)
+
+
+def _largest(array: Array, expected: Array, close: Array) -> tuple[float | None, tuple[int, ...]]:
+    """The largest finite error and its place; else the place of the first element that differs."""
+    wrong = ~close.reshape(array.shape)
+    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), array.shape)) if array.ndim else ()
+    errors = absolute_errors(array, expected)
+    errors = np.where(np.isfinite(errors) & wrong, errors, -1.0)
+    if not (errors >= 0).any():
+        return None, first
+    at = np.unravel_index(int(np.argmax(errors)), array.shape) if array.ndim else ()
+    return float(errors.max()), tuple(int(i) for i in at)

@@ -44,7 +44,6 @@ from advisor.measure.processes import (
     place_in,
     resident,
     start,
-    uninterrupted,
     wait,
 )
 from advisor.measure.sessions import Session
@@ -88,17 +87,11 @@ class ProcessLauncher:
 
     def __call__(self, job: Job | CalibrationJob) -> Ended:
         directory = Path(job.directory)
-        directory.mkdir(parents=True)
-        message = directory / "job.json"
-        message.write_text(job.model_dump_json(), encoding="utf-8")
-        process = None
+        process = start(job, directory, self.worker, server=self.server, popen=self.popen)
         try:
-            with uninterrupted():
-                process = start(message, directory / LOG, self.worker, server=self.server, popen=self.popen)
             stopped = self._watch(process, job)
         finally:
-            if process is not None:
-                end(process, message)
+            end(process, directory)
         log, outcome = log_tail(directory / LOG), read_outcome(directory)
         if outcome is not None:
             return Ended(outcome, "finished", log=log)
@@ -153,18 +146,14 @@ class ProcessSession:
     server: ForkServer | None = None
 
     def __post_init__(self) -> None:
-        directory = Path(self.job.directory)
-        directory.mkdir(parents=True)
-        limit = self.job.limit_seconds
+        self._directory, limit = Path(self.job.directory), self.job.limit_seconds
         self._end = math.inf if limit is None else time.monotonic() + limit
-        self._message = message = directory / "job.json"
-        message.write_text(self.job.model_dump_json(), encoding="utf-8")
-        ours, theirs = socket.socketpair()
+        self._link, theirs = socket.socketpair()
         with theirs:
             self._process = start(
-                message, directory / LOG, WORKER, "{fd}", pass_fds=(theirs.fileno(),), server=self.server
+                self.job, self._directory, WORKER, "{fd}", pass_fds=(theirs.fileno(),), server=self.server
             )
-        self._link, self._log, self._buffer = ours, directory / LOG, b""
+        self._log, self._buffer = self._directory / LOG, b""
 
     def round(self, request: FinalRound) -> Iterator[Message]:
         at = request.order[0]
@@ -192,7 +181,7 @@ class ProcessSession:
 
     def close(self) -> None:
         self._link.close()
-        end(self._process, self._message)
+        end(self._process, self._directory)
 
     def _next(self) -> Message:
         deadline = time.monotonic() + self.timeout
@@ -211,7 +200,7 @@ class ProcessSession:
 
     def _problem(self, ended: Exception) -> Problem:
         if isinstance(ended, Hung):
-            at = place_in(self.job.base.file, self._process, Path(self.job.directory))
+            at = place_in(self.job.base.file, self._process, self._directory)
             reason = f"a block did not finish within {self.timeout:g} s{at}"
         else:
             with suppress(Exception):

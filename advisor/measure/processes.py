@@ -12,12 +12,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from advisor import units
 from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.jobs import LOG
 from advisor.measure.process import TELL_WHERE, WHERE
+from advisor.profiles.base import Record
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
@@ -58,29 +61,48 @@ def python_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", _PROGRAM, root, module, *arguments]
 
 
+def write_job(job: Record, directory: Path) -> Path:
+    """The file with which a worker is started, in the job's own folder."""
+    directory.mkdir(parents=True, exist_ok=True)
+    message = directory / "job.json"
+    message.write_text(job.model_dump_json(), encoding="utf-8")
+    return message
+
+
 def start(
-    message: Path,
-    log: Path,
+    job: Record,
+    directory: Path,
     worker: str,
     *more: str,
     pass_fds: tuple[int, ...] = (),
     server: ForkServer | None = None,
     popen: Popen = subprocess.Popen,
+    **streams: Any,
 ) -> Process:
-    with log.open("ab") as output:  # what is written goes to the end, also after `keep_short`
-        if server is not None:
-            with suppress(OSError):  # it is gone: the worker comes without it
-                return server.fork(worker, [str(message), str(server.pid), *more], output, pass_fds)
-        more = tuple(part.format(fd=pass_fds[0] if pass_fds else "") for part in more)
-        return popen(
-            [*worker_command(message, parent=os.getpid(), worker=worker), *more],
-            env={**os.environ, MARK: str(message)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=pass_fds,
-        )
+    """A worker on a job in that folder, in a session of its own. `streams` replace the log, which it prints
+    to."""
+    message = write_job(job, directory)
+    process: Process | None = None
+    try:
+        with (directory / LOG).open("ab") as output, uninterrupted():  # to the end, also after `keep_short`
+            if server is not None:
+                with suppress(OSError):  # it is gone: the worker comes without it
+                    process = server.fork(worker, [str(message), str(server.pid), *more], output, pass_fds)
+            if process is None:
+                more = tuple(part.format(fd=pass_fds[0] if pass_fds else "") for part in more)
+                logged = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+                process = popen(
+                    [*worker_command(message, parent=os.getpid(), worker=worker), *more],
+                    env={**os.environ, MARK: str(directory)},
+                    start_new_session=True,
+                    pass_fds=pass_fds,
+                    **(streams or logged),
+                )
+    except BaseException:  # Ctrl-C meanwhile
+        if process is not None:
+            end(process, directory)
+        raise
+    return process
 
 
 @contextmanager
@@ -137,8 +159,8 @@ def wait(process: Process, seconds: float) -> bool:
     return process.poll() is not None
 
 
-def end(process: Process, message: Path) -> None:
-    """Ends the whole session of a worker on that job's file, and what it left running elsewhere.
+def end(process: Process, directory: Path) -> None:
+    """Ends the whole session of a worker on the job in that folder, and what it left running elsewhere.
 
     A fork server ends what its workers leave; what a worker that was started here leaves has its mark.
     """
@@ -149,7 +171,7 @@ def end(process: Process, message: Path) -> None:
     for pid in psutil.pids():
         with suppress(OSError, psutil.Error):
             if os.getsid(pid) == process.pid or (
-                started_here and psutil.Process(pid).environ().get(MARK) == str(message)
+                started_here and psutil.Process(pid).environ().get(MARK) == str(directory)
             ):
                 os.kill(pid, signal.SIGKILL)
     process.wait()

@@ -10,27 +10,17 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from advisor import units
 from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.backends.driver import Driver
+from advisor.measure.fork_server import Process
 from advisor.measure.jobs import Description, Problem, Recorded, ScriptJob, read_outcome
-from advisor.measure.processes import (
-    MARK,
-    Popen,
-    cause_of_death,
-    end,
-    memory,
-    uninterrupted,
-    wait,
-    worker_command,
-)
+from advisor.measure.processes import Popen, cause_of_death, end, memory, start, wait
 from advisor.measure.settings import Settings
 from advisor.measure.tasks import PACKAGES
-from advisor.profiles.base import Record
 from advisor.workloads.scripts import script_record
 
 WORKER = "advisor.measure.recording.worker"
@@ -81,11 +71,11 @@ def run_script(
     stderr. Ctrl-C ends it as Python would; what was recorded counts. Raises `AdvisorError` without a record.
     """
     directory = Path(job.directory)
-    process, message = start_script(job, directory, WORKER, popen, stdout=2)
+    process = start(job, directory, WORKER, popen=popen, stdout=2)
     try:
         note = _watch(process, directory, timeout)
     finally:
-        end(process, message)
+        end(process, directory)
     outcome = read_outcome(directory)
     if isinstance(outcome, Recorded):
         return outcome, (note,) if note else ()
@@ -98,24 +88,7 @@ def run_script(
     )
 
 
-def start_script(
-    job: Record, directory: Path, worker: str, popen: Popen = subprocess.Popen, **streams: Any
-) -> tuple[subprocess.Popen[bytes], Path]:
-    """A process for a job on a script, in that folder and in a session of its own; and the job's file."""
-    directory.mkdir(parents=True, exist_ok=True)
-    message = directory / "job.json"
-    message.write_text(job.model_dump_json(), encoding="utf-8")
-    with uninterrupted():
-        process = popen(
-            worker_command(message, parent=os.getpid(), worker=worker),
-            env={**os.environ, MARK: str(message)},
-            start_new_session=True,
-            **streams,
-        )
-    return process, message
-
-
-def _watch(process: subprocess.Popen[bytes], directory: Path, timeout: float) -> str:
+def _watch(process: Process, directory: Path, timeout: float) -> str:
     """Waits for the end; why it was asked to end before, in a note."""
     begin, asked, note = time.monotonic(), math.inf, ""
     while True:
@@ -144,6 +117,6 @@ def _too_much(seconds: float, timeout: float) -> str:
     return f"The script was interrupted: only {units.size(free)} of memory were left." if free < least else ""
 
 
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
+def _interrupt(process: Process) -> None:
     with suppress(OSError):
         os.kill(process.pid, signal.SIGINT)

@@ -14,6 +14,7 @@ from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, Usag
 from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
 from advisor.measure.jobs import Description, FinalJob, Job
+from advisor.measure.kept_results import compare_results
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
 from advisor.measure.measurement import RESULTS, Measurement, Run, job_of
@@ -21,7 +22,6 @@ from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
 from advisor.measure.settings import Settings
-from advisor.measure.version_results import compare_results
 from advisor.profiles.blocks import Block
 from advisor.profiles.conclusions import Objective
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured

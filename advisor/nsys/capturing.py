@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.errors import FileProblem
 from advisor.measure.jobs import Captured, Job, Problem, read_outcome
 from advisor.measure.measurement import job_of
-from advisor.measure.processes import worker_command
+from advisor.measure.processes import worker_command, write_job
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.nsys import exports
@@ -143,9 +143,7 @@ class NsysCaptures:
     def _capture(self, nsys: Nsys, job: Job, device: Device) -> exports.FileTrace:
         """Runs one job, exports, reads. Raises what `__call__` turns into reasons."""
         directory = Path(job.directory)
-        directory.mkdir(parents=True)
-        message = directory / "job.json"
-        message.write_text(job.model_dump_json(), encoding="utf-8")
+        message = write_job(job, directory)
         report = directory / "capture.nsys-rep"
         command = nsys.command(device, directory / "capture", worker_command(message, parent=0))
         printed = ""

@@ -22,9 +22,9 @@ from typing import Literal
 
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob
-from advisor.measure.processes import end
+from advisor.measure.processes import end, start
 from advisor.measure.progress import Progress
-from advisor.measure.recorded import script_job, start_script
+from advisor.measure.recorded import script_job
 from advisor.measure.settings import Settings
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
 from advisor.measure.trying.results import Equality, Results
@@ -372,9 +372,7 @@ def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
     directory.mkdir(parents=True)
     printed = directory / "stdout"
     with printed.open("wb") as output, (directory / "stderr").open("wb") as errors:
-        process, message = start_script(
-            job, directory, WORKER, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-        )
+        process = start(job, directory, WORKER, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
     try:
         process.wait(timeout if timeout < float("inf") else None)
     except subprocess.TimeoutExpired:
@@ -383,7 +381,7 @@ def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
             next_step="Run again with a longer --timeout.",
         ) from None
     finally:
-        end(process, message)
+        end(process, directory)
     outcome = directory / OUTCOME
     if not outcome.exists():
         tail = (directory / "stderr").read_text("utf-8", "replace")[-2000:]
