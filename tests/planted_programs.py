@@ -85,11 +85,11 @@ class Program:
         rate: float | None = None,
         stream: int = 7,
     ) -> None:
-        """HTOD or DTOH, after the work on its stream; pageable memory keeps the host until it is done."""
+        """HTOD, DTOH or PTOP, after the work on its stream; pageable memory keeps the host until then."""
         takes = 2 * US + round(nbytes / (rate or RATES.get(memory, 20e9)) * 1e9)
         call = self.call("cudaMemcpyAsync")
         begin = max(self.now, self.ready.get((gpu, f"stream {stream}"), 0), self.ready.get((gpu, way), 0))
-        pair = (memory, "_DEVICE") if way == "HTOD" else ("_DEVICE", memory)
+        pair = (memory, "_DEVICE") if way == "HTOD" else ("_DEVICE", "_DEVICE" if way == "PTOP" else memory)
         place = {"deviceId": gpu, "correlationId": call, "streamId": stream}
         self.export.copy(begin, begin + takes, nbytes, way, *pair, **place)
         self.ready[gpu, f"stream {stream}"] = self.ready[gpu, way] = begin + takes
@@ -313,6 +313,32 @@ def balanced(p: Program) -> None:
         p.wait()
 
 
+def exchanges(p: Program, rate: float = 38e9) -> None:
+    """Each GPU sends the other its part by way of the host: 38 GB/s were seen between two H200s."""
+    for _ in range(20):
+        for gpu in (0, 1):
+            p.kernel("part", 2 * MS, gpu=gpu)
+            p.copy("PTOP", 64 * MIB, "_DEVICE", gpu=gpu, rate=rate)
+        p.wait()
+
+
+def exchanges_directly(p: Program) -> None:
+    exchanges(p, 387e9)
+
+
+def by_way_of_the_host(p: Program) -> None:
+    """What one GPU makes, the other uploads."""
+    for _ in range(20):
+        p.copy("HTOD", 2 * MIB)
+        p.kernel("first", 2 * MS)
+        p.copy("DTOH", 32 * MIB)
+        p.wait()
+        p.copy("HTOD", 32 * MIB, gpu=1)
+        p.kernel("second", 2 * MS, gpu=1)
+        p.copy("DTOH", 1 * MIB, gpu=1)
+        p.wait()
+
+
 def marked(p: Program) -> None:
     """Frames that nothing but NVTX tells: uploads and kernels differ from one to the next."""
     for index in range(14):
@@ -425,6 +451,19 @@ PROGRAMS = (
     Planted(
         "balanced", balanced, (), ("unbalanced-split", *_COPIES, "pin-per-frame", "implicit-wait"), 20, gpus=2
     ),
+    Planted(
+        "exchanges", exchanges, ("peer-access-off",), ("unbalanced-split", *_COPIES), 20, "device", gpus=2
+    ),
+    Planted(
+        "directly",
+        exchanges_directly,
+        (),
+        ("peer-access-off", "unbalanced-split", *_COPIES),
+        20,
+        "device",
+        gpus=2,
+    ),
+    Planted("by-host", by_way_of_the_host, (), ("peer-access-off", "unbalanced-split", *_COPIES), 20, gpus=2),
     Planted(
         "marked",
         marked,

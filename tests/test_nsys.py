@@ -343,7 +343,7 @@ def test_what_the_documentation_names_is_there() -> None:
     reports, _, after = reports.partition("## The ranges")
     of_nsys = {"--trace", "--cuda-memory-usage", "--cudabacktrace", "--sample"}
     ours = set(re.findall(r"--[a-z][a-z-]+", reports)) - of_nsys
-    assert ours == {"--frame", "--fail-if", "--from-trace", "--json", "--out", "--rule", "--target"}
+    assert ours == {"--frame", "--fail-if", "--from-trace", "--json", "--nsys", "--out", "--rule", "--target"}
     helps = "".join(
         advisor(*command, "--help", cwd=REPOSITORY).stdout for command in (("trace",), ("new",), ("profile",))
     )

@@ -68,6 +68,13 @@ def test_the_page_in_every_form(planted: Planted) -> None:
         assert rule in render(page, "md")
 
 
+def test_what_goes_from_gpu_to_gpu_by_way_of_the_host_is_asked() -> None:
+    asked = {each.name: traced(each).questions for each in PROGRAMS if each.gpus == 2}
+    (question,) = (text for text in asked.pop("by-host") if "from GPU to GPU" in text)
+    assert question.startswith("Each frame, GPU 0 downloads and GPU 1 uploads 32.0 MiB")
+    assert not [text for texts in asked.values() for text in texts if "from GPU to GPU" in text]
+
+
 def test_what_the_h200_did_is_seen_as_that_of_any_program() -> None:
     """By real nsys: the advisor's own frames, read by their NVTX range."""
     fired = {}
@@ -105,6 +112,21 @@ def test_nothing_is_said_of_what_was_not_recorded(tmp_path: Path) -> None:
         "link-below-best",
     }
     assert program.absent["CUDA calls of the host"] == "--trace=cuda"
+
+
+def test_a_table_without_a_column_is_no_evidence_and_null_gpus_are_left_out(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "pageable")
+    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
+    connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY DROP COLUMN bytes")
+    connection.execute("UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL")
+    connection.commit()
+    seen = read(tmp_path / "a.sqlite")
+    assert seen.notes == ("CUPTI_ACTIVITY_KIND_MEMCPY was skipped: it has no column bytes.",)
+    assert seen.program
+    (gpu,) = seen.program.gpus
+    assert (gpu.label, gpu.flows) == ("GPU 0", None)
+    outcomes = {one.rule: one.outcome for one in judged(seen.program).advice}
+    assert outcomes["pageable-transfer"] == outcomes["serial-copies"] == "not-applicable"
 
 
 def test_the_command_and_its_gates(tmp_path: Path) -> None:

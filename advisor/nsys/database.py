@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from advisor.errors import FileProblem
 from advisor.profiles import text_files
@@ -43,6 +44,7 @@ _LARGEST_VALUE = 10_000_000
 """Bytes: SQLite would take a GB."""
 _SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
 """How long one file may take. A damaged one has no end where its pages point at one another."""
+_NO_NUMBER = "a value that has to be a number is none, or is too large"
 _ENDLESS = "reading it takes longer than {:.0f} s"
 _STEPS = 10_000
 """SQLite instructions between two checks of the time limit."""
@@ -114,6 +116,10 @@ class Database:
         """Whether a table of `NEEDED` is there in a form that is known."""
         return self.has(table, *NEEDED[table])
 
+    def copies_known(self) -> bool:
+        """Whether copies were recorded, some or none: --trace=cuda is one switch for them and kernels."""
+        return self.readable(Tables.COPIES) or (self.readable(Tables.KERNELS) and not self.has(Tables.COPIES))
+
     def lacks(self, table: str) -> list[str]:
         return [c for c in NEEDED[table] if table in self._columns and c not in self._columns[table]]
 
@@ -174,9 +180,8 @@ class Database:
         if not self.has(enumeration, "id", column):
             known = _COPY_KINDS if enumeration == "ENUM_CUDA_MEMCPY_OPER" else {}
             return {number: pair[column == "label"] for number, pair in known.items()}
-        query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} LIMIT {_MOST_NAMES}"
-        rows = self._run(query)
-        return {int(number): str(text) for number, text in rows}
+        query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} WHERE id NOT NULL"
+        return {int(number): str(text) for number, text in self._run(f"{query} LIMIT {_MOST_NAMES}")}
 
 
 def distinct(values: Integers) -> list[int]:
@@ -223,7 +228,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
     except TimeoutError:
         wrong = _ENDLESS.format(allowed)
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as damage:
-        wrong = str(damage)
+        wrong = _wrong(damage)
         if wrong == "interrupted":
             if time.monotonic() <= until:
                 raise KeyboardInterrupt from None  # SQLite swallows what the look at the clock raises
@@ -231,6 +236,15 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
     else:
         return
     raise FileProblem(f"{path} is damaged: {wrong}", next_step=_EXPORT)
+
+
+def _wrong(damage: Exception) -> str:
+    """What is damaged, in one line."""
+    if isinstance(damage, ValidationError):
+        first = damage.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    no_number = isinstance(damage, (TypeError, OverflowError)) or "invalid literal" in str(damage)
+    return _NO_NUMBER if no_number else str(damage)
 
 
 def _connected(path: Path, until: float) -> sqlite3.Connection:

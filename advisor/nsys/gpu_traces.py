@@ -153,7 +153,9 @@ class GpuFigures:
             return ()
         kinds, small = self.work.copies["kind"][at], self.work.copies["bytes"][at] <= SMALL
         flows = []
-        for way, memory in sorted({(way, memory) for _, way, memory in self.kinds if way in (UP, DOWN)}):
+        for way, memory in sorted(
+            {(way, memory) for _, way, memory in self.kinds if way in (UP, DOWN, PEER)}
+        ):
             mine = np.isin(kinds, [number for number, *each in self.kinds if each == [way, memory]])
             flows += [self._flow(way, memory, small=s, at=at[mine & (small == s)]) for s in (False, True)]
         return tuple(sorted(filter(None, flows), key=lambda flow: -flow.seconds))
@@ -180,11 +182,6 @@ class GpuFigures:
         at = at[copies["bytes"][at] >= LARGE]
         lasted = np.maximum(copies["end"][at] - copies["start"][at], 1)
         return float((copies["bytes"][at] / lasted).max()) * 1e9 if len(at) else None
-
-    def peer_seconds(self) -> float:
-        at = self.copied(PEER, self.steady_copies)
-        copies = self.work.copies
-        return int((copies["end"][at] - copies["start"][at]).sum()) / 1e9 if len(at) else 0.0
 
     def managed(self, *, alone: bool) -> Managed | None:
         """Migrations; None where none of this GPU were recorded. alone: the process uses no other GPU."""

@@ -74,7 +74,6 @@ def _trace(figures: GpuFigures, devices: Names, *, alone: bool) -> GpuTrace:
     number, name, discrete = devices.get(
         (work.process % THREAD_BITS, work.device), devices.get((_ANY, work.device), (work.device, None, None))
     )
-    known = any(figures.database.readable(table) for table in (Tables.COPIES, Tables.KERNELS))
     waits, idle = figures.waits(), figures.idle_in_calls()
     steady = figures.steady_copies
     return GpuTrace(
@@ -91,9 +90,8 @@ def _trace(figures: GpuFigures, devices: Names, *, alone: bool) -> GpuTrace:
         idle_seconds=int((figures.idle[1] - figures.idle[0]).sum()) / 1e9,
         idle_in_calls_seconds=idle and idle[0],
         removable_seconds=idle and idle[1],
-        flows=figures.flows(steady) if known else None,
+        flows=figures.flows(steady) if figures.database.copies_known() else None,
         set_up=figures.flows(figures.other_copies),
-        peer_seconds=figures.peer_seconds(),
         managed=figures.managed(alone=alone),
         host=figures.host(),
         waits=waits and waits[0],
@@ -134,13 +132,16 @@ def _devices(database: Database) -> Names:
     gpus: dict[int, tuple[int, str | None, bool | None]] = {}
     if database.has("TARGET_INFO_GPU", "id", "name"):
         discrete = "isDiscrete" if database.has("TARGET_INFO_GPU", "isDiscrete") else "NULL"
-        rows = database.rows(f"SELECT id, name, {discrete} FROM TARGET_INFO_GPU LIMIT 1000")
+        rows = database.rows(f"SELECT id, name, {discrete} FROM TARGET_INFO_GPU WHERE id NOT NULL LIMIT 1000")
         gpus = {
             int(n): (int(n), name and str(name), None if own is None else bool(own)) for n, name, own in rows
         }
     found = {(_ANY, number): gpu for number, gpu in gpus.items()}
     if database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
-        rows = database.rows("SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE LIMIT 10000")
+        known = "pid NOT NULL AND cudaId NOT NULL AND gpuId NOT NULL"
+        rows = database.rows(
+            f"SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE {known} LIMIT 10000"
+        )
         for pid, device, gpu in rows:
             found[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None))
     return found

@@ -66,7 +66,8 @@ def recurring(database: Database) -> tuple[tuple[str, int], ...]:
     name = _name(database)
     rows = database.rows(
         f"SELECT {name}, COUNT(*) FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND end > start "
-        f"AND {name} IS NOT NULL GROUP BY 1 HAVING COUNT(*) >= {LEAST} ORDER BY 2 DESC, 1 LIMIT {_MOST_NAMES}"
+        f"AND {name} NOT NULL AND globalTid NOT NULL GROUP BY 1 HAVING COUNT(*) >= {LEAST} "
+        f"ORDER BY 2 DESC, 1 LIMIT {_MOST_NAMES}"
     )
     return tuple((str(text), int(count)) for text, count in rows)
 
@@ -77,7 +78,7 @@ def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
         return {}
     rows = database.rows(
         f"SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
-        f"{_name(database)} = ? AND end > start ORDER BY start LIMIT {_MOST_MARKS}",
+        f"{_name(database)} = ? AND end > start AND globalTid NOT NULL ORDER BY start LIMIT {_MOST_MARKS}",
         (wanted,),
     )
     table = np.array([tuple(map(int, row)) for row in rows], np.int64).reshape(-1, 3)

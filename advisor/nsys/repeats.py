@@ -23,6 +23,8 @@ one other call scores 0.5, since it explains one kind of two; a frame within an 
 own scores 0.6 or more."""
 _ALIKE = 0.6
 """The least share of frames that have the same work: a choice. A real report of two H100 has 0.95."""
+_MOSTLY = 0.75
+"""The least part of the usual events in a last frame that has them of all kinds: a choice."""
 _MOST = 200_000
 """Events that a period is looked for in."""
 _MOST_KINDS, _MOST_LAGS, _TURNS = 200, 60, 8
@@ -163,7 +165,7 @@ def _stepped(kinds: npt.NDArray[Any], period: int) -> Integers:
 
 
 def _whole(kinds: npt.NDArray[Any], firsts: Integers, period: int) -> Repeats | None:
-    """The frames that have the usual number of events, near enough; the last may lack some."""
+    """The frames that have the usual number of events, near enough; the last may lack a wait or two."""
     # A frame's events in any order, as one number: the sum of a random number for each kind.
     numbers = np.random.default_rng(0).integers(1, 1 << 40, int(kinds.max()) + 1)
     totals = np.concatenate(([0], np.cumsum(numbers[kinds])))
@@ -173,7 +175,8 @@ def _whole(kinds: npt.NDArray[Any], firsts: Integers, period: int) -> Repeats | 
     lengths = np.diff(np.append(firsts, len(kinds)))
     usual = lengths <= 1.5 * period
     lasts = firsts + np.where(usual, lengths, np.minimum(period, lengths))
-    if lengths[-1] < period:
+    last, before = (set(kinds[a:b].tolist()) for a, b in zip(firsts[-1:-3:-1], lasts[-1:-3:-1], strict=True))
+    if lengths[-1] < _MOSTLY * period or (lengths[-1] < period and last < before):
         firsts, lasts = firsts[:-1], lasts[:-1]
     _, counts = np.unique(totals[lasts] - totals[firsts], return_counts=True)
     alike = float(counts.max() / len(firsts)) if len(firsts) else 0.0

@@ -253,11 +253,7 @@ class _Seen:
     def absent(self, allocated: Sequence[Allocations] | None) -> dict[str, str]:
         """The figures that the export cannot tell, each with the reason."""
         database = self._database
-        # --trace=cuda is one switch for both: where kernels were seen, copies would be.
-        copies = database.readable(Tables.COPIES) or (
-            database.readable(Tables.KERNELS) and not database.has(Tables.COPIES)
-        )
-        reasons = {} if copies else {"copies": _NONE, "migrations": _NONE}
+        reasons = {} if database.copies_known() else {"copies": _NONE, "migrations": _NONE}
         reasons |= {figure: _NONE for figure, table in _TABLES.items() if not database.readable(table)}
         managed = None if allocated is None else any(each.kind.startswith("managed") for each in allocated)
         if managed is False:

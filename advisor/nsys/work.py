@@ -284,8 +284,8 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
         where += f" AND globalPid / {THREAD_BITS} IN ({_listed(processes)})"
     kinds = database.labels("ENUM_CUDA_MEM_KIND")
     rows = database.rows(
-        f"SELECT memKind, COUNT(*), SUM(bytes), MAX(bytes) FROM {Tables.MEMORY} WHERE {where} AND memKind IS "
-        "NOT NULL GROUP BY 1 ORDER BY 1 LIMIT 1000"
+        f"SELECT memKind, COUNT(*), SUM(bytes), MAX(bytes) FROM {Tables.MEMORY} WHERE {where} AND memKind "
+        "NOT NULL AND bytes >= 0 GROUP BY 1 ORDER BY 1 LIMIT 1000"
     )
     return tuple(
         Allocations(
@@ -310,7 +310,7 @@ def origin(database: Database, calls: Integers, process: int) -> str | None:
     rows = database.rows(
         f"SELECT callchainId, symbol, module FROM {Tables.CALLS} JOIN CUDA_CALLCHAINS ON id = callchainId "
         f"WHERE correlationId IN ({some}) AND globalTid / {THREAD_BITS} = {process} AND stackDepth < 100 "
-        "ORDER BY callchainId, stackDepth LIMIT 50000"
+        "AND symbol NOT NULL AND module NOT NULL ORDER BY callchainId, stackDepth LIMIT 50000"
     )
     chains: dict[int, list[tuple[int, int]]] = {}
     for chain, symbol, module in rows:

@@ -27,7 +27,7 @@ LARGE = 1 << 20
 class Flow(Record):
     """Copies in one direction with one kind of host memory, small ones (up to 64 KiB) apart."""
 
-    kind: Word = Field(description="host-to-device, device-to-host, ...")
+    kind: Word = Field(description="host-to-device, device-to-host, peer-to-peer (to another GPU)")
     memory: Word = Field(description="The host's: pageable, pinned (also registered), managed, unknown, ...")
     small: bool
     count: int = Field(gt=0)
@@ -137,7 +137,6 @@ class GpuTrace(Record):
     removable_seconds: Seconds | None = optional("Of that, without waits for other GPUs")
     outside_seconds: Seconds | None = optional("Idle time in which the host was in no CUDA call")
     flows: tuple[Flow, ...] | None = None
-    peer_seconds: Seconds = 0.0
     managed: Managed | None = None
     host: tuple[HostTime, ...] | None = None
     waits: int | None = optional("Calls in which the host waited for the GPU")

@@ -19,7 +19,8 @@ SLOWER = (
     "Recording usually slows a program; these times are the report's own. Waiting for kernels is not "
     "counted, nor are kernels that read host memory in place, which a report does not show."
 )
-_WAYS = {"host-to-device": "upload", "device-to-host": "download"}
+_WAYS = {"host-to-device": "upload", "device-to-host": "download", "peer-to-peer": "peer copy"}
+_LINKS = {"host-to-device": "to-device", "device-to-host": "to-host"}
 _HOST = {
     "page-locking": "page-locking and unlocking",
     "allocation": "cudaMalloc, cudaFree",
@@ -159,7 +160,7 @@ def _copying(gpu: GpuTrace) -> Iterator[str]:
         often = f"{words.count(round(flow.count / gpu.units), _WAYS[flow.kind])}" + (
             " a frame" if gpu.frames else ""
         )
-        link = gpu.links.get("to-device" if flow.kind == "host-to-device" else "to-host")
+        link = gpu.links.get(_LINKS.get(flow.kind, ""))
         best = f" ({units.rate(link.bytes_per_second)} possible)" if link else ""
         mean = units.size(flow.bytes / flow.count)
         yield f"{often} of {mean}, {flow.memory}, {units.rate(flow.bytes_per_second or 0.0)}{best}."
@@ -234,7 +235,6 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
         ("kernels and work on the device", gpu.kernel_seconds),
         ("copies", gpu.copy_seconds),
         ("of these, beside kernels", gpu.hidden_seconds),
-        ("copies between GPUs", gpu.peer_seconds or None),
         ("idle", gpu.idle_seconds),
         ("idle, the host in a call that copies, waits, allocates or page-locks", gpu.idle_in_calls_seconds),
         ("idle, the host in no CUDA call", gpu.outside_seconds),
@@ -282,7 +282,7 @@ def _flow_name(flow: Flow) -> str:
 
 
 def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[TableCell]:
-    link = gpu.links.get("to-device" if flow.kind == "host-to-device" else "to-host")
+    link = gpu.links.get(_LINKS.get(flow.kind, ""))
     yield TableCell(str(flow.count), sort=flow.count)
     yield TableCell(units.size(flow.bytes), sort=flow.bytes)
     yield TableCell(units.rate(flow.bytes_per_second) if flow.bytes_per_second else blocks.NOTHING)

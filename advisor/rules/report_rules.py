@@ -10,7 +10,7 @@ from advisor.profiles.programs import SMALL, Flow, GpuTrace, Managed
 from advisor.rules.base import Finding, Limits, not_applicable, passed
 from advisor.rules.registry import by_id
 
-UP, DOWN = "host-to-device", "device-to-host"
+UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
 _LINKS = {UP: "to-device", DOWN: "to-host"}
 _NO_COPIES = "nsys recorded no copies and no kernels"
 _NO_CALLS = "The report has no CUDA calls of the host (--trace=cuda)."
@@ -319,9 +319,29 @@ def host_bound_frame(gpu: GpuTrace, limit: Limits) -> Finding:
     )
 
 
+def peer_access_off(gpu: GpuTrace, limit: Limits) -> Finding:
+    flows, link = gpu.copies(PEER), gpu.links.get("to-host")
+    best = max((flow.best_bytes_per_second or 0 for flow in flows), default=0.0)
+    if not best or link is None:
+        return not_applicable("No copy of 1 MiB or more to another GPU, or the catalogue has no link rate.")
+    seconds, shown = exposed(flows), _time("copies to other GPUs, beside no kernel", exposed(flows), gpu)
+    rates = f"{units.rate(best)}, and a copy to the host at {units.rate(link.bytes_per_second)}"
+    if best >= _SLOW * link.bytes_per_second or seconds < limit["share"] * gpu.seconds:
+        return passed(f"The fastest copy to another GPU runs at {rates} ({link.source}).", shown)
+    return _found(
+        gpu,
+        f"{_moved(flows, gpu)}{_a_frame(gpu)} go to another GPU at {rates} ({link.source}): probably they "
+        "are staged in host memory. See whether the GPUs can reach each other (`nvidia-smi topo -m`), and "
+        f"enable peer access (`cudaDeviceEnablePeerAccess`).{_by(*(flow.where for flow in flows))}",
+        shown,
+        saved=seconds - sum(flow.bytes for flow in flows) / link.bytes_per_second,
+    )
+
+
 def unbalanced_split(gpus: tuple[GpuTrace, ...], limit: Limits) -> Finding:
-    if any(gpu.peer_seconds for gpu in gpus):
-        return not_applicable("The GPUs copy to one another: this may be a pipeline, not a split.")
+    sending = [any(flow.kind == PEER for flow in gpu.flows or ()) for gpu in gpus]
+    if any(sending) and not all(sending):
+        return not_applicable("The GPUs copy to one another in one direction: a pipeline, not a split.")
     counts = [gpu.units if gpu.frames else 0 for gpu in gpus]
     if min(counts) == 0 or max(counts) > 1.1 * min(counts) + 1:
         return not_applicable("The GPUs do not have the same number of frames.")
@@ -351,5 +371,6 @@ RULES: tuple[tuple[str, Callable[[GpuTrace, Limits], Finding]], ...] = (
     ("ping-pong-migration", ping_pong_migration),
     ("implicit-wait", implicit_wait),
     ("host-bound-frame", host_bound_frame),
+    ("peer-access-off", peer_access_off),
 )
 """The rules that a report can carry, for each GPU; `unbalanced-split` is for all together."""

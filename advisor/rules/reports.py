@@ -6,7 +6,8 @@ by their number. A report does not hold contents: what depends on them is a ques
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 
 from advisor import units
 from advisor.profiles.conclusions import Advice, Preferences
@@ -30,9 +31,10 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     if len(gpus) > 1:
         split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
         advice.append(_advice("unbalanced-split", split, None))
-    asked = tuple(dict.fromkeys(question for gpu in gpus for question in _questions(gpu)))
-    asked += (_IN_PLACE,) if in_place else ()
-    return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": asked})
+    asked = [question for gpu in gpus for question in _questions(gpu)] + [*_exchanged(gpus)]
+    asked += [_IN_PLACE] if in_place else []
+    questions = tuple(dict.fromkeys(asked))
+    return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": questions})
 
 
 def _in_place(program: ProgramTrace) -> bool:
@@ -94,3 +96,15 @@ def _questions(gpu: GpuTrace) -> Iterator[str]:
         f"Do the uploads differ from frame to frame? Upload once what never changes, at most "
         f"{units.seconds(uploads / gpu.units)} a frame (a report does not hold contents)."
     )
+
+
+def _exchanged(gpus: Sequence[GpuTrace]) -> Iterator[str]:
+    """Pairs of GPUs, one of which may get by way of the host what the other made."""
+    frames = {gpu.label: gpu.frames for gpu in gpus if gpu.frames}
+    for (one, made), (other, used) in permutations(frames.items(), 2):
+        own = {*dict(made.uploads)} | {*dict(used.downloads)}  # in a split, both GPUs copy alike
+        if sizes := [n for n, _ in made.downloads if n > SMALL and n in dict(used.uploads) and n not in own]:
+            yield (
+                f"Each frame, {one} downloads and {other} uploads {units.size(max(sizes))}: if that is the "
+                "same data, copy it from GPU to GPU (peer-access-off)."
+            )
