@@ -64,14 +64,14 @@ def window(
 
     meters: one for each GPU. Raises `Unmetered` where a counter is lost.
     """
-    begin = _tick(frame, first, meters, clock)
-    index = begin.index
-    while clock() < begin.at + seconds:
+    start, began, before = _tick(frame, first, meters, clock)
+    index = start
+    while clock() < began + seconds:
         frame(index)
         index += 1
-    end = _tick(frame, index, meters, clock)
-    taken = tuple(after - before for before, after in zip(begin.joules, end.joules, strict=True))
-    return Window(end.index - begin.index, end.at - begin.at, taken)
+    end, ended, after = _tick(frame, index, meters, clock)
+    taken = tuple(now - then for then, now in zip(before, after, strict=True))
+    return Window(end - start, ended - began, taken)
 
 
 def idle_watts(
@@ -88,14 +88,10 @@ def idle_watts(
     return tuple(max(joules, 0.0) / rested.seconds for joules in rested.joules)
 
 
-@dataclass(frozen=True)
-class _Mark:
-    index: int
-    at: float
-    joules: tuple[float, ...]
-
-
-def _tick(frame: Callable[[int], None], index: int, meters: Sequence[Meter], clock: Clock) -> _Mark:
+def _tick(
+    frame: Callable[[int], None], index: int, meters: Sequence[Meter], clock: Clock
+) -> tuple[int, float, tuple[float, ...]]:
+    """The next frame's index, the moment, and the joules of each meter."""
     before, begin = _counts(meters), clock()
     while True:
         looked = clock()
@@ -104,7 +100,7 @@ def _tick(frame: Callable[[int], None], index: int, meters: Sequence[Meter], clo
             index += 1
         joules, now = _counts(meters), clock()
         if joules != before or now >= begin + LONGEST_TICK:
-            return _Mark(index, now, joules)
+            return index, now, joules
 
 
 def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:

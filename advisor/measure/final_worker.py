@@ -285,18 +285,16 @@ def _attempt(
         return explain(error, request.order[place])
 
 
-def channel(descriptor: int) -> tuple[TextIO, Callable[[str], None]]:
-    link = socket.socket(fileno=descriptor)
-    return link.makefile("r", encoding="utf-8"), lambda line: link.sendall(line.encode("utf-8"))
-
-
 def main(arguments: list[str]) -> None:
     job_file, parent_id, descriptor = arguments
     die_with_parent(int(parent_id))
     start_here()
     job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     tell_where_on_request(Path(job.directory))
-    lines, send = channel(int(descriptor))
+    link = socket.socket(fileno=int(descriptor))
+
+    def send(line: str) -> None:
+        link.sendall(line.encode("utf-8"))
 
     def explain(error: BaseException, name: str) -> Left:
         of = job.job_of(name)
@@ -314,7 +312,7 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(as_line(RoundDone(round=-1)))
-    serve(final, lines, send, explain)
+    serve(final, link.makefile("r", encoding="utf-8"), send, explain)
 
 
 def _is_broken(backend: Backend) -> bool:

@@ -117,7 +117,10 @@ def footprint(
     arena: Arena, before: Reading, after: Reading, places: Mapping[str, PlaceMemory] | None = None
 ) -> Footprint:
     requested = dict(arena.requested)
-    reserved = _with_pool(requested, arena)
+    reserved = {kind: count + arena.pooled[kind] for kind, count in requested.items()}
+    if pool := sum(gpu.pool_reserved() or 0 for gpu in arena.backend.gpus):
+        kind = arena.backend.kind_of("device")
+        reserved[kind] = reserved.get(kind, 0) + pool
     locked = _rise(before.locked, after.locked)
     unseen = locked == 0 and requested.get("pinned", 0) > 0
     used = {
@@ -136,19 +139,8 @@ def footprint(
         physical_bytes=booked(reserved, arena.backend.device()),
         places=dict(places or {}),
         absent={name: reasons[name] for name, value in used.items() if value is None},
-        peak_process_bytes=used["peak_process_bytes"],
-        locked_bytes=used["locked_bytes"],
-        device_used_bytes=used["device_used_bytes"],
+        **used,
     )
-
-
-def _with_pool(requested: Mapping[MemoryKind, int], arena: Arena) -> dict[MemoryKind, int]:
-    reserved = {kind: count + arena.pooled[kind] for kind, count in requested.items()}
-    pool = sum(gpu.pool_reserved() or 0 for gpu in arena.backend.gpus)
-    if pool:
-        kind = arena.backend.kind_of("device")
-        reserved[kind] = reserved.get(kind, 0) + pool
-    return reserved
 
 
 def _rise(before: int | None, after: int | None) -> int | None:

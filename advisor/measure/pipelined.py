@@ -52,7 +52,9 @@ class PipelinedLoop(FrameLoop):
             bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock, host_seconds=host
         )
         self._sets = [parts_of(self), parts_of(second)]
-        self._kernels_in_tail = any(_has_kernels(parts.tail) for parts in self._sets[0])
+        self._kernels_in_tail = any(
+            action.label.startswith("device:") for parts in self._sets[0] for action in parts.tail
+        )
         self._begun: list[float] = []
         """When each frame that is under way began; the last may be the next one."""
         self._turns = self._all_turns()
@@ -117,7 +119,10 @@ class PipelinedLoop(FrameLoop):
     def _turn_of(self, this: _Queue, following: _Queue, watch: Watch | None) -> _Turn:
 
         def run(*parts: Sequence[Action]) -> Callable[[int], None]:
-            return self._run(list(chain(*parts)), watch)
+            actions = list(chain(*parts))
+            return (
+                self._in_a_row(actions) if watch is None else partial(self._act_all, [*map(watch, actions)])
+            )
 
         begin, compute = (_of_next(actions) for actions in (following.begin, following.compute))
         rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
@@ -175,9 +180,6 @@ class PipelinedLoop(FrameLoop):
         yield from (_moving_on(action, self._downloads) for action in group)
         yield marks.record("downloaded", self._downloads)
 
-    def _run(self, actions: Sequence[Action], watch: Watch | None) -> Callable[[int], None]:
-        return self._in_a_row(actions) if watch is None else partial(self._act_all, [*map(watch, actions)])
-
 
 @dataclass(frozen=True)
 class _Marks:
@@ -213,10 +215,6 @@ def _one_later(run: Callable[[int], object]) -> Callable[[int], object]:
 
 def _kind(action: Action) -> str:
     return {"synchronize": "wait", "to-host": "download"}.get(action.label, "run")
-
-
-def _has_kernels(actions: Iterable[Action]) -> bool:
-    return any(action.label.startswith("device:") for action in actions)
 
 
 def _moving_on(action: Action, stream: Any) -> Action:

@@ -6,7 +6,7 @@ import gc
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.mixes import known
 from advisor.strategies.placements.arena import Arena, ReusedAllocations
-from advisor.strategies.placements.base import Layout, Placed, Placement, require_memory
+from advisor.strategies.placements.base import Layout, Placed, require_memory
 from advisor.strategies.placements.numa import chosen_node
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import gpus_of
@@ -84,7 +84,9 @@ def place(
     with Arena(backend, nodes[0], nodes, reused) as arena:
         gpus = {buffer.name: gpus_of(buffer, loaded.record) or (0,) for buffer in loaded.record.buffers}
         needed = {name: layouts[name].nbytes * (2 if name in second else 1) for name in layouts}
-        _require_memory(job, backend, placements, gpus, needed)
+        for number, gpu in enumerate(backend.gpus):
+            there = {name: placement for name, placement in placements.items() if number in gpus[name]}
+            require_memory(gpu, there, needed, oversubscribe=job.oversubscribe)
         arena.pad(padding)
         placed = {name: p.place(arena, layouts[name], gpus[name]) for name, p in placements.items()}
         again = {name: placements[name].place(arena, layouts[name], gpus[name]) for name in second}
@@ -92,32 +94,14 @@ def place(
         more: dict[str, Any] = {"seed": job.seed, "ranges": ranges, "clock": clock}
         serial = FrameLoop(bound, planned, placed, backend, **more)
         loop = PipelinedLoop(bound, planned, sets, backend, **more) if strategy.pipelined else serial
-        _limit_loops(job, serial)
+        if job.task == "reference" and job.left_seconds is not None:
+            for count in serial.iterations.values():
+                count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
         inspector = Inspector(bound, planned, sets, layouts, backend)
-        hints: dict[str, tuple[str, ...]] = {
-            name: placement.hints for name, placement in placements.items() if placement.hints
-        }
+        hints: dict[str, tuple[str, ...]] = {n: p.hints for n, p in placements.items() if p.hints}
         spent = clock() - begin
         yield PlacedWorkload(bound, loop, serial, planned, inspector, arena, placed, hints, before, spent)
         wait_for_all(backend)
-
-
-def _require_memory(
-    job: Job,
-    backend: Backend,
-    placements: Mapping[str, Placement],
-    gpus: Mapping[str, tuple[int, ...]],
-    needed: Mapping[str, int],
-) -> None:
-    for number, gpu in enumerate(backend.gpus):
-        there = {name: placement for name, placement in placements.items() if number in gpus[name]}
-        require_memory(gpu, there, needed, oversubscribe=job.oversubscribe)
-
-
-def _limit_loops(job: Job, serial: FrameLoop) -> None:
-    if job.task == "reference" and job.left_seconds is not None:
-        for count in serial.iterations.values():
-            count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:

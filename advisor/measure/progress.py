@@ -15,27 +15,20 @@ from typing_extensions import Self
 
 
 class Progress:
-    """Is told what is at work; by itself it prints nothing."""
+    """Is told how many processes are to come, how long all of it may take, and what is at work. By itself it
+    prints nothing."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...
-
-    def start(self, total: int) -> None:
-        """Announces a number of processes."""
-
-    def limit(self, seconds: float) -> None:
-        """Announces that all ends within this many seconds."""
-
-    def begin(self, what: str) -> None:
-        """One of them starts."""
-
+    def start(self, total: int) -> None: ...
+    def limit(self, seconds: float) -> None: ...
+    def begin(self, what: str) -> None: ...
     def printed(self, lines: str) -> None:
         """What the user's code printed in its first run, as it is to be shown."""
 
-    def end(self) -> None:
-        """It has ended."""
+    def end(self) -> None: ...
 
 
 class Silent(Progress):

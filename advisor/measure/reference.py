@@ -20,7 +20,7 @@ import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.captured import forget_neighbours, state_of
-from advisor.measure.cupy_mock.tracing import located
+from advisor.measure.cupy_mock.tracing import first_line
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
@@ -53,8 +53,8 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
         frames, counts, limited, unwritten, nan = _checked(begin, results, backend, clock, seconds)
     except RegionViolation as stray:
         with begin() as run:
-            place = located(stray.access, run, job.seed, LEAST_FRAMES)
-        raise RegionViolation(place, stray.part) from None
+            line = first_line(stray, run, job.seed, LEAST_FRAMES)
+        raise RegionViolation(*stray.access, line) from None
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten

@@ -16,27 +16,23 @@ from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.stage_code import located
 
 
-@dataclass(frozen=True)
-class StrayAccess:
-    """A stage that touches elements outside its region. `line`: file and line, where they are known."""
-
-    stage: str
-    buffer: str
-    what: Literal["reads", "writes"]
-    line: str | None = None
-
-
 class RegionViolation(WorkloadError):
-    """A stage touched elements outside the region that it annotates."""
+    """A stage touched elements outside the region that it annotates. `line`: file and line, where known."""
 
-    def __init__(self, access: StrayAccess, part: Region) -> None:
-        where = f" ({access.line})" if access.line else ""
+    def __init__(
+        self,
+        stage: str,
+        buffer: str,
+        what: Literal["reads", "writes"],
+        part: Region,
+        line: str | None = None,
+    ) -> None:
         super().__init__(
-            f"stage {access.stage!r} {access.what} elements of buffer {access.buffer!r} outside the region "
-            f"that it declares, {part}{where}",
-            next_step=f"Widen the slice, or remove it to annotate all of {access.buffer!r}.",
+            f"stage {stage!r} {what} elements of buffer {buffer!r} outside the region that it declares, "
+            f"{part}{f' ({line})' if line else ''}",
+            next_step=f"Widen the slice, or remove it to annotate all of {buffer!r}.",
         )
-        self.access, self.part = access, part
+        self.access, self.line = (stage, buffer, what, part), line
 
 
 def extent(array: Array) -> tuple[int, int]:

@@ -11,30 +11,27 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal
 
 from advisor.devices.gpus import gpu_state
-from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.footprint import host_pages
 from advisor.measure.frames import FrameLoop
 from advisor.measure.iterations import counted, difference, iteration_records
-from advisor.measure.jobs import Captured, Description, Job, Sample
+from advisor.measure.jobs import Captured, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.sampling import Clock, Limits, Samples, breakdown, by_period, sample, warm_up
+from advisor.measure.sampling import Clock, Limits, breakdown, by_period, sample, warm_up
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
-from advisor.profiles.schema import PageLocking, WorkloadRecord
-from advisor.profiles.system_state import GpuState
-from advisor.profiles.traces import Timeline
+from advisor.profiles.schema import PageLocking
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.loading import Loaded, user_error
@@ -125,63 +122,49 @@ class StateLeft(Exception):
     """The workload changed the device's state and did not change it back."""
 
 
-def described(backend: Backend, record: WorkloadRecord) -> Description:
-    packages = installed(*PACKAGES)
-    return Description(device=backend.device(), gpu=backend.environment(), packages=packages, workload=record)
-
-
 def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> Sample:
     """Set-up, comparison, warm-up, samples, breakdown, the user's check again."""
-    loop, path = run.loop, Path(job.file)
+    loop = run.loop
     begun, verified = compared(job, run)
     first_counts = counted(loop.iterations)
     require_state(backend)
     hurried = job.left_seconds is not None and begun.last_seconds * _MOST_FRAMES > job.left_seconds
-    scored = _scored(job, backend, loop, begun.count, hurried=hurried)
-    count = len(scored.samples.frame_seconds) * loop.period
+    timed, count, index = _timed(job, backend, loop, begun.count, hurried=hurried)
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     iterations = iteration_records(loop.iterations, first_counts)
     after = footprint.read(run.arena.backend)
-    state = loaded_gpu(backend.environment().get("pci_bus_id"), job.gpu)
-    loop.frame_alone(scored.index)
-    nan = _late_nan(job, run, scored.index)
-    seen = _looked_at(job, backend, run, scored.index + 1, hurried=hurried)
+    bus_id = backend.environment().get("pci_bus_id")
+    # While clocks and link are still as they were under load.
+    state = bus_id and gpu_state(str(bus_id), job.gpu, moment="under-load", process=os.getpid())
+    loop.frame_alone(index)
+    nan = _late_nan(job, run, index)
+    steps, places, index = _step_by_step(job, backend, run, index + 1, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
     require_state(backend)
-    _check_last(run, seen.index, path)
+    _check_last(run, index, Path(job.file))
     return Sample(
-        frame_seconds=scored.samples.frame_seconds,
-        stopped=scored.samples.stopped,
-        breakdown=tuple(seen.breakdown),
+        **timed,
+        **steps,
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded, [each.mean for each in iterations]),
         setup_seconds=run.placing_seconds + begun.setup_seconds + begun.first_seconds,
-        footprint=footprint.footprint(run.arena, run.before, after, seen.places),
+        footprint=footprint.footprint(run.arena, run.before, after, places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
-        page_locking=scored.locking,
-        **scored.samples.spent,
         host_pages=pages,
-        gpu_state=state,
-        timeline=seen.timeline,
+        gpu_state=state or None,
         verified=verified and not nan,
         nan=nan,
         iterations=iterations,
     )
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """The frames that count, what page-locking they did, and the next frame's index."""
-
-    samples: Samples
-    locking: PageLocking | None
-    index: int
-
-
-def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried: bool) -> _Scored:
-    """Warms up and times frames; without time left, one frame as it is."""
+def _timed(
+    job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried: bool
+) -> tuple[dict[str, Any], int, int]:
+    """Warms up and times frames; without time left, one frame as it is. Fields of `Sample`, the number of
+    frames, and the next one's index."""
     clock = perf_counter
     if not hurried:
         index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow_seconds(job))
@@ -190,39 +173,31 @@ def _scored(job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried:
         limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
         samples = sample(by_period(loop.frame, loop.period, index), clock, index, limits)
     count = len(samples.frame_seconds) * loop.period
-    means = replace(
-        samples,
-        frame_seconds=tuple(seconds / loop.period for seconds in samples.frame_seconds),
-        spent={name: each / loop.period for name, each in samples.spent.items()},
-    )
-    locking = PageLocking(calls=locks.calls / count, seconds=locks.seconds / count) if locks else None
-    return _Scored(means, locking, index + count)
+    fields = {
+        "frame_seconds": tuple(seconds / loop.period for seconds in samples.frame_seconds),
+        "stopped": samples.stopped,
+        "page_locking": locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count),
+        **{name: each / loop.period for name, each in samples.spent.items()},
+    }
+    return fields, count, index + count
 
 
-@dataclass(frozen=True)
-class _LookedAt:
-    """What frames that do not count told, and the next frame's index."""
-
-    breakdown: list[dict[str, float]]
-    timeline: Timeline | None
-    places: dict[str, PlaceMemory]
-    index: int
-
-
-def _looked_at(job: Job, backend: Backend, run: PlacedWorkload, index: int, *, hurried: bool) -> _LookedAt:
-    """A few frames step by step: their parts, their timeline and the memory they take."""
+def _step_by_step(
+    job: Job, backend: Backend, run: PlacedWorkload, index: int, *, hurried: bool
+) -> tuple[dict[str, Any], dict[str, PlaceMemory], int]:
+    """A few frames that do not count: their parts and timeline, their memory, the next one's index."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
     timed, index = breakdown(loop.timed_frame, perf_counter, index, seconds, slow_seconds(job), loop.period)
+    fields: dict[str, Any] = {"breakdown": tuple(timed)}
     if hurried:
-        return _LookedAt(timed, None, {}, index)
-    timeline = None
+        return fields, {}, index
     if job.timeline:
         index = to_a_whole_frame(loop, index, before=1)
-        timeline = Recorder(backend).timeline(loop, index)
+        fields["timeline"] = Recorder(backend).timeline(loop, index)
         index += WATCHED
     index = to_a_whole_frame(loop, index)
     places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
-    return _LookedAt(timed, timeline, places, index + footprint.FRAMES)
+    return fields, places, index + footprint.FRAMES
 
 
 def to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
@@ -243,13 +218,6 @@ def capture(job: Job, backend: Backend, run: PlacedWorkload) -> Captured:
     first_frames(run.loop, most=_BEFORE + job.frames, seconds=math.inf)
     backend.synchronize()
     return Captured(frames=job.frames)
-
-
-def loaded_gpu(pci_bus_id: object, index: int) -> GpuState | None:
-    """The GPU's clocks and link while they are still as they were under load; None of a CPU."""
-    if pci_bus_id is None:
-        return None
-    return gpu_state(str(pci_bus_id), index, moment="under-load", process=os.getpid())
 
 
 def require_state(backend: Backend) -> None:

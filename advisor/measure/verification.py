@@ -18,7 +18,7 @@ import numpy as np
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
 from advisor.measure.kept_results import some
-from advisor.measure.regions import RegionViolation, StrayAccess, most_rows, valid_rows
+from advisor.measure.regions import RegionViolation, most_rows, valid_rows
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed
@@ -258,7 +258,7 @@ class Inspector:
                 expected = contents.copy()
                 expected[part.index] = array[part.index]
                 if array.tobytes() != expected.tobytes():
-                    raise RegionViolation(StrayAccess(stage.name, name, "writes"), part)
+                    raise RegionViolation(stage.name, name, "writes", part)
             if stage.access[name] == "in":
                 raise WorkloadError(
                     f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",

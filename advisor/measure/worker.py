@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from advisor.devices.host import installed
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured
 from advisor.measure import footprint, tasks
 from advisor.measure.backends import open_backend
@@ -29,6 +30,7 @@ from advisor.measure.jobs import (
     DESCRIPTION,
     CalibrationJob,
     Checked,
+    Description,
     Job,
     Outcome,
     Problem,
@@ -283,8 +285,14 @@ def _run_reference(job: Job, backend: Backend) -> Outcome:
     make, ranges = afresh(job), Ranges()
     waiting = [make()]
     backend.open_gpus(waiting[0].record.gpus, job.gpus)
-    described = tasks.described(backend, waiting[0].record)
-    described = described.model_copy(update={"cautions": waiting[0].cautions, "compiled": compiled()})
+    described = Description(
+        device=backend.device(),
+        gpu=backend.environment(),
+        packages=installed(*tasks.PACKAGES),
+        workload=waiting[0].record,
+        cautions=waiting[0].cautions,
+        compiled=compiled(),
+    )
     (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     _require(waiting[0], backend)
 

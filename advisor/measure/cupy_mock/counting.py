@@ -239,10 +239,10 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
 
 def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:
     for position, array in enumerate(sources):
-        if call.gathers and position == call.table:
-            recorder.read(array, int(np.size(result)) * array.itemsize)
-        else:
-            recorder.read(array, call.passes * unique_bytes(array))
+        gathers = call.gathers and position == call.table
+        recorder.read(
+            array, np.size(result) * array.itemsize if gathers else call.passes * unique_bytes(array)
+        )
 
 
 def count_index(recorder: TrafficRecorder, key: Any) -> None:

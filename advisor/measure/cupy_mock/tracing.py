@@ -33,7 +33,7 @@ from advisor.measure.jobs import Job, Problem, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.regions import StrayAccess
+from advisor.measure.regions import RegionViolation
 from advisor.measure.sampling import breakdown
 from advisor.measure.tasks import slow_seconds, to_a_whole_frame
 from advisor.profiles.schema import Trace
@@ -107,8 +107,8 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
 
 
-def located(stray: StrayAccess, run: PlacedWorkload, seed: int, frames: int) -> StrayAccess:
-    """The stray access with its line, where so many frames from the start show it."""
+def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
+    """Where that stage first leaves its part of that buffer, where so many frames from the start show it."""
     recorder = TrafficRecorder(regions_of(run.bound))
     loop = _loop_on(_traced_buffers(recorder, run), run, seed)
     run.serial.run_setup()
@@ -116,10 +116,9 @@ def located(stray: StrayAccess, run: PlacedWorkload, seed: int, frames: int) -> 
         for action in loop.in_turn(loop.actions(index)):
             with recorder.stage(action.label.partition(":")[2]):
                 loop.act(action, index)
-            violation = recorder.strays.get((stray.stage, stray.buffer))
-            if violation:
-                return replace(stray, line=violation.access.line)
-    return stray
+            if violation := recorder.strays.get(stray.access[:2]):
+                return violation.line
+    return None
 
 
 def regions_of(bound: BoundWorkload) -> dict[tuple[str, str], Region]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from advisor.measure import routines
 from advisor.measure.cupy_mock.issuing import torch_seconds
-from advisor.measure.regions import Regions, RegionViolation, StrayAccess, Watched, extent
+from advisor.measure.regions import Regions, RegionViolation, Watched, extent
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Again, StageWork, Traffic
 from advisor.strategies.parts import Region
@@ -113,8 +113,7 @@ class TrafficRecorder:
             return
         for watched in self._watched.get(place, ()):
             if watched.owns(array) and not watched.holds(array, key):
-                stray = StrayAccess(*place, what, _caller())
-                self.strays[place] = RegionViolation(stray, watched.region)
+                self.strays[place] = RegionViolation(*place, what, watched.region, _caller())
 
     def again(
         self, array: Array, call: str, count: float, shared_bytes: float = 0.0, readers: float = 1.0
