@@ -30,8 +30,7 @@ class Recording:
         self.loops = Loops(clock)
         lines = Lines(self.loops)
         self.origins = Origins(lines)
-        contents = Contents(clock, clock)
-        self.recorder = ScriptRecorder(self.loops, lines, self.origins, contents, clock, has_gpu=has_gpu)
+        self.recorder = ScriptRecorder(self.loops, lines, self.origins, Contents(), clock, has_gpu=has_gpu)
         self.recorder.readers["cupy"] = lambda begin, end: end - begin
         monkeypatch.setattr(builtins, NAME, self.loops.table, raising=False)
         self.gpu = SimpleNamespace(
@@ -57,14 +56,15 @@ class Recording:
 
     def record(self, named: int | None = None) -> Assembled:
         loop = self.loops.at(str(self.folder / "s.py"), named) if named else None
-        return Assembler(self.recorder, self.folder, loop).assembled()
+        return Assembler(self.recorder, self.folder, lambda _: 0.0, loop).assembled()
 
     def _crossed(self, kind: Any, host: Any, seconds: float, device: int | None = None) -> None:
-        assert self.recorder.outer()
         begin = self.clock.now
         self.clock.advance(seconds)
         nbytes = host.nbytes if host is not None else 0
-        event = Event(kind, kind, "cupy", nbytes, "pageable", host_seconds=seconds, kernel_seconds=0.0)
+        event = Event(kind, kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
+        event.bytes, event.locate = nbytes, lambda place: (place, None)
+        event.created = begin
         marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None
         event.marks, event.host, event.device = marks, host, device
         self.recorder.crossed(event)

@@ -115,7 +115,6 @@ def script_run(*crossings: Crossing, **changed: Any) -> ScriptRun:
         "overhead_seconds": 0.03,
         "loops": (loop,),
         "crossings": crossings,
-        "counted_bytes": {"upload": 64_000_000 + FRAMES * SIZE, "download": FRAMES * (SIZE + 20_000)},
         "unseen": ("Allocations of other threads: their origins are not known.",),
         "sources": (SourceExcerpt(file="camera.py", first=1, lines=tuple(SOURCE.splitlines())),),
     }
@@ -131,7 +130,6 @@ def played(*crossings: Crossing, **changed: Any) -> ScriptRun:
             "played": "a mock of CuPy",
             "crossings": tuple(c.model_copy(update=untimed) for c in run.crossings),
             "loops": tuple(loop.model_copy(update={"frame_seconds": None}) for loop in run.loops),
-            "counted_bytes": {},
             **changed,
         }
     )

@@ -9,20 +9,18 @@ import pytest
 
 from advisor.measure.recording import calls as calls_module
 from advisor.measure.recording.calls import Calls, Gpu, replace
-from advisor.measure.recording.events import Event
+from advisor.measure.recording.events import Depth, Event
 
 
 class Heard:
     """A recorder that keeps events, on a machine with a GPU."""
 
-    has_gpu = listens = True
+    has_gpu = listens = recording = True
+    depth = Depth()
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.launches: list[tuple[int, ...]] = []
-
-    def outer(self) -> bool:
-        return True
 
     def inside(self) -> Any:
         return nullcontext()
@@ -67,7 +65,7 @@ def takes(seconds: float) -> Any:
 def test_waiting_for_kernels_is_no_time_of_the_copy(heard: tuple[Heard, Calls]) -> None:
     _, calls = heard
     event = calls.event("download", "timed")
-    assert calls.run(event, takes(0.5), blocks=True) == "result"
+    assert calls.run(event, takes(0.5), (), {}, blocks=True) == "result"
     assert (event.kernel_seconds, event.host_seconds) == (3.0, 0.5)
     assert event.marks is not None
     assert event.marks[1] - event.marks[0] == 0.5
@@ -76,7 +74,7 @@ def test_waiting_for_kernels_is_no_time_of_the_copy(heard: tuple[Heard, Calls]) 
 def test_a_call_that_returns_at_once_is_not_waited_for(heard: tuple[Heard, Calls]) -> None:
     _, calls = heard
     event = calls.event("upload", "untimed")
-    calls.run(event, takes(0.5))
+    calls.run(event, takes(0.5), (), {}, blocks=False)
     assert (event.kernel_seconds, event.host_seconds, event.marks) == (0.0, 0.5, None)
 
 

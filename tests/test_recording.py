@@ -261,7 +261,8 @@ def test_a_wrong_option_for_a_script(words: tuple[str, ...], code: int, says: st
 def test_overhead_is_what_is_no_call_of_the_script_s(recording: Recording) -> None:
     recording.run("pass\n")
     recording.recorder.recording, recording.clock.now, recording.recorder.overhead = True, 10.0, 1.0
-    event = Event("upload", "up", "cupy", host_seconds=0.5, kernel_seconds=0.25, created=9.0)
+    event = Event("upload", "up", "cupy", host_seconds=0.5, kernel_seconds=0.25)
+    event.created = 9.0
     recording.recorder.crossed(event)
     assert recording.recorder.overhead == pytest.approx(1.25)
 

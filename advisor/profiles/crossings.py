@@ -19,7 +19,6 @@ from advisor.profiles.base import (
     Text,
     Word,
     optional,
-    table,
 )
 from advisor.profiles.conclusions import Advice
 
@@ -54,6 +53,7 @@ class LineLoop(Record):
     frame_seconds: PositiveSeconds | None = optional("Median of the steady iterations; None without a GPU")
     interval_seconds: Interval | None = optional("95 % of that median")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
+    overhead_seconds: Seconds | None = optional("Of these, spent in recording: an estimate")
     named: bool = optional("Chosen by --frame", False)
 
 
@@ -108,7 +108,9 @@ class Crossing(Record):
     timed: Count = Field(default=0, description="Copies that events timed")
     origin: Origin | None = None
     repeats: Repeats | None = None
-    unread: int | None = optional("Uploads that no call of the library read before they were overwritten")
+    unread: int | None = optional(
+        "Uploads that no call of the library read before they were overwritten, scaled from a sample"
+    )
     holds_back: Place | None = optional("Of a wait: the next line that gives the GPU work")
 
 
@@ -160,14 +162,11 @@ class ScriptRun(Record):
     exit_code: int = 0
     error: Text = optional("The exception that ended it", "")
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
-    overhead_seconds: Seconds = Field(description="Of these, spent in recording")
+    overhead_seconds: Seconds = Field(description="Of these, spent in recording: an estimate")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
     processes: int = Field(default=1, ge=1, description="Processes of the script that were recorded")
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
-    counted_bytes: dict[Literal["upload", "download"], Bytes] = table(
-        "What the driver was asked to copy, counted apart from lines; empty where it could not be"
-    )
     unseen: tuple[Text, ...] = optional("What could not be recorded, and why", ())
     sources: tuple[SourceExcerpt, ...] = ()
     ceilings: tuple[Ceiling, ...] = optional("One for each loop with crossings, or one for the run", ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from advisor import units
 from advisor.profiles.crossings import Crossing, LineLoop, LinePrediction, Place, ScriptRun
@@ -164,14 +163,8 @@ def totals(run: ScriptRun) -> blocks.Facts:
 
 
 def _bytes(run: ScriptRun) -> Iterator[Fact]:
-    ways: dict[Literal["upload", "download"], tuple[str, ...]] = {
-        "upload": ("Host to GPU", "upload"),
-        "download": ("GPU to host", "download", "wait"),
-    }
-    for way, (name, *kinds) in ways.items():
-        on_lines, counted = sum(c.bytes for c in run.crossings if c.kind in kinds), run.counted_bytes.get(way)
-        beside = "not counted apart" if counted is None else f"the driver counted {units.size(counted)}"
-        yield Fact(name, f"{units.size(on_lines)} on lines", beside)
+    for name, *kinds in (("Host to GPU", "upload"), ("GPU to host", "download", "wait")):
+        yield Fact(name, units.size(sum(c.bytes for c in run.crossings if c.kind in kinds)), "on lines")
 
 
 def _seconds(run: ScriptRun) -> Iterator[Fact]:

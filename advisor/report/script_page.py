@@ -15,7 +15,7 @@ from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
 from advisor.report.records import records_of
 from advisor.report.trials_section import trials_section
-from advisor.verdicts.ceilings import Scope, accounted, around, ceiling_of, elsewhere, is_little, scopes
+from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
 _BOUND = (
     "An upper bound: copies on the frame's path and the waits that could go, without the kernels waited for."
@@ -33,7 +33,7 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
     made, tool = words.created(profile.created), words.name(profile.tool.version)
     program = f"{'-m ' * run.module}{words.line(profile.workload.file, 120)}"
     played = run.played is not None
-    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead {_overhead(run)})"
+    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
     return Page(
         kind="report",
         brand="what crosses, by line",
@@ -51,7 +51,11 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
 
 
 def _overhead(run: ScriptRun) -> str:
-    return units.percent(run.overhead_seconds / run.seconds) if run.seconds else "0 %"
+    """Of the frames where they have one, else of the run: an estimate."""
+    loops = [(loop.overhead_seconds, loop.seconds) for loop in run.loops if loop.overhead_seconds is not None]
+    parts = loops or [(run.overhead_seconds, run.seconds)]
+    overhead, seconds = (sum(column) for column in zip(*parts, strict=True))
+    return units.percent(overhead / seconds) if seconds else "0 %"
 
 
 def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
@@ -111,9 +115,6 @@ def _ending(run: ScriptRun) -> Iterator[str]:
 def _accounts(run: ScriptRun) -> Iterator[str]:
     if run.played:
         yield f"1 run observed, with {words.line(run.played)} in place of a GPU."
-    share = accounted(run)
-    if share is not None:
-        yield f"{units.percent(share)} of the bytes are accounted for."
     if run.processes > 1:
         yield f"{run.processes} processes of the script were recorded."
     if run.unseen:
@@ -123,9 +124,7 @@ def _accounts(run: ScriptRun) -> Iterator[str]:
 def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
     told = scopes(run)
     if not told:
-        copied = sum(run.counted_bytes.values())
-        unseen = f"No line was seen to copy, but the driver copied {units.size(copied)}."
-        headline = unseen if copied else _NOTHING if run.exit_code == 0 else _FAILED
+        headline = _NOTHING if run.exit_code == 0 else _FAILED
         yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), headline)
     for scope in told:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"

@@ -121,10 +121,3 @@ def elsewhere(scope: Scope, ceiling: Ceiling) -> Elsewhere:
     left = max(0.0, whole - ceiling.seconds)
     kernels = min(left, sum(c.kernel_seconds or 0.0 for _, c in scope.crossings) / scope.frames)
     return Elsewhere(kernels, left - kernels)
-
-
-def accounted(run: ScriptRun) -> float | None:
-    """Share of the bytes that the driver copied that stand on lines; None where they were not counted."""
-    counted = sum(run.counted_bytes.values())
-    on_lines = sum(c.bytes for c in run.crossings if c.kind != "lock")
-    return min(1.0, on_lines / counted) if counted else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class Assembler:
 
     recorder: ScriptRecorder
     start: Path
+    overhead: Callable[[Loop], float]
+    """Seconds that recording took of a loop's."""
     named: Loop | None = None
 
     def assembled(self) -> Assembled:
@@ -85,6 +87,7 @@ class Assembler:
             frame_seconds=float(np.median(steady)) if timed else None,
             interval_seconds=_interval(steady) if timed and len(steady) >= 2 * BATCHES else None,
             seconds=loop.seconds,
+            overhead_seconds=self.overhead(loop),
             named=loop is self.named,
         )
 
@@ -93,14 +96,15 @@ class Assembler:
         times = [_times(record) for record in group] if self.recorder.has_gpu else []
         frame = loops[loop] if loop is not None else None
         inside = sum(each.frames for record in group for each in record.loops if each.loop is frame)
-        unread = [record.unread for record in group if record.unread is not None]
+        watched, unread = (sum(getattr(each, name) for each in group) for name in ("watched", "unread"))
+        count = sum(record.count for record in group)
         return Crossing(
             place=self._place(first.site.file, first.site.line),
             kind=event.kind,
             call=event.call,
             library=event.library,
             loop=loop,
-            count=sum(record.count for record in group),
+            count=count,
             bytes=sum(record.bytes for record in group),
             frames=min(inside, frame.turns) if frame else 0,
             memory=event.memory,
@@ -110,7 +114,7 @@ class Assembler:
             **_summed(times),
             origin=self._origin(group),
             repeats=self._repeats([record.contents for record in group if record.contents]),
-            unread=sum(unread) if unread else None,
+            unread=round(unread / watched * count) if unread else None,
             holds_back=self._site(next((r.holds_back for r in group if r.holds_back), None)),
         )
 

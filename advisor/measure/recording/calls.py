@@ -9,7 +9,6 @@ import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +19,8 @@ from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
 Wrap = Callable[[Call], Call]
+_TURNS = 2000
+"""Calls whose cost is measured."""
 
 
 class Gpu:
@@ -59,12 +60,12 @@ class Gpu:
 
 
 class Calls:
-    """Notes the calls of one library that cross, with their times where there is a GPU."""
+    """Notes the calls of one library that cross, with their times."""
 
     def __init__(self, library: Library, recorder: Recorder, gpu: Gpu) -> None:
         self.library: Library = library
         self.recorder = recorder
-        self._gpu = gpu
+        self._gpu, self._depth = gpu, recorder.depth
         self._scopes = threading.local()
 
     def event(self, kind: CrossingKind, call: str, **details: Any) -> Event:
@@ -72,60 +73,77 @@ class Calls:
 
     def around(self, body: Call) -> Wrap:
         """Replaces a callable by `body`, which is given it as well, in calls of the script's own."""
-        outer = self.recorder.outer
+        recorder, depth = self.recorder, self._depth
 
         def wrap(call: Call) -> Call:
             @functools.wraps(call, updated=())
             def wrapped(*args: Any, **options: Any) -> Any:
-                return body(call, *args, **options) if outer() else call(*args, **options)
+                if depth.value or not recorder.recording:
+                    return call(*args, **options)
+                return body(call, *args, **options)
 
             return wrapped
 
         return wrap
 
-    def launching(self, places: Call = lambda _: ()) -> Wrap:
-        """Around what gives the GPU work, as cheaply as can be; `places` tells what its arguments read."""
-        recorder, turn = self.recorder, itertools.count().__next__
+    def launching(self, places: Call = lambda _: (), is_work: Call | None = None) -> Wrap:
+        """Around what gives the GPU work, as cheaply as can be.
+
+        places: what its arguments read. is_work: whether a call that reads nothing was work, by its result.
+        """
+        recorder, depth, turn = self.recorder, self._depth, itertools.count().__next__
 
         def wrap(call: Call) -> Call:
             @functools.wraps(call, updated=())
             def wrapped(*args: Any, **options: Any) -> Any:
-                if (recorder.listens or not turn() % LAUNCH_SAMPLE) and recorder.outer():
-                    recorder.launched(places(args))
-                return call(*args, **options)
+                is_noted = recorder.listens or not turn() % LAUNCH_SAMPLE
+                if not is_noted or depth.value or not recorder.recording:
+                    return call(*args, **options)
+                if (reads := places((*args, *options.values()))) or is_work is None:
+                    recorder.launched(reads)
+                    return call(*args, **options)
+                if is_work(result := call(*args, **options)):
+                    recorder.launched()
+                return result
 
             return wrapped
 
         return wrap
 
-    def run(self, event: Event, call: Call, *, blocks: bool = False, stream: Any = None) -> Any:
+    def run(self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any = None) -> Any:
         """The result of a call that crosses; the event gets the call's times.
 
         Of those that block the host anyway, a sample first waits for earlier kernels: so that the two can be
         distinguished.
         """
-        recorder = self.recorder
-        if not recorder.has_gpu:
-            with recorder.inside():
-                return call()
         copies = event.kind in ("upload", "download")
-        sampled = (copies or blocks) and recorder.is_sampled(event)
-        with recorder.inside():
+        if (copies or blocks) and self.recorder.has_gpu and self.recorder.is_sampled(event):
+            return self._run_measured(event, call, args, options, blocks, stream)
+        depth = self._depth
+        depth.value += 1
+        try:
             begin = perf_counter()
-            if not sampled:
-                result = call()
-                event.host_seconds = perf_counter() - begin
-                event.kernel_seconds = None if blocks else 0.0
-                return result
+            result = call(*args, **options)
+            event.host_seconds = perf_counter() - begin
+        finally:
+            depth.value -= 1
+        event.kernel_seconds = None if blocks else 0.0
+        return result
+
+    def _run_measured(
+        self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any
+    ) -> Any:
+        copies = event.kind in ("upload", "download")
+        with self.recorder.inside():
+            begin = perf_counter()
             if blocks:
                 self._gpu.synchronize(stream)
-            ready = perf_counter()
+            event.kernel_seconds = perf_counter() - begin if blocks else 0.0
             first = self._gpu.mark(stream) if copies else None
             called = perf_counter()
-            result = call()
+            result = call(*args, **options)
             event.host_seconds = perf_counter() - called
             event.marks = (first, self._gpu.mark(stream)) if copies else None
-            event.kernel_seconds = ready - begin if blocks else 0.0
         return result
 
     def crossed(self, event: Event) -> None:
@@ -143,37 +161,31 @@ class Calls:
         if getattr(self._scopes, "current", None) is not None:
             self.crossed(self.event("wait", ""))
 
-    @contextmanager
-    def naming(self, name: str) -> Iterator[None]:
-        """Gives what crosses within the name of the function that the script called."""
-        if getattr(self._scopes, "current", None) is not None:
-            yield
-            return
-        scope = self._scopes.current = _Scope(name)
+    def named(self, name: str) -> Wrap:
+        """Around functions in which something crosses, or may wait: it gets their name."""
+        return self.around(functools.partial(self.call_named, name))
+
+    def call_named(self, name: str, call: Call, *args: Any, **options: Any) -> Any:
+        scopes = self._scopes
+        if getattr(scopes, "current", None) is not None:
+            return call(*args, **options)
+        scope = scopes.current = _Scope(name)
         try:
-            yield
+            result = call(*args, **options)
         finally:
-            self._scopes.current = None
+            scopes.current = None
         if scope.wait is not None:
             scope.wait.created = perf_counter()
             self.recorder.crossed(scope.wait)
-
-    def named(self, name: str) -> Wrap:
-        """Around functions in which something crosses, or may wait."""
-
-        def body(call: Call, *args: Any, **options: Any) -> Any:
-            with self.naming(name):
-                return call(*args, **options)
-
-        return self.around(body)
+        return result
 
     def synchronizing(self, name: str) -> Wrap:
         """Around what does nothing but wait for the GPU."""
 
         def body(call: Call, *args: Any, **options: Any) -> Any:
             event = self.event("wait", name)
-            result = self.run(event, functools.partial(call, *args, **options))
-            event.kernel_seconds, event.host_seconds = event.host_seconds, event.host_seconds and 0.0
+            result = self.run(event, call, args, options, blocks=False)
+            event.kernel_seconds, event.host_seconds = event.host_seconds, 0.0
             self.crossed(event)
             return result
 
@@ -184,7 +196,7 @@ class Calls:
 
         def body(call: Call, *args: Any, **options: Any) -> Any:
             event = self.event("wait", name)
-            result = self.run(event, functools.partial(call, *args, **options), blocks=True)
+            result = self.run(event, call, args, options, blocks=True)
             event.bytes = int(size(*args, **options))
             self.crossed(event)
             return result
@@ -196,7 +208,7 @@ class Calls:
 
         def body(call: Call, *args: Any, **options: Any) -> Any:
             event = self.event("lock", name, memory="pinned")
-            result = self.run(event, functools.partial(call, *args, **options))
+            result = self.run(event, call, args, options, blocks=False)
             event.bytes = int(size(result, *args, **options))
             self.crossed(event)
             return result
@@ -217,6 +229,31 @@ class _Scope:
         for name in ("host_seconds", "kernel_seconds") if first is not None else ():
             seconds = getattr(first, name), getattr(event, name)
             setattr(event, name, None if None in seconds else sum(seconds))
+
+
+def untimed_costs(recorder: Recorder) -> tuple[float, float]:
+    """Seconds that a call which crosses adds beside what the recorder times of it, and those that a launch
+    adds which is not noted. Measured here, through the very wrappers."""
+    calls, timed = Calls("cupy", recorder, Gpu()), list[float]()
+
+    def cross(call: Call, *args: Any, **options: Any) -> Any:
+        event = calls.event("wait", "")
+        result = calls.run(event, call, args, options, blocks=False)
+        timed.append(perf_counter() - event.created - (event.host_seconds or 0.0))
+        return result
+
+    plain, listens = "".startswith, recorder.listens
+    recorder.recording, recorder.listens = True, False
+    costs = [_call_seconds(call) for call in (plain, calls.around(cross)(plain), calls.launching()(plain))]
+    recorder.recording, recorder.listens = False, listens
+    return max(costs[1] - costs[0] - sum(timed) / _TURNS, 0.0), max(costs[2] - costs[0], 0.0)
+
+
+def _call_seconds(call: Call) -> float:
+    begin = perf_counter()
+    for _ in range(_TURNS):
+        call("")
+    return (perf_counter() - begin) / _TURNS
 
 
 def replace(owner: Any, name: str, wrap: Wrap) -> None:

@@ -1,8 +1,7 @@
-"""Whether a line moves the same bytes again: fingerprints of a sample, within a share of the time."""
+"""Whether a line moves the same bytes again: fingerprints of the crossings that are looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -12,10 +11,6 @@ import numpy as np
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.lines import Site
 
-FIRST = 3
-"""Crossings of each line that are looked at in any case."""
-SHARE = 0.01
-"""Of the time so far, for further ones."""
 WHOLE = 64 << 10
 """Bytes up to which an array is looked at whole."""
 BLOCKS, BLOCK = 64, 512
@@ -36,40 +31,29 @@ class LineContents:
     complete: bool = True
     false_share: float = 0.0
     last: tuple[int, int] | None = None
-    """Fingerprint of the crossing before, and which crossing of the line that was."""
-    seen: int = 0
+    """Fingerprint of the crossing before, and its number."""
 
 
 @dataclass
 class Contents:
-    """`spent` seconds are in the recorder's overhead; `elapsed` gives the seconds of the script so far."""
+    """Fingerprints of all lines."""
 
-    clock: Callable[[], float]
-    elapsed: Callable[[], float]
-    spent: float = 0.0
-    _price: float = 0.0
-    """Seconds of the last look; there are two in a row."""
     _places: dict[int, Any] = field(default_factory=dict)
     _downloads: dict[int, Site] = field(default_factory=dict)
     _random: Any = field(default_factory=lambda: np.random.default_rng(0))
 
-    def look(self, line: LineContents, event: Event, now: float) -> None:
-        """Compares with the line's crossing before: two in a row are looked at, or none."""
-        line.seen += 1
-        following = line.last is not None and line.last[1] == line.seen - 1
-        if line.checked >= FIRST and not following and self.spent + 2 * self._price > SHARE * self.elapsed():
-            return
+    def look(self, line: LineContents, event: Event, number: int) -> None:
+        """Compares with the line's crossing before, if that was looked at too."""
         data = host_bytes(event.host)
         if data is None or not data.size:
             return
         mark = crc32(np.ascontiguousarray(self._sample(line, data)).data, data.size & 0xFFFFFFFF)
         line.checked += 1
-        line.compared += following
-        line.same += following and line.last is not None and mark == line.last[0]
+        if line.last is not None and line.last[1] == number - 1:
+            line.compared += 1
+            line.same += mark == line.last[0]
+        line.last = mark, number
         self._trip(line, event, mark)
-        line.last = None if following and line.checked > FIRST else (mark, line.seen)
-        self._price = self.clock() - now
-        self.spent += self._price
 
     def _trip(self, line: LineContents, event: Event, mark: int) -> None:
         if event.kind == "download":

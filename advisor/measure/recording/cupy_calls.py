@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
-from advisor.measure.recording.events import Event, Recorder
+from advisor.measure.recording.events import Event, Location, Recorder
 from advisor.profiles.crossings import HostMemory, Library
 
 _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
@@ -55,7 +55,9 @@ class CupyCalls:
         self.seconds_between = self._gpu.seconds_between
         self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
         self._data = module.ndarray.data
-        self._work, self._use = self._calls.launching(self._places), self._calls.around(self._compute)
+        self._get_waits = int(module.__version__.partition(".")[0]) >= _BLOCKING_OPTION
+        self._work = self._calls.launching(self._places)
+        self._use = self._calls.launching(self._places, lambda result: isinstance(result, self._array))
         self._functions()
         self._array_methods()
         self._foreign_readers()
@@ -95,15 +97,6 @@ class CupyCalls:
                     call, wrap = self._calls.named(f"cupy.{name}")(call), self._work
                 setattr(owner, name, _Told(call, self._work(call)) if hasattr(call, "nin") else wrap(call))
 
-    def _compute(self, call: Call, *args: Any, **options: Any) -> Any:
-        """What gives the GPU work if an array goes in or comes out."""
-        result = call(*args, **options)
-        if self._recorder.listens:
-            reads = self._places((*args, *options.values()))
-            if reads or isinstance(result, self._array):
-                self._recorder.launched(reads)
-        return result
-
     def _places(self, values: Iterable[Any]) -> tuple[int, ...]:
         """Where the allocations of the arrays among arguments are."""
         places: list[int] = []
@@ -115,22 +108,26 @@ class CupyCalls:
         return tuple(places)
 
     def _place(self, array: Any) -> int:
-        return int(self._data.__get__(array).mem.ptr)
+        """Where its allocation is; of the mock's array, NumPy's that owns the values."""
+        return int(self._data.__get__(array).mem.ptr) if self._recorder.has_gpu else id(_owner(array))
 
     # Copies
 
     def _upload(self, name: str, call: Call, obj: Any, *args: Any, **options: Any) -> Any:
         """cupy.array and its kin. They stage all but contiguous page-locked arrays of the same type; a single
         number is an argument of a kernel."""
-        if self._is_on_gpu(obj):
+        if type(obj) is not np.ndarray and self._is_on_gpu(obj):
             return call(obj, *args, **options)
-        blocking = bool(options.get("blocking"))
-        event = self._calls.event("upload", name, asynchronous=not blocking)
-        result = self._calls.run(event, lambda: call(obj, *args, **options), blocks=blocking)
-        if result.nbytes and result.ndim:
+        blocking = bool(options and options.get("blocking"))
+        event = Event("upload", name, "cupy")
+        event.asynchronous = not blocking
+        result = self._calls.run(event, call, (obj, *args), options, blocking)
+        if result.ndim and (nbytes := result.nbytes):
             event.memory = self._memory(obj)
             event.staged = event.memory != "pinned" or obj.dtype != result.dtype or not obj.flags.forc
-            self._cross(event, result, obj)
+            event.bytes, event.device, event.locate = nbytes, result, self._locate
+            event.host = obj if isinstance(obj, np.ndarray) else None
+            self._calls.crossed(event)
         return result
 
     def _is_on_gpu(self, obj: Any) -> bool:
@@ -138,51 +135,48 @@ class CupyCalls:
             obj = obj[0]
         return isinstance(obj, self._array) or hasattr(obj, "__cuda_array_interface__")
 
-    def _cross(self, event: Event, array: Any, host: Any) -> None:
-        event.bytes = int(array.nbytes)
-        event.host = host if isinstance(host, np.ndarray) else None
-        if not self._has_unseen_readers():
-            event.device = self._place(array)
-            event.alive = weakref(self._lasting(array)) if event.kind == "upload" else None
-        self._calls.crossed(event)
-
-    def _lasting(self, array: Any) -> Any:
-        """What its views keep alive: the array that they are of; of the mock's, NumPy's."""
-        if self._recorder.has_gpu:
-            return array if array.base is None else array.base
-        *_, owner = (each for each in owners(array.plain) if isinstance(each, np.ndarray))
-        return owner
-
-    def _has_unseen_readers(self) -> bool:
-        """Whether the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
+    def _locate(self, array: Any) -> Location | None:
+        """None while the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
         if not self._recorder.has_gpu:
-            return bool(self._cupy._watch.uses_cupyx)
-        return any(name in sys.modules for name in _UNSEEN_READERS)
+            return None if self._cupy._watch.uses_cupyx else (id(owner := _owner(array)), weakref(owner))
+        if any(name in sys.modules for name in _UNSEEN_READERS):
+            return None
+        return self._place(array), weakref(array if array.base is None else array.base)
+
+    def _locate_pointer(self, pointer: int) -> Location | None:
+        """Memory on the GPU without an array."""
+        return None if any(name in sys.modules for name in _UNSEEN_READERS) else (pointer, None)
 
     def _set(self, call: Call, array: Any, arr: Any, stream: Any = None) -> Any:
         """ndarray.set: never waits, and copies from the caller's memory."""
-        event = self._calls.event("upload", "ndarray.set", non_blocking=stream is not None)
-        event.memory = self._memory(arr)
-        event.asynchronous = event.memory == "pinned"
-        result = self._calls.run(event, lambda: call(array, arr, stream), stream=stream)
-        self._cross(event, array, arr)
+        event = Event("upload", "ndarray.set", "cupy")
+        event.non_blocking = stream is not None
+        result = self._calls.run(event, call, (array, arr, stream), {}, False, stream)
+        event.memory = memory = self._memory(arr)
+        event.asynchronous = memory == "pinned"
+        event.bytes, event.device, event.locate = array.nbytes, array, self._locate
+        event.host = arr if isinstance(arr, np.ndarray) else None
+        self._calls.crossed(event)
         return result
 
     def _download(self, name: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
         """ndarray.get and cupy.asnumpy, which take the same arguments."""
-        if not isinstance(array, self._array) or not array.nbytes:
+        if not isinstance(array, self._array) or not (nbytes := array.nbytes):
             return call(array, *args, **options)
-        stream = args[0] if args else options.get("stream")
-        waits = stream is None or int(self._cupy.__version__.partition(".")[0]) >= _BLOCKING_OPTION
-        blocks = bool(options.get("blocking", waits))
-        event = self._calls.event("download", name, non_blocking=not blocks)
-        run = functools.partial(call, array, *args, **options)
-        result = self._calls.run(event, run, blocks=blocks, stream=stream)
-        out = args[2] if len(args) > 2 else options.get("out")
-        event.memory = self._memory(out)  # what CuPy itself makes is NumPy's
-        event.asynchronous = not blocks and event.memory == "pinned"
-        self._recorder.read(self._place(array))
-        self._cross(event, array, result)
+        event = Event("download", name, "cupy")
+        stream = out = None
+        blocks = True
+        if args or options:
+            stream = args[0] if args else options.get("stream")
+            blocks = bool(options.get("blocking", stream is None or self._get_waits))
+            out = args[2] if len(args) > 2 else options.get("out")
+        result = self._calls.run(event, call, (array, *args), options, blocks, stream)
+        event.memory = memory = self._memory(out)  # what CuPy itself makes is NumPy's
+        event.non_blocking, event.asynchronous = not blocks, not blocks and memory == "pinned"
+        if self._recorder.listens:
+            self._recorder.read(self._place(array))
+        event.bytes, event.host = nbytes, result if isinstance(result, np.ndarray) else None
+        self._calls.crossed(event)
         return result
 
     def _memory(self, array: Any) -> HostMemory:
@@ -242,10 +236,11 @@ class CupyCalls:
         """What gives the host values: of one element it is a wait, else a download."""
         wait = name in _SCALARS or array.size == 1
         event = self._calls.event("wait" if wait else "download", f"ndarray.{name}")
-        result = self._calls.run(event, lambda: call(array, *args, **options), blocks=True)
+        result = self._calls.run(event, call, (array, *args), options, True)
         event.memory, event.asynchronous = ("unknown", None) if wait else ("pageable", False)
         event.bytes = int(array.itemsize if wait else array.nbytes)
-        self._recorder.read(self._place(array))
+        if self._recorder.listens:
+            self._recorder.read(self._place(array))
         self._calls.crossed(event)
         return result
 
@@ -260,11 +255,10 @@ class CupyCalls:
         for part in arrays:
             if not isinstance(part, self._array):
                 self._key(name, part)
-        run = functools.partial(call, array, key, *value)
         if not any(map(_is_mask, arrays)):
-            return run()
+            return call(array, key, *value)
         event = self._calls.event("wait", name)
-        result = self._calls.run(event, run, blocks=True)
+        result = self._calls.run(event, call, (array, key, *value), {}, True)
         self._calls.crossed(event)
         return result
 
@@ -284,7 +278,8 @@ class CupyCalls:
             replace(array, name, self._work)
 
     def _tell_address(self, attribute: Any, array: Any) -> Any:
-        self._recorder.read(self._place(array))
+        if self._recorder.listens:
+            self._recorder.read(self._place(array))
         return attribute.__get__(array)
 
     # Streams, memory by address, kernels
@@ -329,10 +324,14 @@ class CupyCalls:
     def _cross_pointers(self, name: str, up: bool, host: int, device: int, size: int, run: Call) -> Any:
         asks = name.lower().endswith("async")
         event = self._calls.event("upload" if up else "download", name, non_blocking=asks)
-        result = self._calls.run(event, run, blocks=not asks)
+        result = self._calls.run(event, run, (), {}, not asks)
         event.memory = self._pointed(host)
         event.asynchronous = asks and event.memory == "pinned"
-        event.bytes, event.device = int(size), device
+        event.bytes = int(size)
+        if up:
+            event.device, event.locate = device, self._locate_pointer
+        elif self._recorder.listens:
+            self._recorder.read(device)
         self._calls.crossed(event)
         return result
 
@@ -361,6 +360,14 @@ def _is_mask(key: Any) -> bool:
     while isinstance(key, list) and key:
         key = key[0]
     return isinstance(key, bool) or bool(getattr(key, "ndim", 0) and key.dtype == bool)
+
+
+def _owner(array: Any) -> Any:
+    """NumPy's array that owns the values of one of the mock's."""
+    values = array.plain
+    while isinstance(values.base, np.ndarray):
+        values = values.base
+    return values
 
 
 def _argument(place: int, _: Any, *args: Any) -> int:

@@ -6,8 +6,9 @@ A library's recorder wraps that library's entry points once the script has impor
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from time import perf_counter
 from types import ModuleType
 from typing import Any, Protocol
@@ -15,17 +16,18 @@ from weakref import ref as weakref
 
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
+Location = tuple[int, "weakref[Any] | None"]
+"""Where an array's allocation on the GPU begins, and what its views keep alive."""
 LAUNCH_SAMPLE = 61
 """A prime number, so that loops of so many launches are not missed."""
 
 
-@dataclass(slots=True)
 class Event:
-    """One crossing, as a library's recorder saw it. Times in seconds; None where there is no GPU."""
+    """One crossing, as a library's recorder saw it. Times in seconds.
 
-    kind: CrossingKind
-    call: str
-    library: Library
+    A plain class whose defaults are its own attributes: thousands are made in a second.
+    """
+
     bytes: int = 0
     memory: HostMemory = "unknown"
     staged: bool = False
@@ -40,25 +42,35 @@ class Event:
     """CUDA events before and after the copy on its stream, where this one is timed."""
     host: Any = None
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
-    device: int | None = None
-    """Where the array's allocation on the GPU begins: uploads that nothing reads are told by it."""
-    alive: weakref[Any] | None = None
-    """Of an upload's array on the GPU, which its views keep alive."""
+    device: Any = None
+    """An upload's array on the GPU, which `locate` takes: uploads that nothing reads are told by it."""
+    locate: Callable[[Any], Location | None]
     site: Any = None
-    """The script's line, where `is_sampled` has looked it up."""
-    created: float = field(default_factory=perf_counter)
-    """When its recorder began with it: what is not the call's time since is overhead."""
+    """The script's line, where it has been looked up."""
+
+    def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
+        self.kind, self.call, self.library = kind, call, library
+        if details:
+            self.__dict__.update(details)
+        self.created = perf_counter()
+        """When its recorder began with it: what is not the call's time since is overhead."""
+
+
+class Depth(threading.local):
+    """How many recorded calls each thread is inside of."""
+
+    value = 0
 
 
 class Recorder(Protocol):
     """What a library's recorder is given."""
 
     has_gpu: bool
+    recording: bool
+    depth: Depth
+    """A call is the script's own where this is 0: not inside another that is being recorded."""
     listens: bool
-    """Whether it has to know of every launch; else one in `LAUNCH_SAMPLE` is enough."""
-
-    def outer(self) -> bool:
-        """Whether a call is the script's own: not inside another that is being recorded, nor advisor's."""
+    """Whether it has to know of every launch and read; else one launch in `LAUNCH_SAMPLE` is enough."""
 
     def inside(self) -> AbstractContextManager[None]:
         """In which calls are not the script's: those a wrapped call makes itself."""

@@ -16,7 +16,7 @@ way to its batches, a frame does not to a loop over a few of its tensors."""
 
 
 def frame_loops(
-    records: Sequence[Record], launches: Counter[Loop], named: Loop | None = None
+    records: Sequence[Record], launches: Counter[Loop | None], named: Loop | None = None
 ) -> tuple[Loop, ...]:
     """In the order of their first lines' files and numbers; none where nothing repeats."""
     if named is not None:
@@ -37,7 +37,7 @@ def frame_of(record: Record, frames: Sequence[Loop]) -> int | None:
 
 
 def _carriers(
-    loop: Loop, records: Sequence[Record], launches: Counter[Loop], repeating: set[Loop]
+    loop: Loop, records: Sequence[Record], launches: Counter[Loop | None], repeating: set[Loop]
 ) -> Iterable[Loop]:
     """The inner loops that carry the loop, theirs in turn, or the loop itself."""
     inside = [record for record in records if any(each.loop is loop for each in record.loops)]

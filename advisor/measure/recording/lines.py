@@ -29,8 +29,8 @@ class Site:
     codes: tuple[CodeType, ...]
     at_head: bool
     """A line of it is a loop's first, which runs before the loop as well as in it."""
-    asked: dict[str, int] = field(default_factory=dict)
-    """How often a copy of each call was about to be made."""
+    asked: int = 0
+    """How often something was about to cross."""
     records: dict[Any, Any] = field(default_factory=dict)
     """What was recorded of it, by what tells crossings of a line apart."""
 
@@ -41,16 +41,21 @@ class Lines:
     def __init__(self, loops: Loops) -> None:
         self._loops = loops
         self._sites: dict[tuple[int, ...], Site] = {}
+        self.bottom: CodeType | None = None
+        """What runs the script: frames beyond it are none of the script's."""
 
     def site(self, frame: FrameType | None) -> Site | None:
         """None where no line of the user's is running, as in a thread of a library's own."""
-        files, key, innermost = self._loops.files, list[int](), frame
+        files, bottom, innermost = self._loops.files, self.bottom, frame
+        key: list[int] = []
         while frame is not None:
             code = frame.f_code
             if code.co_filename in files:
                 key += (id(code), frame.f_lasti)
                 if len(key) == 2 * MOST_FRAMES:
                     break
+            elif code is bottom:
+                break
             frame = frame.f_back
         if not key:
             return None

@@ -94,7 +94,10 @@ class Loop:
     def head(self) -> None:
         now = self._clock()
         if self.begun is not None:
-            self._keep(now - self.begun)
+            seconds = now - self.begun
+            self.seconds += seconds
+            if not self.turns % self.stride:
+                self._keep(seconds)
         self.begun, self.open = now, True
         self.turns += 1
         self.called += 1
@@ -104,7 +107,10 @@ class Loop:
 
     def leave(self) -> None:
         if self.begun is not None:
-            self._keep(self._clock() - self.begun)
+            seconds = self._clock() - self.begun
+            self.seconds += seconds
+            if not self.turns % self.stride:
+                self._keep(seconds)
             self.begun = None
         if self.entered is not None:
             self.whole += self._clock() - self.entered
@@ -117,9 +123,6 @@ class Loop:
             self.slow_down()
 
     def _keep(self, seconds: float) -> None:
-        self.seconds += seconds
-        if self.turns % self.stride:
-            return
         self.times.append(seconds)
         self.numbers.append(self.turns)
         if len(self.times) >= MOST_TIMES:

@@ -5,7 +5,6 @@ Works alike in Numba's simulator.
 
 from __future__ import annotations
 
-import functools
 import weakref
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
-from advisor.measure.recording.events import Event, Recorder
+from advisor.measure.recording.events import Event, Location, Recorder
 from advisor.measure.recording.played import NAN, Device
 from advisor.profiles.crossings import HostMemory, Library
 
@@ -75,18 +74,16 @@ class NumbaCalls:
 
     def _download(self, call: Call, array: Any, ary: Any = None, stream: Any = 0) -> Any:
         event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
-        run = functools.partial(call, array, ary, stream)
-        result = self._calls.run(event, run, blocks=not stream, stream=stream)
+        result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
         self._recorder.read(_place(array))
         self._cross(event, array, result if ary is None else ary)
         return result
 
     def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
-        run = functools.partial(call, array, ary, stream)
         if not isinstance(ary, np.ndarray):
-            return run()
+            return call(array, ary, stream)
         event = self._calls.event("upload", "DeviceNDArray.copy_to_device", non_blocking=bool(stream))
-        result = self._calls.run(event, run, blocks=not stream, stream=stream)
+        result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
         self._cross(event, array, ary)
         return result
 
@@ -103,7 +100,9 @@ class NumbaCalls:
         event.bytes = int(array.nbytes)
         event.memory = self._memory(host)
         event.asynchronous = event.non_blocking and event.memory == "pinned"
-        event.host, event.device = host, _place(array)
+        event.host = host
+        if event.kind == "upload":
+            event.device, event.locate = array, _located
         self._calls.crossed(event)
 
     def _memory(self, host: Any) -> HostMemory:
@@ -118,8 +117,7 @@ class NumbaCalls:
             return call(kernel, *args)
         if self._recorder.listens:
             self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
-        with self._calls.naming(_ARGUMENT):
-            return call(kernel, *args)
+        return self._calls.call_named(_ARGUMENT, call, kernel, *args)
 
     def _lock(self, result: Any, *_: Any, **__: Any) -> int:
         place = address(result)
@@ -130,7 +128,7 @@ class NumbaCalls:
     def register(self, arrays: Any, context: AbstractContextManager[Any]) -> Any:
         nbytes = sum(array.nbytes for array in arrays)
         event = self._calls.event("lock", "cuda.pinned", bytes=nbytes, memory="pinned")
-        result = self._calls.run(event, context.__enter__)
+        result = self._calls.run(event, context.__enter__, (), {}, False)
         self._calls.crossed(event)
         self._locked.update({address(array): array.nbytes for array in arrays})
         return result
@@ -162,6 +160,10 @@ def _place(array: Any) -> int:
         return address(owner)
     pointer: Any = getattr(array, "device_ctypes_pointer", SimpleNamespace(value=0))
     return int(pointer.value or 0)
+
+
+def _located(array: Any) -> Location | None:
+    return _place(array), None
 
 
 class _NumbaGpu(Gpu):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref as weakref
 
 from advisor.measure.recording.contents import Contents, LineContents
-from advisor.measure.recording.events import LAUNCH_SAMPLE, Event
+from advisor.measure.recording.events import LAUNCH_SAMPLE, Depth, Event, Location
 from advisor.measure.recording.lines import Lines, Site
 from advisor.measure.recording.loops import Clock, Loop, Loops
 from advisor.measure.recording.origins import Origins, Source
@@ -21,6 +22,10 @@ MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
 FIRST_TIMED, THEN_TIMED = 32, 61
 """Calls of a line that are measured in detail: the first ones, then one in so many, a prime."""
+LOOKS = 3
+"""Crossings of each line whose bytes are looked at in any case."""
+LOOKING = 0.0025
+"""Share of the time so far that further ones may take."""
 UNREAD_LAUNCHES = 256
 """After so many launches, uploads that none of them read are no longer watched: nothing is said of them."""
 _COPIES = ("upload", "download")
@@ -67,18 +72,20 @@ class Record:
     sources: dict[Source, set[int]] = field(default_factory=dict)
     """Where the host memory came from, with the numbers of the allocations seen."""
     looked: int = 0
-    unread: int | None = None
+    next_look: int = 1
+    """Which crossing is looked at next."""
+    watched: int = 0
+    unread: int = 0
+    """Uploads that were watched, and those of them that nothing read."""
     holds_back: Site | None = None
-
-
-class _Depth(threading.local):
-    value = 0
+    overhead: float = 0.0
+    """Seconds spent on noting them."""
 
 
 class _Inside:
     """Calls within are not the script's own."""
 
-    def __init__(self, depth: _Depth) -> None:
+    def __init__(self, depth: Depth) -> None:
         self._depth = depth
 
     def __enter__(self) -> None:
@@ -97,29 +104,32 @@ class ScriptRecorder:
         self.has_gpu = has_gpu
         self.records: dict[tuple[Any, ...], Record] = {}
         self.overhead = 0.0
+        """Seconds spent on what belongs to no line."""
         self.recording = False
+        self.depth = Depth()
         self.readers: dict[str, Callable[[Any, Any], float]] = {}
         """By library: seconds between two marks."""
         self._loops, self._lines, self._origins, self._contents = loops, lines, origins, contents
-        self._clock, self._depth = clock, _Depth()
-        self._within = _Inside(self._depth)
+        self._clock, self._began = clock, clock()
+        self._within = _Inside(self.depth)
         self._waiting: list[Record] = []
         self._unseen: Counter[str] = Counter()
         self._elsewhere = [0, 0]
         self._uploads: dict[int, tuple[Record, weakref[Any] | None]] = {}
-        self.launches: Counter[Loop] = Counter()
-        """Work given to the GPU in each loop, of a sample."""
+        self.launches: Counter[Loop | None] = Counter()
+        """Work given to the GPU in each loop and (None) in all, of a sample."""
+        self.launch_overhead: defaultdict[Loop | None, float] = defaultdict(float)
+        """Seconds spent on noting it."""
         self.listens, self._launches = False, 0
-        """Launches since the last crossing that they matter to."""
+        """Launches since the last upload that is watched."""
+        self._looking = self._price = 0.0
+        """Seconds of all looks, and of the last one."""
         self._thread = threading.get_ident()
         os.register_at_fork(after_in_child=self.stop)
 
     def stop(self) -> None:
         """Nothing is recorded from here on: the script is over, or this is a child that it forked."""
         self.recording = False
-
-    def outer(self) -> bool:
-        return self.recording and not self._depth.value
 
     def inside(self) -> _Inside:
         return self._within
@@ -128,16 +138,15 @@ class ScriptRecorder:
         event.site = site = self._lines.site(sys._getframe(1))
         if site is None:
             return False
-        asked = site.asked[event.call] = site.asked.get(event.call, 0) + 1
-        return asked <= FIRST_TIMED or asked % THEN_TIMED == 0
+        site.asked += 1
+        return site.asked <= FIRST_TIMED or site.asked % THEN_TIMED == 0
 
     def crossed(self, event: Event) -> None:
-        begin = self._clock()
         site = event.site or self._lines.site(sys._getframe(1))
         if site is None:
             self._elsewhere[0] += 1
             self._elsewhere[1] += event.bytes
-            self._count(event, begin)
+            self.overhead += self._spent(event)
             return
         key = (
             event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking
@@ -145,7 +154,7 @@ class ScriptRecorder:
         record = None if site.at_head else site.records.get(key)
         if record is None:
             record = self._record(site, event, key)
-        record.count += 1
+        record.count = count = record.count + 1
         record.bytes += event.bytes
         for each in record.loops:
             loop = each.loop
@@ -156,21 +165,19 @@ class ScriptRecorder:
                 each.last = turn
                 each.frames += 1
                 each.first = each.first or turn
-        if event.host_seconds is not None:
+        if self.has_gpu and event.host_seconds is not None:
             self._time(record, event, event.host_seconds)
-        self._follow(record, event, site)
-        if event.host is not None:
-            self._look(record, event, begin)
-        self._count(event, begin)
+        if self._waiting or count == 1:
+            self._follow(record, event, site)
+        if count >= record.next_look:
+            self._look(record, event)
+        elif self._uploads and event.device is not None:
+            self._overwrite(event.locate(event.device))
+        record.overhead += self._spent(event)
 
-    def _count(self, event: Event, begin: float) -> None:
-        """Adds what was no call of the script's since its library's recorder began with the event."""
-        now = self._clock()
-        spent = now - begin
-        if event.host_seconds is not None and self.overhead:  # the first CUDA event makes CUDA's context
-            call = event.host_seconds + (event.kernel_seconds or 0.0)
-            spent = max(spent, now - event.created - call)
-        self.overhead += spent
+    def _spent(self, event: Event) -> float:
+        """What was no call of the script's since its library's recorder began with the event."""
+        return self._clock() - event.created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
 
     def _record(self, site: Site, event: Event, key: tuple[Any, ...]) -> Record:
         """The one of this line for such crossings, in the loops that are running."""
@@ -178,7 +185,8 @@ class ScriptRecorder:
         whole = (site.file, site.line, loops, *key)
         record = self.records.get(whole)
         if record is None:
-            first = replace(event, marks=None, host=None, alive=None, site=None)
+            first = copy(event)
+            first.marks = first.host = first.device = first.site = None
             record = Record(site, first, tuple(map(InLoop, loops)))
             self.records[whole] = record
         site.records[key] = record
@@ -206,38 +214,57 @@ class ScriptRecorder:
         del record.marks[:most]
 
     def _follow(self, record: Record, event: Event, site: Site) -> None:
-        """Which line gives the GPU work after a wait, and whether uploads are read."""
-        if event.kind != "download":
-            self.listens, self._launches = True, 0
-        if event.kind == "wait":
-            if record.holds_back is None and record not in self._waiting:
-                self._waiting.append(record)
-        elif self._waiting and event.kind == "upload":
+        """Which line gives the GPU work after a wait."""
+        if event.kind == "wait" and record.count == 1:
+            self._waiting.append(record)
+            self.listens = True
+        elif event.kind == "upload":
             self._resume(site)
-        if event.kind == "upload" and event.device is not None:
-            if (before := self._uploads.get(event.device)) is not None:
-                before[0].unread = (before[0].unread or 0) + 1
-            self._uploads[event.device] = record, event.alive
 
     def _resume(self, site: Site) -> None:
         for record in self._waiting:
             record.holds_back = site
         self._waiting.clear()
 
-    def _look(self, record: Record, event: Event, now: float) -> None:
-        """Where the bytes come from and whether they are the same again, of a sample."""
-        if record.looked < FIRST_TIMED or record.count % THEN_TIMED == 0:
-            record.looked += 1
-            source, allocation = self._origins.of(event.host)
-            allocations = record.sources.setdefault(source, set())
-            if len(allocations) < FIRST_TIMED:
-                allocations.add(allocation)
-            if threading.get_ident() != self._thread:
-                self._unseen[_THREADS] = 1
-        if event.kind in _COPIES and event.bytes:
-            if record.contents is None:
-                record.contents = LineContents(record.site)
-            self._contents.look(record.contents, event, now)
+    def _look(self, record: Record, event: Event) -> None:
+        """Where the bytes come from, whether they are the same again and whether they are read, of a sample:
+        the first ones of a line, and further ones as long as looking takes little of the time."""
+        begin, number = self._clock(), record.count
+        affordable = self._looking + self._price <= LOOKING * (begin - self._began)
+        record.next_look = number + (1 if affordable or number < FIRST_TIMED else THEN_TIMED)
+        if event.host is not None:
+            if record.looked < FIRST_TIMED or number % THEN_TIMED == 0:
+                self._find_source(record, event)
+            if event.kind in _COPIES and event.bytes and (affordable or number <= LOOKS):
+                record.contents = record.contents or LineContents(record.site)
+                self._contents.look(record.contents, event, number)
+        if event.device is not None:
+            self._watch(record, event)
+        self._price = self._clock() - begin
+        self._looking += self._price
+
+    def _find_source(self, record: Record, event: Event) -> None:
+        record.looked += 1
+        source, allocation = self._origins.of(event.host)
+        allocations = record.sources.setdefault(source, set())
+        if len(allocations) < FIRST_TIMED:
+            allocations.add(allocation)
+        if threading.get_ident() != self._thread:
+            self._unseen[_THREADS] = 1
+
+    def _watch(self, record: Record, event: Event) -> None:
+        """Waits for what reads an upload."""
+        location = event.locate(event.device)
+        self._overwrite(location)
+        if location is not None:
+            self._uploads[location[0]] = record, location[1]
+            record.watched += 1
+            self.listens, self._launches = True, 0
+
+    def _overwrite(self, location: Location | None) -> None:
+        before = self._uploads.pop(location[0], None) if location is not None else None
+        if before is not None:
+            before[0].unread += 1
 
     def read(self, *devices: int) -> None:
         for device in devices if self._uploads else ():
@@ -246,7 +273,7 @@ class ScriptRecorder:
     def _count_unread(self, upload: tuple[Record, weakref[Any] | None] | None) -> None:
         """Of an upload that no call read until now: whether its array is gone, and others have its memory."""
         if upload is not None and upload[1] is not None and upload[1]() is None:
-            upload[0].unread = (upload[0].unread or 0) + 1
+            upload[0].unread += 1
 
     def settle(self) -> None:
         """At the end of the script: arrays that are gone were never read."""
@@ -256,15 +283,19 @@ class ScriptRecorder:
     def launched(self, reads: tuple[int, ...] = ()) -> None:
         begin = self._clock()
         self.read(*reads)
-        if (site := self._lines.site(sys._getframe(1))) is not None:
-            for loop in site.loops:
-                self.launches[loop] += 1 if self.listens else LAUNCH_SAMPLE
+        site = self._lines.site(sys._getframe(1))
+        loops = (None, *site.loops) if site is not None else (None,)
+        for loop in loops:
+            self.launches[loop] += 1 if self.listens else LAUNCH_SAMPLE
+        if site is not None:
             self._resume(site)
         self._launches += 1
         if self._launches >= UNREAD_LAUNCHES:
             self.settle()
         self.listens = bool(self._waiting or self._uploads)
-        self.overhead += self._clock() - begin
+        spent = self._clock() - begin
+        for loop in loops:
+            self.launch_overhead[loop] += spent
 
     def not_seen(self, what: str) -> None:
         self._unseen[what] += 1

@@ -71,13 +71,12 @@ class TorchCalls:
 
     def _move(self, name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
         """What may give the same values on the other side."""
-        run = functools.partial(call, tensor, *args, **options)
         up = not tensor.is_cuda
         if self._goes_to_gpu(name, tensor, (*args, *options.values())) != up:
-            return run()
+            return call(tensor, *args, **options)
         asks = bool(options.get("non_blocking")) or any(arg is True for arg in args[1:3])
         event = self._calls.event("upload" if up else "download", f"Tensor.{name}", non_blocking=asks)
-        result = self._calls.run(event, run, blocks=not asks)
+        result = self._calls.run(event, call, (tensor, *args), options, not asks)
         if result.is_cuda == up:
             self._cross(event, tensor, result)
         return result
@@ -100,7 +99,7 @@ class TorchCalls:
         event = self._calls.event(
             "upload" if tensor.is_cuda else "download", "Tensor.copy_", non_blocking=asks
         )
-        result = self._calls.run(event, lambda: call(tensor, src, non_blocking), blocks=not asks)
+        result = self._calls.run(event, call, (tensor, src, non_blocking), {}, not asks)
         self._cross(event, src, tensor)
         return result
 
@@ -109,7 +108,7 @@ class TorchCalls:
         data = args[place] if len(args) > place else options.get("data")
         event = self._calls.event("upload", name)
         blocks = "cuda" in str(options.get("device")) and not getattr(data, "is_cuda", False)
-        result = self._calls.run(event, functools.partial(call, *args, **options), blocks=blocks)
+        result = self._calls.run(event, call, args, options, blocks)
         if result.is_cuda and not getattr(data, "is_cuda", False):
             self._cross(event, data if isinstance(data, (self._torch.Tensor, np.ndarray)) else None, result)
         return result
@@ -135,7 +134,7 @@ class TorchCalls:
         if not tensor.is_cuda:
             return call(tensor)
         event = self._calls.event("download", "Tensor.tolist", memory="pageable", asynchronous=False)
-        result = self._calls.run(event, lambda: call(tensor), blocks=True)
+        result = self._calls.run(event, call, (tensor,), {}, True)
         event.bytes = int(tensor.numel() * tensor.itemsize)
         self._calls.crossed(event)
         return result

@@ -19,8 +19,9 @@ from advisor.measure.recording.contents import Contents
 from advisor.measure.recording.events import LibraryRecorder, StandIn
 from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import Lines, OwnFiles
-from advisor.measure.recording.loops import Loop, Loops, head_cost
+from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.origins import Origins
+from advisor.measure.recording.overheads import Overheads
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.registry import library_recorders, stand_ins
 from advisor.measure.recording.running import (
@@ -55,14 +56,15 @@ def record(job: ScriptJob) -> Recorded:
     program = program_of(job, session.loops)
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
-    assembled = Assembler(session.recorder, session.start, named).assembled()
+    overheads = Overheads.measured(session.recorder, session.loops, session.origins, seconds)
+    assembled = Assembler(session.recorder, session.start, overheads.of_loop, named).assembled()
     script = ScriptRun(
         arguments=job.arguments,
         module=bool(job.module),
         exit_code=ended.code,
         error=ended.error[:1000],
         seconds=seconds,
-        overhead_seconds=min(session.overhead(), seconds),
+        overhead_seconds=overheads.whole(),
         played=" and ".join(session.played) or None,
         loops=assembled.loops,
         crossings=assembled.crossings,
@@ -80,10 +82,10 @@ class Session:
         self.loops = Loops()
         self.lines = Lines(self.loops)
         self.origins = Origins(self.lines)
-        contents = Contents(perf_counter, lambda: perf_counter() - self.began)
+        self.lines.bottom = run.__code__
         has_gpu = job.backend == "cuda"
         self.recorder = ScriptRecorder(
-            self.loops, self.lines, self.origins, contents, perf_counter, has_gpu=has_gpu
+            self.loops, self.lines, self.origins, Contents(), perf_counter, has_gpu=has_gpu
         )
         self.libraries: list[LibraryRecorder] = []
         self.played: list[str] = []
@@ -139,11 +141,6 @@ class Session:
         self.loops.settle()
         self.recorder.settle()
         return ended, seconds
-
-    def overhead(self) -> float:
-        """Seconds spent in recording: what the recorder timed, and what heads and allocations cost."""
-        heads = sum(loop.called for loop in self.loops.all)
-        return self.recorder.overhead + heads * head_cost() + self.origins.calls * self.origins.call_cost()
 
     def unseen(self, named: Loop | None) -> Iterator[str]:
         yield from self.recorder.unseen()
