@@ -8,6 +8,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
@@ -23,43 +24,66 @@ from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import is_secret
-from advisor.profiles.sweeps import Point, SweepResults, Value, link, sweep_results, was_interrupted
+from advisor.profiles.sweeps import (
+    Point,
+    SweepResults,
+    Value,
+    link,
+    pair,
+    point_of,
+    sweep_results,
+    was_interrupted,
+)
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.parameters import parse_assignments, parse_number
 
 MOST_STEPS = 7
+MOST_SIDE = 6
+"""Values of each of two parameters: 36 profiles take more than half an hour."""
 _NAME_LENGTH = 120
 
 
 @dataclass(frozen=True)
 class Step:
-    """One value of the sweep: `label` is `n=1024`, `directory` the folder of its own report."""
+    """One run of several: `label` is `n=1024`, `directory` the folder of its own report.
+
+    Of a sweep, `value` is what is shown of its values, and `names` are the parameters.
+    """
 
     label: str
     directory: str
-    parameter: str
     value: Value
     settings: Settings
+    names: tuple[str, ...] = ()
+    cell: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One parameter and its values, as `--set` takes them."""
+    """One parameter and its values, as `--set` takes them; each at all values of `across`, if any."""
 
     parameter: str
     values: tuple[str, ...]
+    across: Sweep | None = None
+
+    @property
+    def parts(self) -> tuple[Sweep, ...]:
+        return (self, self.across) if self.across else (self,)
 
     def steps(self, base: Settings) -> Iterator[Step]:
         """Each value with its settings. Raises `UsageError` where `--set` fixes the parameter as well."""
-        if self.parameter in base.assignments:
-            raise UsageError(
-                f"--sweep {self.parameter} and --set {self.parameter} contradict each other",
-                next_step="Omit one of them.",
-            )
-        for text, value in self.shown.items():
-            label = f"{self.parameter}={value}"
-            at_value = replace(base, assignments={**base.assignments, self.parameter: text})
-            yield Step(label, _folder(label), self.parameter, value, at_value)
+        names = tuple(part.parameter for part in self.parts)
+        for name in names:
+            if name in base.assignments:
+                raise UsageError(
+                    f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
+                )
+        for chosen in product(*(part.shown.items() for part in self.parts)):
+            texts, values = zip(*chosen, strict=True)
+            label = ",".join(map("{}={}".format, names, values))
+            assignments = {**base.assignments, **dict(zip(names, texts, strict=True))}
+            value, cell = (pair(values), values) if self.across else (values[0], ())
+            yield Step(label, _folder(label), value, replace(base, assignments=assignments), names, cell)
 
     @property
     def shown(self) -> dict[str, Value]:
@@ -78,12 +102,26 @@ def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingPro
 
     defaults: of the workload's parameters, for the values that a message suggests.
     """
-    if len(texts) > 1:
+    if len(texts) > 2:
         raise UsageError(
             f"--sweep was given {len(texts)} times: {', '.join(texts)}",
-            next_step="Sweep one parameter; give the others with --set.",
+            next_step="Sweep one parameter, or two; give the others with --set.",
         )
-    return _parse(texts[0], defaults) if texts else None
+    parts = [_parse(text, defaults) for text in texts]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    if parts[0].parameter == parts[1].parameter:
+        raise UsageError(
+            f"--sweep names {parts[0].parameter} twice", next_step="Give all its values in one list."
+        )
+    for text, part in zip(texts, parts, strict=True):
+        count, name = len(part.values), part.parameter
+        if count > MOST_SIDE:
+            raise UsageError(
+                f"--sweep {text} has {count} values; of two parameters, each has at most {MOST_SIDE}",
+                next_step=f"Give fewer, such as --sweep {name}=LOW..HIGH:{MOST_SIDE}.",
+            )
+    return replace(parts[0], across=parts[1])
 
 
 def _forms(name: str, defaults: Mapping[str, Value]) -> str:
@@ -194,14 +232,15 @@ def run(
     `keep` returns the files it wrote. Ctrl-C ends the sweep with what there is. Raises `AdvisorError` before
     anything runs where the workload or a value cannot be read, KeyboardInterrupt before the first profile.
     """
-    runner = _Runner(SweepProgress(progress, len(swept.values)), directory, keep, launcher)
     steps = tuple(swept.steps(settings))
+    runner = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher)
     runner.require_readable(swept, settings)
     points, problems = runner.points(steps)
     names = [point.profile.workload.name for point in points if point.profile]
     name = names[0] if names else settings.workload or settings.file.stem
     notes = _left_over(directory, {s.directory for s, p in zip(steps, points, strict=True) if p.profile})
-    return Swept(sweep_results(name, swept.parameter, points, settings.command, notes), tuple(problems))
+    which = [part.parameter for part in swept.parts] if swept.across else swept.parameter
+    return Swept(sweep_results(name, which, points, settings.command, notes), tuple(problems))
 
 
 def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
@@ -255,7 +294,9 @@ class SweepProgress(Progress):
 
 
 @dataclass(frozen=True)
-class _Runner:
+class Runner:
+    """Runs one profile after the other, each into its folder."""
+
     progress: SweepProgress
     directory: Path
     keep: Keep
@@ -292,7 +333,8 @@ class _Runner:
             if not any(point.profile for point in points):
                 raise
         rest = [
-            Point(s.value, status="not run", reason="the sweep was interrupted") for s in steps[len(points) :]
+            Point(s.value, status="not run", reason="the sweep was interrupted", cell=s.cell)
+            for s in steps[len(points) :]
         ]
         return points + rest, problems
 
@@ -309,10 +351,10 @@ class _Runner:
             problems.append(error)
             hide = here(include_host=step.settings.include_host).hide
             reason, detail = hide(error.message), hide(error.detail)
-            return Point(step.value, status="failed", reason=reason, detail=detail)
+            return Point(step.value, status="failed", reason=reason, detail=detail, cell=step.cell)
         page = folder / "report.html"
         href = link(f"{step.directory}/{page.name}") if page in written else ""
-        return Point(profile.workload.parameters[step.parameter], profile, href=href)
+        return point_of(profile, step.names, href) if step.names else Point(step.value, profile, href=href)
 
 
 def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:
@@ -328,5 +370,5 @@ def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:
         seed=settings.seed,
         directory=str(directory),
         reference=str(directory),
-        swept=(swept.parameter, swept.values),
+        swept=tuple((part.parameter, part.values) for part in swept.parts),
     )

@@ -598,3 +598,37 @@ def test_a_closer_look_holds_values_that_were_not_tested(
         made = parse_sweep([proposed])
         found = {float(text) for text in made.values}
         assert any(min(values) < value < max(values) for value in found - set(map(float, values)))
+
+
+def grid(size: int = 3) -> SweepResults:
+    """Zero-copy is the best of small n, pinned of large ones that are used often; one pair failed."""
+    names, points = ("n", "uses"), []
+    for n, uses in ((n, uses) for n in range(1, size + 1) for uses in (1, 10)):
+        best = "zero-copy" if n == 1 else "pinned"
+        rows = tuple(
+            measured(strategy, 1e-3 * (1 if strategy == best else cost))
+            for strategy, cost in (("pageable", 4.0), ("pinned", 1.2), ("zero-copy", 3.0))
+        )
+        workload = vector_add_workload(n).model_copy(update={"parameters": {"n": n, "uses": uses}})
+        at = profile(workload=workload, results=rows, recommendation=clear(best))
+        points.append(Point(f"({n}, {uses})", at, href=f"./n={n},uses={uses}/r.html", cell=(n, uses)))
+    points[-1] = Point(f"({size}, 10)", status="failed", reason="too large", cell=(size, 10))
+    return sweep_results("w", names, points)
+
+
+@every("width", [60, 80, 140])
+def test_two_parameters_are_a_table_of_best_strategies_and_one_safe_choice(width: int) -> None:
+    text = render(page_of(grid()), "txt", width=width)
+    assert "Use `pinned` for all values of (n, uses): at most 1.20×" in " ".join(text.split())
+    rows = [line.split() for line in text.splitlines() if re.match(r" +[123]  ", line)]
+    assert rows == [
+        ["1", "zero-copy", "zero-copy"], ["2", "pinned", "pinned"], ["3", "pinned", "failed"],
+        ["1", "1.20×", "1.20×"], ["2", "1.00×", "1.00×"], ["3", "1.00×", "failed"],
+    ]  # fmt: skip
+    assert len(text.splitlines()) <= 22 or width < 80
+
+
+def test_the_largest_grid_is_whole_in_every_form() -> None:
+    text, html = (render(page_of(grid(6)), form) for form in ("md", "html"))
+    assert text.count("| zero-copy") == 2
+    assert len(re.findall(r"1\.00\sms, pinned 1\.20×", html)) == 2

@@ -82,7 +82,9 @@ def test_a_range_has_its_ends_rises_and_stays_short(first: int, factor: int) -> 
         (["n=1..inf"], "the range must be increasing"),
         (["n=1..x"], "--sweep n=1..x is not a range of numbers"),
         (["n=1..8:many"], "is not a range of numbers"),
-        (["n=1..2", "m=1..2"], "--sweep was given 2 times: n=1..2, m=1..2"),
+        (["n=1..2", "m=1..2", "k=1,2"], "--sweep was given 3 times: n=1..2, m=1..2, k=1,2"),
+        (["n=1,2", "n=4,8"], "--sweep names n twice"),
+        (["n=1,2", "m=1..64"], "--sweep m=1..64 has 7 values; of two parameters, each has at most 6"),
     ],
 )
 def test_what_is_no_sweep(texts: list[str], message: str) -> None:
@@ -173,7 +175,7 @@ def swept(
 def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None:
     launcher = SweepLauncher()
     result = swept(launcher, tmp_path, "n=4,1,2")
-    assert launcher.jobs[0].swept == ("n", ("4", "1", "2"))
+    assert launcher.jobs[0].swept == (("n", ("4", "1", "2")),)
     assert [point.value for point in result.results.points] == [1, 2, 4]
     assert [point.href for point in result.results.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
     for point in result.results.points:
@@ -378,6 +380,21 @@ def test_figures_are_measured_or_predicted() -> None:
 
 
 COUNTER = FILES / "counter.py"
+
+
+def test_two_parameters_are_combined_and_put_together_again(command: Command) -> None:
+    arguments = ("--sweep", "n=16,8", "--sweep", "step=1,3", "--no-gpu", *QUICK)
+    said = command("profile", COUNTER, *arguments, "--format", "html,md,json,csv")
+    assert said.code == 0, said.err
+    cells = {f"n={n},step={step}" for n in (8, 16) for step in (1, 3)}
+    assert names(Path("advisor-report")) == {*cells, "sweep.html", "sweep.md", "sweep.csv"}
+    assert said.out.startswith("counter over n = 8, 16 and step = 1, 3: predicted.")
+    assert re.search(r"\n +n  step = 1 +step = 3\n +8  \S.*\n +16  \S", said.out)
+    again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "--out", "two")
+    assert again.out == said.out
+    few = sorted(Path("advisor-report").glob("*/profile.json"))
+    said = command("report", few[0], few[3], "--out", "three")
+    assert (said.code, "differ in n and step" in said.err) == (2, True)
 
 
 def test_the_command_and_putting_its_profiles_together_again(

@@ -162,6 +162,8 @@ def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:
     lists = [p for p in options.parameters if "," in p and isinstance(defaults.get(_name(p)), (int, float))]
     rest = tuple(p for p in options.parameters if p not in lists)
     sweep = parse_sweep((*options.sweep, *lists), defaults)
+    if sweep and sweep.across:
+        raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
     if sweep and sweep.parameter in map(_name, rest):
         raise UsageError(
             f"--sweep {sweep.parameter} and --set {sweep.parameter} contradict each other",

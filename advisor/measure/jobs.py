@@ -96,7 +96,7 @@ class Tree(Record):
 class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
-    The task "parameters" runs nothing: it reads all values of the swept parameter. "trace" runs
+    The task "parameters" runs nothing: it reads all values of the swept parameters. "trace" runs
     on the CPU, device stages as CuPy would.
     """
 
@@ -115,7 +115,7 @@ class Job(Record):
     numa: str = "local"
     directory: str
     reference: str
-    swept: tuple[str, tuple[str, ...]] | None = None
+    swept: tuple[tuple[str, tuple[str, ...]], ...] = ()
     timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
     min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
     left_seconds: float | None = Field(default=None, description="Of the whole run's time, when it begins")

@@ -108,7 +108,10 @@ class Options:
     apply: bool = _recording(False, "With --try: apply the patch to your files.")
     parameters: tuple[str, ...] = _parameter((), "Set a parameter of the workload. Repeatable.", "NAME=VALUE")
     sweep: tuple[str, ...] = _parameter(
-        (), "Profile each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8.", "NAME=RANGE", call=False
+        (),
+        "Profile each of these values: n=2**10..2**24, n=1..64:4, or n=1,2,8. Given twice: each pair.",
+        "NAME=RANGE",
+        call=False,
     )
     strategies: tuple[str, ...] = _names(
         (), "Run only this strategy. Repeatable. See `advisor strategies`.", "NAME", script=False

@@ -226,7 +226,7 @@ def _said(error: BaseException) -> str:
 
 def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) -> Outcome:
     if job.swept:
-        check_sweep(path, job.workload, job.assignments, *job.swept)
+        check_sweep(path, job.workload, job.assignments, dict(job.swept))
         return Checked()
     backend = opened(job.backend, job.gpu)
     if job.task == "reference":

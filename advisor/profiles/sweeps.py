@@ -23,7 +23,7 @@ from advisor.profiles.schema import Profile, WorkloadRecord
 Value = int | float | bool | str
 ONE_SITTING = timedelta(hours=1)
 """A pause between two values of one sweep is shorter: a value takes minutes."""
-_TOGETHER = "Give profiles of one workload on one device that differ in one parameter only."
+_TOGETHER = "Give profiles of one workload on one device that differ in one parameter, or in two."
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,16 @@ class Point:
     reason: str = ""
     detail: str = ""
     href: str = ""
+    cell: tuple[Value, ...] = ()
+    """Of two parameters: both values; `value` is the pair in words."""
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """All values of one parameter; numbers rise, other values stay in the order given."""
+    """All values of one parameter; numbers rise, other values stay in the order given.
+
+    `grid` are two parameters, each value of one at each of the other; `parameter` is then both in words.
+    """
 
     workload: str
     parameter: str
@@ -51,6 +56,7 @@ class SweepResults:
     command: str = ""
     notes: tuple[str, ...] = ()
     """What limits the whole of it."""
+    grid: tuple[str, ...] = ()
 
     @property
     def ordered(self) -> bool:
@@ -87,13 +93,34 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def pair(parts: Sequence[object]) -> str:
+    """(n, uses), (1024, 10)."""
+    return f"({', '.join(map(str, parts))})"
+
+
 def sweep_results(
-    workload: str, parameter: str, points: Sequence[Point], command: str = "", notes: Sequence[str] = ()
+    workload: str,
+    names: str | Sequence[str],
+    points: Sequence[Point],
+    command: str = "",
+    notes: Sequence[str] = (),
 ) -> SweepResults:
-    results = SweepResults(workload, parameter, tuple(points), command, tuple(notes))
+    """names: of the parameter, or of two."""
+    grid = () if isinstance(names, str) else tuple(names)
+    results = SweepResults(
+        workload, pair(grid) if grid else str(names), tuple(points), command, tuple(notes), grid
+    )
     if not results.ordered:
         return results
     return replace(results, points=tuple(sorted(points, key=lambda p: float(p.value))))
+
+
+def point_of(profile: Profile, names: Sequence[str], href: str) -> Point:
+    """The profile at its values of these parameters, one or two."""
+    values = tuple(profile.workload.parameters[name] for name in names)
+    if len(values) == 1:
+        return Point(values[0], profile, href=href)
+    return Point(pair(values), profile, href=href, cell=values)
 
 
 def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults:
@@ -110,12 +137,10 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
                 f"{first_path} and {path} are from two devices: {devices[0].name} and {devices[1].name}",
                 next_step=_TOGETHER,
             )
-    parameter = _swept(loaded)
-    points = [
-        Point(profile.workload.parameters[parameter], profile, href=page_beside(path, directory))
-        for path, profile in loaded
-    ]
-    return sweep_results(first.workload.name, parameter, points, first.command, _mixed(loaded))
+    names = _swept(loaded)
+    points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
+    which = names[0] if len(names) == 1 else names
+    return sweep_results(first.workload.name, which, points, first.command, _mixed(loaded))
 
 
 def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
@@ -156,24 +181,26 @@ def require_same_workload(names: str, one: Profile, other: Profile, next_step: s
     raise UsageError(f"{names} {difference}", next_step=next_step)
 
 
-def _swept(loaded: Sequence[tuple[Path, Profile]]) -> str:
-    """The one parameter in which the profiles differ, each in its own value."""
+def _swept(loaded: Sequence[tuple[Path, Profile]]) -> tuple[str, ...]:
+    """The one or two parameters in which the profiles differ, each profile at other values."""
     workloads = [profile.workload for _, profile in loaded]
     names = dict.fromkeys(name for workload in workloads for name in workload.parameters)
     differing = [name for name in names if len({_typed(workload, name) for workload in workloads}) > 1]
-    if len(differing) > 1:
+    cells = math.prod(len({_typed(workload, name) for workload in workloads}) for name in differing)
+    if len(differing) > 2 or (len(differing) == 2 and 2 * len(loaded) <= cells):
         raise UsageError(
-            f"the profiles differ in {' and '.join(differing)}; a sweep varies exactly one",
+            f"the profiles differ in {' and '.join(differing)}; a sweep varies one parameter or combines two",
             next_step=_TOGETHER,
         )
-    seen: dict[tuple[str, str], Path] = {}
+    seen: dict[tuple[tuple[str, str], ...], Path] = {}
     for path, profile in loaded:
-        value = _typed(profile.workload, differing[0]) if differing else ("", "")
-        if value in seen:
-            shared = f"{differing[0]} = {value[1]}" if differing else "the same parameters"
-            raise UsageError(f"{seen[value]} and {path} both have {shared}", next_step="Omit one of them.")
-        seen[value] = path
-    return differing[0]
+        at = tuple(_typed(profile.workload, name) for name in differing)
+        if at in seen:
+            told = (f"{name} = {value}" for name, (_, value) in zip(differing, at, strict=True))
+            shared = " and ".join(told) or "the same parameters"
+            raise UsageError(f"{seen[at]} and {path} both have {shared}", next_step="Omit one of them.")
+        seen[at] = path
+    return tuple(differing)
 
 
 def _typed(workload: WorkloadRecord, name: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
+from advisor.report.grid import grid_tables, relative, span
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
 from advisor.report.mixes import described
@@ -20,7 +21,7 @@ from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
 from advisor.report.tables import memory_told, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.tracks import Stop, Track, tracks
+from advisor.verdicts.tracks import Stop, Track, fastest, tracks
 from advisor.version import __version__
 
 _ON_CHART = {
@@ -58,7 +59,8 @@ def sweep_page(sweep: SweepResults) -> Page:
     looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
     workload, span = words.name(sweep.workload), _span(sweep, parameter)
     held = first.workload.parameters if first else {}
-    fixed = pairs({name: value for name, value in held.items() if name != sweep.parameter})
+    swept = sweep.grid or (sweep.parameter,)
+    fixed = pairs({name: value for name, value in held.items() if name not in swept})
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     made = words.created(first.created) if first else ""
@@ -75,9 +77,10 @@ def sweep_page(sweep: SweepResults) -> Page:
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
         sections=(
             _lead(sweep, found, parameter, looks, limits, notes),
+            *_grids(found, sweep),
             *([overview] if (overview := _overview(found, sweep, parameter)).blocks else []),
             *(
-                _device(track, sweep, parameter, looks, i, alone=not overview.blocks)
+                _device(track, sweep, parameter, looks, i, alone=not (overview.blocks or sweep.grid))
                 for i, track in enumerate(found, 1)
             ),
             _circumstances(sweep, first, fixed, limits + notes, ", ".join(filter(None, (tool, made)))),
@@ -99,7 +102,7 @@ def _lead(
 ) -> Section:
     predicted, drawn = any(track.basis == "cpu" for track in found), [t for t in found if t.basis != "cpu"]
     told = tuple(sweep_verdict(track, parameter, _confidence(sweep)) for track in drawn)
-    if len(told) > 1:  # the table of all devices says what is the best where
+    if len(told) > 1 or sweep.grid:  # a table says what is the best where
         told = tuple(replace(verdict, remark="") for verdict in told)
     confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
@@ -107,7 +110,7 @@ def _lead(
     missing = [point for point in sweep.points if point.status == "not run"]
     height = HEIGHT if len(drawn) == 1 else LOW
     charts = [
-        _chart(track, parameter, looks, i, height) if track.with_figures else None
+        _figure(track, sweep, parameter, looks, i, height) if track.with_figures else None
         for i, track in enumerate(found, 1)
         if track.basis != "cpu"
     ]
@@ -125,6 +128,22 @@ def _lead(
         blocks.Banners("note", notes, forms="html"),
         blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run", forms="html md"),
     )
+
+
+def _figure(
+    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int, height: int
+) -> blocks.Block:
+    """Of one parameter lines, of two a table."""
+    if sweep.grid:
+        return next(grid_tables(track, sweep, number, _confidence(sweep)))
+    return _chart(track, parameter, looks, number, height)
+
+
+def _grids(found: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
+    """The tables of two parameters for forms without panels; a screen has those of the first device."""
+    for i, track in enumerate(t for t in found if t.basis != "cpu" and t.with_figures and sweep.grid):
+        tables = tuple(grid_tables(track, sweep, i, _confidence(sweep)))
+        yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
 
 
 def _confidence(sweep: SweepResults) -> float | None:
@@ -165,6 +184,8 @@ def _circumstances(
 
 
 def _span(sweep: SweepResults, parameter: str) -> str:
+    if sweep.grid:
+        return span(sweep)
     values = [words.value(point.value) for point in sweep.points]
     if not sweep.ordered or len(values) < 3:
         return f"{parameter} = {words.listing(values)}"
@@ -186,7 +207,7 @@ def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Se
         left_out="device",
         whole=True,
     )
-    several = len(shown) > 1
+    several = len(shown) > 1 and not sweep.grid
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
 
 
@@ -277,18 +298,10 @@ def _fastest(stop: Stop) -> blocks.TableCell:
     return blocks.TableCell(units.seconds(seconds) if seconds else blocks.NOTHING)
 
 
-def fastest(stop: Stop) -> float | None:
-    """Seconds of the fastest strategy at that value; None without figures."""
-    times = (figures[0] for name in stop.results if (figures := stop.seconds(name)))
-    return min(times, default=None)
-
-
 def _relative(stop: Stop, strategy: str) -> blocks.TableCell:
     """The time over that of the fastest, above the time itself."""
-    told, figures, least = cell(stop, strategy), stop.seconds(strategy), fastest(stop)
-    if not figures or not least:
-        return told
-    return replace(told, value=units.ratio(figures[0] / least), note=told.value)
+    told = cell(stop, strategy)
+    return replace(told, value=relative(stop, strategy), note=told.value) if stop.seconds(strategy) else told
 
 
 def _chart(
@@ -371,7 +384,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
 
 def _faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
     """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
-    for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile):
+    for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile and not sweep.grid):
         before, now = sweep.points[low].profile, sweep.points[high].profile
         if not before or not now or not now.workload.frame_stages("host"):
             continue

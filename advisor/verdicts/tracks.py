@@ -220,6 +220,12 @@ class Stop:
         return seconds_of(row) if isinstance(row, (Measured, Predicted)) else None
 
 
+def fastest(stop: Stop) -> float | None:
+    """Seconds of the fastest strategy at that value; None without figures."""
+    times = (figures[0] for name in stop.results if (figures := stop.seconds(name)))
+    return min(times, default=None)
+
+
 @dataclass(frozen=True)
 class Track:
     """One device over all values, in their order. `cpu` is a run that stands in for no GPU."""

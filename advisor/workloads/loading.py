@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -94,22 +95,25 @@ def _shown(name: str, value: str) -> str:
 
 
 def check_sweep(
-    path: Path, name: str | None, assignments: Mapping[str, str], parameter: str, values: Sequence[str]
+    path: Path, name: str | None, assignments: Mapping[str, str], swept: Mapping[str, Sequence[str]]
 ) -> None:
-    """Imports the file and reads every value of the swept parameter; raises as `load` does.
+    """Imports the file and reads every value of the swept parameters; raises as `load` does.
 
     Also for a value with which a buffer cannot be. What else is wrong with a value costs its row.
     """
     source = _source(path)
     definition = _pick(path, name, _import(path))
-    require_readable(definition, parameter, values, "--sweep")
-    for value in values:
-        parameters = resolve(definition, {**assignments, parameter: value})
+    for parameter, values in swept.items():
+        require_readable(definition, parameter, values, "--sweep")
+    for chosen in product(*swept.values()):
+        at = dict(zip(swept, chosen, strict=True))
+        parameters = resolve(definition, {**assignments, **at})
         try:
             require_host_memory(_loaded(path, source, definition, parameters).bound)
         except ImpossibleBuffer as problem:
             raise ImpossibleBuffer(
-                f"--sweep {parameter}={value}: {problem.message}", next_step=problem.next_step
+                f"{' '.join(map('--sweep {}={}'.format, at, chosen))}: {problem.message}",
+                next_step=problem.next_step,
             ) from None
         except AdvisorError:
             continue

@@ -1,0 +1,78 @@
+"""A sweep over two parameters: the best strategy at each pair of values, and what one for all takes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from advisor import units
+from advisor.profiles.sweeps import SweepResults, Value, is_number
+from advisor.report import words
+from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell
+from advisor.verdicts.one_for_all import one_for_range
+from advisor.verdicts.tracks import Stop, Track, fastest
+
+
+def grid_tables(track: Track, sweep: SweepResults, number: int, confidence: float | None) -> Iterator[Table]:
+    """The best strategies; then, for forms that show no notes, the one choice relative to them."""
+    one = one_for_range(track, confidence) if confidence else None
+    safe, device = one.strategy if one else "", words.name(track.device.name)
+    made = "Predicted best" if track.basis == "predicted" else "Best"
+    best = _table(track, sweep, f"{made} strategy on {device}:", lambda stop: _best(stop, safe))
+    below = f", with its time per frame and that of {words.code(safe)} relative to it" if safe else ""
+    yield replace(best, identifier=f"grid-{number}", caption=f"{made} strategy on {device}{below}.")
+    if safe:
+        title = f"Time of {words.code(safe)} relative to the fastest:"
+        yield _table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
+
+
+def _table(track: Track, sweep: SweepResults, title: str, told: Callable[[Stop], TableCell]) -> Table:
+    first, second = map(words.name, sweep.grid)
+    rows, columns = (_values(sweep, i) for i in (0, 1))
+    cells = {
+        point.cell: told(stop) if point.profile else TableCell(point.status)
+        for point, stop in zip(sweep.points, track.stops, strict=True)
+    }
+    absent = TableCell(NOTHING)
+    return Table(
+        "sweep best",
+        first,
+        tuple(Column(f"{second} = {words.value(across)}", figures=False) for across in columns),
+        tuple(Row(words.value(v), tuple(cells.get((v, across), absent) for across in columns)) for v in rows),
+        title=title,
+        codes=False,
+        predicted=track.basis == "predicted",
+        brief_notes=False,
+        whole=True,
+    )
+
+
+def _values(sweep: SweepResults, part: int) -> list[Value]:
+    """Of one parameter: numbers rise, others stay in their order."""
+    values = list(dict.fromkeys(point.cell[part] for point in sweep.points))
+    return sorted(values, key=float) if all(map(is_number, values)) else values
+
+
+def _best(stop: Stop, safe: str) -> TableCell:
+    chosen, least = stop.optima.chosen, fastest(stop)
+    if not chosen or not least:
+        return TableCell("undecided" if stop.optima.rivals else NOTHING)
+    cost = f", {words.name(safe)} {relative(stop, safe)}" if safe not in ("", chosen) else ""
+    return TableCell(words.name(chosen), f"{units.seconds(least)}{cost}")
+
+
+def relative(stop: Stop, strategy: str) -> str:
+    """Its time over that of the fastest at that value."""
+    figures, least = stop.seconds(strategy), fastest(stop)
+    return units.ratio(figures[0] / least) if figures and least else NOTHING
+
+
+def span(sweep: SweepResults) -> str:
+    """n = 1 to 64 and uses = 1, 10."""
+    told = []
+    for part, name in enumerate(sweep.grid):
+        values = _values(sweep, part)
+        shown = list(map(words.value, values))
+        short = len(values) > 2 and all(map(is_number, values))
+        told.append(f"{words.name(name)} = {f'{shown[0]} to {shown[-1]}' if short else ', '.join(shown)}")
+    return " and ".join(told)
