@@ -171,6 +171,12 @@ class Row:
     rank: float = 0.0
 
 
+def row(name: str, *cells: str | TableCell, rank: float = 0.0, note: str = "") -> Row:
+    """A row of cells, of which plain ones are given by their text."""
+    held = (TableCell(cell) if isinstance(cell, str) else cell for cell in cells)
+    return Row(name, tuple(held), rank=rank, note=note)
+
+
 @dataclass(frozen=True)
 class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.

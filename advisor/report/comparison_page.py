@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import starmap
 
 from advisor import units
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Value
-from advisor.report import blocks, words
+from advisor.report import words
 from advisor.report.axes import RatioScale, ratio_axis
+from advisor.report.blocks import (
+    Banners,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Item,
+    Items,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdict,
+    Verdicts,
+    ratio_cells,
+    row,
+)
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.records import compared
 from advisor.report.tables import merged
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.gates import Ruling
+from advisor.verdicts.comparing.lines import LineComparison
 from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
 from advisor.verdicts.comparing.rows import Cause, Compared, Drift, OneSided
 
@@ -41,67 +58,79 @@ _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
 def comparison_page(
-    found: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
+    comparison: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
 ) -> Page:
     """Everything a comparison says. `files` are what the two profiles are called."""
-    workload = words.name(found.head.workload.name)
-    before, where = words.name(found.base.device.name), words.name(found.head.device.name)
+    base, head = comparison.base, comparison.head
+    before, where = words.name(base.device.name), words.name(head.device.name)
     where += f" (BASE: {before})" * (where != before)
-    sides = {"BASE": side_of(files[0], found.base), "HEAD": side_of(files[1], found.head)}
-    names = [words.name(d.device.name) if d.basis == "predicted" else where for d in found.devices]
-    devices = list(zip(names, found.devices, strict=True))
-    apart = [
-        replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
-        for c in found.conditions
-        if c.status == "differs"
+    devices = [
+        (words.name(d.device.name) if d.basis == "predicted" else where, d) for d in comparison.devices
     ]
-    told, changed = tuple(starmap(blocks.Fact, sides.items())), blocks.Fact("Changed", _changed(found, apart))
-    opening = blocks.Facts((*told, *[changed] * bool(changed.value)), forms="txt")
-    verdicts = tuple(_verdict(device, name, found.confidence) for name, device in devices)
-    judged = [gates(rulings, opening)] if rulings else []
-    held = [figures(device, name, i, found) for i, (name, device) in enumerate(devices, 1)]
+    sides = sides_of(comparison, files)
     return Page(
         kind="compare",
         brand="comparison",
-        name=f"{workload}, HEAD vs. BASE",
-        where="" if found.predicted else f"on {where}",
-        basis="predicted" if found.predicted else "measured",
-        meta=tuple(f"{label} {side}" for label, side in sides.items()),
-        sections=(
-            *(replace(section, forms="txt") for section in judged),
-            lead(
-                None if rulings else opening,
-                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
-                if rulings
-                else None,
-                blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
-                blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="txt"),
-                blocks.Verdicts(
-                    tuple(replace(verdict, remark="") for verdict in verdicts),
-                    named=len(verdicts) > 1,
-                    forms="md",
-                ),
-                panels(verdicts, held),
-                blocks.Prose(_promise(promised_speed(found)), kind=""),
-            ),
-            *(replace(section, forms="html md") for section in judged),
-            changed_rows(devices, found),
-            _comparable(found, apart, told),
-            *(
-                Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="txt")
-                for i, ((name, device), parts) in enumerate(zip(devices, held, strict=True), 1)
-            ),
-            Section(
-                "all",
-                "All strategies",
-                tuple(block for parts in held for block in parts),
-                folded=True,
-                forms="md",
-            ),
-            advice(found),
-        ),
-        records=compared(found),
+        name=f"{words.name(head.workload.name)}, HEAD vs. BASE",
+        where="" if comparison.predicted else f"on {where}",
+        basis="predicted" if comparison.predicted else "measured",
+        meta=tuple(f"{side.label} {side.value}" for side in sides),
+        records=compared(comparison),
+        sections=tuple(_sections(comparison, devices, rulings, sides)),
     )
+
+
+def _sections(
+    comparison: Comparison,
+    devices: Sequence[tuple[str, ComparedDevice]],
+    rulings: Sequence[Ruling],
+    sides: tuple[Fact, ...],
+) -> Iterator[Section]:
+    apart = [
+        replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
+        for c in comparison.conditions
+        if c.status == "differs"
+    ]
+    changed = Fact("Changed", _changed(comparison, apart))
+    opening = Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
+    verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
+    brief, several = tuple(replace(verdict, remark="") for verdict in verdicts), len(verdicts) > 1
+    held = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
+    first = (
+        Prose(changed.value, changed.label, kind="next together", forms="html md"),
+        Verdicts(verdicts, named=several, forms="txt"),
+        Verdicts(brief, named=several, forms="md"),
+        panels(verdicts, held),
+        Prose(_promise(promised_speed(comparison)), kind=""),
+    )
+    yield from gated(rulings, first, opening)
+    yield changed_rows(devices, comparison)
+    yield _comparable(comparison, apart, sides)
+    for i, ((name, device), parts) in enumerate(zip(devices, held, strict=True), 1):
+        yield Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="txt")
+    yield Section("all", "All strategies", sum(held, ()), folded=True, forms="md")
+    yield advice(comparison)
+
+
+def gated(
+    rulings: Sequence[Ruling], first: Sequence[Block | None], opening: Facts | None = None
+) -> Iterator[Section]:
+    """What came of it, and the gates: on a terminal before it, with the `opening`; elsewhere below it."""
+    if not rulings:
+        yield lead(opening, *first)
+        return
+    items = []
+    for ruling in sorted(rulings, key=lambda ruling: _STATUSES.index(ruling.status)):
+        points = tuple(words.line(text, _LIMIT) for text in ruling.reasons)
+        items.append(Item((words.name(ruling.gate.text),), ruling.status, "", points=points))
+    by_status = words.grouped(rulings, lambda ruling: ruling.status)
+    said = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
+    told = filled(opening, Items(tuple(items), label="Gate", most=4))
+    gates = Section("gates", "Gates", told, nav="Gates", brief=True, forms="txt")
+    yield gates
+    link = "Why", "#gates"
+    yield lead(Prose(f"{'; '.join(said)}.", "Gates", link, "next together", forms="html"), *first)
+    yield replace(gates, forms="html md")
 
 
 def _promise(kept: PromisedSpeed | None) -> str:
@@ -111,64 +140,44 @@ def _promise(kept: PromisedSpeed | None) -> str:
     return f"{changed}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
 
 
-def ruled(rulings: Sequence[Ruling]) -> str:
-    """Which gates passed and which failed, in a sentence."""
-    by_status = words.grouped(rulings, lambda ruling: ruling.status)
-    told = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
-    return f"{'; '.join(told)}."
+def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[Fact, ...]:
+    """BASE and HEAD: file, date, version of advisor."""
+    sides = {"BASE": (files[0], comparison.base), "HEAD": (files[1], comparison.head)}
+    return tuple(Fact(side, _side(*told)) for side, told in sides.items())
 
 
-def side_of(file: str, profile: Profile) -> str:
+def _side(file: str, profile: Profile) -> str:
     named = words.name(file) if file else "", words.created(profile.created)
     return ", ".join(filter(None, (*named, f"advisor {words.name(profile.tool.version)}")))
 
 
-def gates(rulings: Sequence[Ruling], opening: blocks.Facts | None = None) -> Section:
-    items = []
-    for ruling in sorted(rulings, key=lambda ruling: _STATUSES.index(ruling.status)):
-        points = tuple(words.line(text, _LIMIT) for text in ruling.reasons)
-        items.append(blocks.Item((words.name(ruling.gate.text),), ruling.status, "", points=points))
-    told = filled(opening, blocks.Items(tuple(items), label="Gate", most=4))
-    return Section("gates", "Gates", told, nav="Gates", brief=True)
-
-
-def _comparable(found: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]) -> Section:
+def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple[Fact, ...]) -> Section:
     """What differs around the two, so that a reader knows what the ratios show the effect of."""
     around = {"condition": "run condition"}
-    rows = (
-        blocks.Row(c.what, (blocks.TableCell(c.base), blocks.TableCell(c.head)), note=around.get(c.kind, ""))
-        for c in apart
-    )
-    columns = blocks.Column("BASE", figures=False), blocks.Column("HEAD", figures=False)
-    notes = [words.line(note, _LIMIT) for note in found.notes]
-    if found.unmatched_devices:
-        names = words.listing(map(words.name, found.unmatched_devices))
+    rows = tuple(row(c.what, c.base, c.head, note=around.get(c.kind, "")) for c in apart)
+    columns = Column("BASE", figures=False), Column("HEAD", figures=False)
+    notes = [words.line(note, _LIMIT) for note in comparison.notes]
+    if comparison.unmatched_devices:
+        names = words.listing(map(words.name, comparison.unmatched_devices))
         notes.append(f"Predicted in only one of the profiles: {names}.")
+    alike = []
+    for status, said in (("same", "The same"), ("not known", "Not known for both")):
+        same = words.listing((c.what for c in comparison.conditions if c.status == status), limit=20)
+        alike += [f"{said}: {same}."] if same else []
     parts = filled(
-        blocks.Facts(sides, forms="md"),
-        blocks.Prose(_statement(apart), kind=""),
-        blocks.Table(
-            "conditions", "differs", columns, tuple(rows), label="What differs", codes=False, forms="html md"
-        ),
-        blocks.Facts(tuple(blocks.Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
-        blocks.Prose(_same(found)),
-        blocks.Banners("note", tuple(notes)),
+        Facts(sides, forms="md"),
+        Prose(_statement(apart), kind=""),
+        Table("conditions", "differs", columns, rows, label="What differs", codes=False, forms="html md"),
+        Facts(tuple(Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
+        Prose(" ".join(alike)),
+        Banners("note", tuple(notes)),
     )
     return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True)
 
 
-def _same(found: Comparison) -> str:
-    """What is the same, and what is not known of both."""
-    told = []
-    for status, said in (("same", "The same"), ("not known", "Not known for both")):
-        alike = words.listing((c.what for c in found.conditions if c.status == status), limit=20)
-        told += [f"{said}: {alike}."] if alike else []
-    return " ".join(told)
-
-
-def _changed(found: Comparison, apart: Sequence[Condition]) -> str:
+def _changed(comparison: Comparison, apart: Sequence[Condition]) -> str:
     """What differs, with both values where these are short; of the parameters only those that differ."""
-    before, now = (side.workload.parameters for side in (found.base, found.head))
+    before, now = (side.workload.parameters for side in (comparison.base, comparison.head))
     told = [
         f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
         for name in dict.fromkeys((*before, *now))
@@ -197,71 +206,66 @@ def _statement(apart: Sequence[Condition]) -> str:
     return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
-def figures(device: ComparedDevice, name: str, number: int, found: Comparison) -> tuple[blocks.Block, ...]:
+def figures(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> tuple[Block, ...]:
     """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
-    gaps = map(_gap, device.one_sided)
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
     memory = "; ".join(
         f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
     )
     return filled(
-        _table(device, name, number, found) if device.rows else None,
-        blocks.Items(merged(gaps), "Figures in only one profile"),
-        blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
+        _table(device, name, number, comparison) if device.rows else None,
+        Items(merged(map(_gap, device.one_sided)), "Figures in only one profile"),
+        Facts((Fact("memory", memory),) if memory else (), forms="txt"),
     )
 
 
-def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], found: Comparison) -> Section:
+def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison) -> Section:
     """What a comment on a pull request shows unfolded: strategies that are slower or faster, by device."""
-    by_basis = words.grouped(devices, lambda pair: pair[1].basis)
-    tables = (_changed_table(same, found, several=len(devices) > 1) for same in by_basis.values())
-    broken = (
-        _gap(gap)
-        for _, device in devices
-        for gap in device.one_sided
-        if gap.missing_in == "head" and gap.status == "failed"
-    )
-    return Section("changed", "Changed", filled(*tables, blocks.Items(merged(broken))), forms="md")
+    by_basis = words.grouped(devices, lambda pair: pair[1].basis).values()
+    tables = (_changed_table(same, comparison, several=len(devices) > 1) for same in by_basis)
+    one_sided = (gap for _, device in devices for gap in device.one_sided)
+    broken = (_gap(gap) for gap in one_sided if (gap.missing_in, gap.status) == ("head", "failed"))
+    return Section("changed", "Changed", filled(*tables, Items(merged(broken))), forms="md")
 
 
 def _changed_table(
-    devices: Sequence[tuple[str, ComparedDevice]], found: Comparison, *, several: bool
-) -> blocks.Table:
-    tables = [(name, device, _table(device, name, 0, found)) for name, device in devices]
+    devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison, *, several: bool
+) -> Table:
+    tables = [(name, device, _table(device, name, 0, comparison)) for name, device in devices]
     rows = tuple(
-        replace(row, cells=(blocks.TableCell(name), *row.cells))
+        replace(row, cells=(TableCell(name), *row.cells))
         for name, device, table in tables
         for row, compared in zip(table.rows, device.rows, strict=True)
         if compared.outcome in ("slower", "faster")
     )
     one = tables[0][2]
-    where = blocks.Column("device", figures=False, forms="md" if several else "html")
+    where = Column("device", figures=False, forms="md" if several else "html")
     return replace(one, columns=(where, *one.columns), rows=rows, title="")
 
 
-def _gap(gap: OneSided) -> blocks.Item:
+def _gap(gap: OneSided) -> Item:
     told = f"{gap.status} in {gap.missing_in.upper()}"
-    return blocks.Item((words.name(gap.strategy),), told, words.line(gap.reason, _LIMIT))
+    return Item((words.name(gap.strategy),), told, words.line(gap.reason, _LIMIT))
 
 
-def _table(device: ComparedDevice, name: str, number: int, found: Comparison) -> blocks.Table:
+def _table(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> Table:
     predicted = device.basis == "predicted"
-    word, interval = "", f"{found.confidence * 100:g} % interval"
-    if predicted:
-        word, interval = "predicted ", "range"
+    word = "predicted " * predicted
+    interval = "range" if predicted else f"{comparison.confidence * 100:g} % interval"
     axis = ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])
     ends = " to ".join(axis.ends)
-    return blocks.Table(
+    columns = (
+        Column(ends, figures=False, forms="html"),
+        Column(f"{word}BASE", brief="BASE"),
+        Column(f"{word}HEAD", brief="HEAD"),
+        Column("HEAD / BASE", notes=interval, brief="ratio"),
+        Column("verdict", figures=False),
+        Column("memory", forms="html md"),
+    )
+    return Table(
         "comparison",
         "strategy",
-        (
-            blocks.Column(ends, figures=False, forms="html"),
-            blocks.Column(f"{word}BASE", brief="BASE"),
-            blocks.Column(f"{word}HEAD", brief="HEAD"),
-            blocks.Column("HEAD / BASE", notes=interval, brief="ratio"),
-            blocks.Column("verdict", figures=False),
-            blocks.Column("memory", forms="html md"),
-        ),
+        columns,
         tuple(_row(row, device.recommended, axis) for row in device.rows),
         caption=f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with "
         f"its {interval} below. The strip spans {ends}; the shaded part counts as the same.",
@@ -271,25 +275,24 @@ def _table(device: ComparedDevice, name: str, number: int, found: Comparison) ->
     )
 
 
-def _row(row: Compared, told: Recommended, axis: RatioScale) -> blocks.Row:
-    tags = [side for side, name in (("BASE", told.base), ("HEAD", told.head)) if name == row.strategy]
-    outcome, ratio = row.outcome.replace(" ", "-"), row.ratio
-    strip, figure = blocks.ratio_cells(axis, ratio.value, ratio.low, ratio.high, outcome)
-    return blocks.Row(
-        words.name(row.strategy),
-        (
-            strip,
-            blocks.TableCell(units.seconds(row.base_seconds)),
-            blocks.TableCell(units.seconds(row.head_seconds)),
-            figure,
-            blocks.TableCell(
-                row.outcome.replace("cannot tell", "undecided"), mark=outcome, badge=f"outcome {outcome}"
-            ),
-            blocks.TableCell(_bytes(row), mark="changed" if row.base_bytes != row.head_bytes else ""),
-        ),
-        tag=f"recommended in {' and '.join(tags)}" if tags else "",
-        rank=_OUTCOMES.index(row.outcome),
+def _row(compared: Compared, recommended: Recommended, axis: RatioScale) -> Row:
+    sides = (("BASE", recommended.base), ("HEAD", recommended.head))
+    tags = [side for side, name in sides if name == compared.strategy]
+    outcome, ratio = compared.outcome.replace(" ", "-"), compared.ratio
+    strip, figure = ratio_cells(axis, ratio.value, ratio.low, ratio.high, outcome)
+    verdict = compared.outcome.replace("cannot tell", "undecided")
+    changed = "changed" * (compared.base_bytes != compared.head_bytes)
+    told = row(
+        words.name(compared.strategy),
+        strip,
+        units.seconds(compared.base_seconds),
+        units.seconds(compared.head_seconds),
+        figure,
+        TableCell(verdict, mark=outcome, badge=f"outcome {outcome}"),
+        TableCell(_bytes(compared), mark=changed),
+        rank=_OUTCOMES.index(compared.outcome),
     )
+    return replace(told, tag=f"recommended in {' and '.join(tags)}" if tags else "")
 
 
 def _bytes(row: Compared) -> str:
@@ -297,61 +300,57 @@ def _bytes(row: Compared) -> str:
     return now if row.base_bytes == row.head_bytes else f"{before} to {now}"
 
 
-def advice(found: Comparison) -> Section:
+def advice(comparison: Comparison) -> Section:
     """What one of the two alone advises."""
-    parts: list[blocks.Block] = []
+    parts: list[Block] = []
     for title, label, fired in (
-        ("New in HEAD", "New advice", found.new_advice),
-        ("Gone since BASE", "Advice gone", found.gone_advice),
+        ("New in HEAD", "New advice", comparison.new_advice),
+        ("Gone since BASE", "Advice gone", comparison.gone_advice),
     ):
-        told = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
+        brief = [
+            Item((words.name(a.rule),), "", f"{words.line(a.title, 200)} on {words.name(a.device)}")
+            for a in fired
+        ]
         whole = (
-            blocks.Item((words.name(a.rule),), "", f"{said}. {words.line(a.detail)}") for a, said in told
+            replace(item, text=f"{item.text}. {words.line(a.detail)}")
+            for a, item in zip(fired, brief, strict=True)
         )
-        brief = (blocks.Item((words.name(a.rule),), "", said) for a, said in told)
-        parts.append(blocks.Items(tuple(whole), title, forms="html"))
-        parts.append(blocks.Items(tuple(brief), label=label, forms="md txt"))
-    same = "No advice changed beyond noise." * (not found.new_advice and not found.gone_advice)
-    changes = filled(*parts, blocks.Prose(same, forms="html"))
+        parts += Items(tuple(whole), title, forms="html"), Items(tuple(brief), label=label, forms="md txt")
+    same = "No advice changed beyond noise." * (not comparison.new_advice and not comparison.gone_advice)
+    changes = filled(*parts, Prose(same, forms="html"))
     return Section("advice", "Advice", changes, nav="Advice", folded=True)
 
 
-def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
+def _verdict(device: ComparedDevice, name: str, confidence: float) -> Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
-    told = not outcomes & {"slower", "cannot tell"}
-    together, step = _together(device.drift), _PREDICTED_BOTH if predicted else _MORE_ROUNDS
-    interval = f"{units.percent(confidence)} intervals of the ratio of times" * (not predicted)
-    return blocks.Verdict(
+    sure = not outcomes & {"slower", "cannot tell"}
+    step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
+    return Verdict(
         basis=device.basis,
-        tone="none" if not outcomes else "clear" if told else "inconclusive",
+        tone="none" if not outcomes else "clear" if sure else "inconclusive",
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
-        reason=" ".join(filter(None, (together, recommended(device)))),
+        reason=" ".join(filter(None, (_together(device.drift), recommended(device)))),
         next_step=step if "cannot tell" in outcomes else "",
-        remark=interval,
+        remark=f"{units.percent(confidence)} intervals of the ratio of times" * (not predicted),
     )
 
 
-def _together(found: Drift | None) -> str:
+def _together(drift: Drift | None) -> str:
     """What moved all strategies, where in a frame it is, and which of them moved beyond that."""
-    if found is None:
+    if drift is None:
         return ""
     told = []
-    if found.together:
-        count = found.strategies - len(found.alone)
-        who = f"{'The other' if found.alone else 'All'} {count} strategies of the final"
-        told.append(f"{who} are {words.slower(found.common)}: {_cause(found)}.")
-    for name, ratio in found.alone.items():
+    if drift.together:
+        # What the parts of a frame say of a common factor, and what they cannot exclude.
+        by = f"{'+' if drift.seconds > 0 else '-'}{units.seconds(abs(drift.seconds))}"
+        stage = f"stage {words.code(drift.stage)} ({by}), which every strategy runs: likely its code"
+        cause = stage if drift.cause == "stage" else _CAUSES[drift.cause].format(by=by)
+        who = f"{'The other' if drift.alone else 'All'} {drift.strategies - len(drift.alone)} strategies"
+        told.append(f"{who} of the final are {words.slower(drift.common)}: {cause}.")
+    for name, ratio in drift.alone.items():
         told.append(f"{words.code(name)} changed alone: {words.slower(ratio)} relative to the others.")
     return " ".join(told)
-
-
-def _cause(found: Drift) -> str:
-    """What the parts of a frame say of a common factor, and what they cannot exclude."""
-    by = f"{'+' if found.seconds > 0 else '-'}{units.seconds(abs(found.seconds))}"
-    if found.cause == "stage":
-        return f"stage {words.code(found.stage)} ({by}), which every strategy runs: likely its code"
-    return _CAUSES[found.cause].format(by=by)
 
 
 def _headline(rows: Sequence[Compared]) -> str:

@@ -24,6 +24,9 @@ from advisor.verdicts.one_for_all import OneForAll, least_cost
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
+_CONFIRM = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
+_LONGER = "Run again with a larger --max-seconds: a verdict is undecided."
+_APPLY = "Open a device's report in the table for the code to change."
 _CAPTION = "The recommended strategy of each device."
 _COSTS = " Last column: the time of the one strategy for all, as a multiple of the device's best time."
 
@@ -65,7 +68,8 @@ def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
     for value, rows in words.grouped(done, lambda row: row.value).items():
         yield _verdict(words.name(value) if value else "", rows)
     if not done:
-        yield blocks.Verdict("nothing", "none", "", "No device was profiled")
+        step = "Fix what is named below and run again."
+        yield blocks.Verdict("nothing", "none", "", "No device was profiled", next_step=step)
 
 
 def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
@@ -74,24 +78,39 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
         return _predicted(value, rows)
     groups = words.grouped(chosen, lambda row: row.strategy)
     one, measured = least(rows), [row for row in rows if row.costs]
-    sure = all(row.verdict not in ("open", "untrusted") for row in chosen)
+    doubtful = [row for row in chosen if row.verdict in ("open", "untrusted")]
     headline = "; ".join(f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items())
+    predicted = all(row.basis == "predicted" for row in chosen)
+    costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
     return blocks.Verdict(
-        "predicted" if all(row.basis == "predicted" for row in chosen) else "measured",
-        "inconclusive" if not sure else "clear" if len(groups) == 1 else "tie",
+        "predicted" if predicted else "measured",
+        "inconclusive" if doubtful else "clear" if len(groups) == 1 else "tie",
         value,
         headline,
         reason=APART * (len(groups) > 1),
-        remark=words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else "",
+        remark=". ".join(filter(None, (costs, _confidence(chosen, rows)))),
+        next_step=_CONFIRM if predicted else _LONGER if doubtful else _APPLY,
     )
+
+
+def _confidence(chosen: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
+    """On how many of the devices the verdict is settled."""
+    settled = sum(row.verdict not in ("open", "untrusted") for row in chosen)
+    if any(row.basis == "predicted" for row in chosen):
+        return f"Predicted on {words.count(len(chosen), 'device')}."
+    every = f"Settled on {_where(rows, rows)}." if len(rows) > 1 else "Settled."
+    return every if settled == len(rows) else f"Settled on {settled} of {words.count(len(rows), 'device')}."
 
 
 def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     """Without a GPU: what the first profile predicts; the others differ by their CPUs."""
+    if any(row.basis == "measured" for row in rows):
+        step = "Open the reports in the table: they say why."
+        return blocks.Verdict("measured", "none", value, "No strategy is recommended", next_step=step)
     told = words.on_devices((words.code(one.strategy), words.name(one.device)) for one in rows[0].predicted)
     headline = f"Predicted: {told}" if told else "No strategy could be predicted"
-    step = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
-    return blocks.Verdict("predicted", "inconclusive", value, headline, next_step=step)
+    remark = "Confidence: none. Nothing was measured on a GPU."
+    return blocks.Verdict("predicted", "inconclusive", value, headline, remark=remark, next_step=_CONFIRM)
 
 
 def _in_short(row: FleetRow) -> str:

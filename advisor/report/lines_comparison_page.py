@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.crossings import LineAdvice
-from advisor.report import blocks, words
+from advisor.report import blocks, records, words
 from advisor.report.blocks import NOTHING, Column, Fact, Row, TableCell
-from advisor.report.comparison_page import gates, ruled, side_of
-from advisor.report.page import Page, Section, filled, lead
-from advisor.report.records import sides_of
+from advisor.report.comparison_page import gated, sides_of
+from advisor.report.page import Page, Section, filled
 from advisor.verdicts.ceilings import Scope, ceiling_of
 from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.gates import Ruling
@@ -22,42 +21,38 @@ _WAYS = {"upload": "up", "download": "down", "wait": "wait", "lock": "page-lock"
 
 
 def lines_comparison_page(
-    found: LineComparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
+    comparison: LineComparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
 ) -> Page:
-    sides = {"BASE": side_of(files[0], found.base), "HEAD": side_of(files[1], found.head)}
-    verdicts = tuple(_verdict(each, found) for each in found.frames)
+    verdicts = tuple(_verdict(each, comparison) for each in comparison.frames)
     none = blocks.Verdict("nothing", "none", "", "No loop that crosses is in both profiles")
-    judged, tables = [gates(rulings)] if rulings else [], tuple(map(_table, found.frames))
+    first = (
+        blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1),
+        blocks.Bullets(tuple(map(_promise, promises(comparison)))),
+        blocks.Banners("note", tuple(_notes(comparison))),
+    )
+    tables = tuple(map(_table, comparison.frames))
+    conditions = filled(*_conditions(comparison))
     return Page(
         kind="compare",
         brand="comparison of lines",
-        name=f"{words.name(found.head.workload.file)}, HEAD vs. BASE",
-        where=f"on {words.name(found.head.device.name)}",
-        meta=tuple(f"{label} {side}" for label, side in sides.items()),
-        records=sides_of(found.base, found.head),
+        name=f"{words.name(comparison.head.workload.file)}, HEAD vs. BASE",
+        where=f"on {words.name(comparison.head.device.name)}",
+        meta=tuple(f"{side.label} {side.value}" for side in sides_of(comparison, files)),
+        records=records.sides_of(comparison.base, comparison.head),
         sections=(
-            *(replace(section, forms="txt") for section in judged),
-            lead(
-                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
-                if rulings
-                else None,
-                blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1),
-                blocks.Bullets(tuple(map(_promise, promises(found)))),
-                blocks.Banners("note", tuple(_notes(found))),
-            ),
-            *(replace(section, forms="html md") for section in judged),
+            *gated(rulings, first),
             Section("changed", "Changed", filled(*map(_changed, tables)), forms="md"),
             Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
-            Section("advice", "Advice", filled(*_advice(found)), nav="Advice", folded=True),
-            Section("comparable", "Comparable?", filled(*_conditions(found)), nav="Comparable?", folded=True),
+            Section("advice", "Advice", filled(*_advice(comparison)), nav="Advice", folded=True),
+            Section("comparable", "Comparable?", conditions, nav="Comparable?", folded=True),
         ),
     )
 
 
-def _verdict(each: ComparedFrames, found: LineComparison) -> blocks.Verdict:
+def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict:
     before, now = each.base.copied_bytes, each.head.copied_bytes
     change = "The same bytes cross in a frame" if before == now else f"{_apart(before, now)} bytes in a frame"
-    runs = (found.base.script, found.head.script)
+    runs = (comparison.base.script, comparison.head.script)
     ceilings = [run and ceiling_of(run, s) for run, s in zip(runs, (each.base, each.head), strict=True)]
     told = [f"{units.size(before)} in BASE, {units.size(now)} in HEAD."]
     if each.base.seconds and each.head.seconds:
@@ -99,10 +94,10 @@ def _name(each: ComparedFrames) -> str:
     return f"Loop at line {loop.place.line}" if loop else "The whole run"
 
 
-def _notes(found: LineComparison) -> Iterator[str]:
-    for name in found.unmatched:
+def _notes(comparison: LineComparison) -> Iterator[str]:
+    for name in comparison.unmatched:
         yield f"Only one of the two has {name}: it is not compared."
-    for side, profile in (("BASE", found.base), ("HEAD", found.head)):
+    for side, profile in (("BASE", comparison.base), ("HEAD", comparison.head)):
         if profile.script and profile.script.exit_code:
             yield f"The script of {side} ended with exit code {profile.script.exit_code}."
 
@@ -157,10 +152,10 @@ def _seconds(side: Moved | None) -> TableCell:
     return TableCell(units.seconds(side.seconds), sort=side.seconds)
 
 
-def _advice(found: LineComparison) -> Iterator[blocks.Block | None]:
-    yield blocks.Items(tuple(_items(found.new_advice)), "New in HEAD", label="New advice")
-    yield blocks.Items(tuple(_items(found.gone_advice)), "Gone since BASE", label="Advice gone")
-    if not (found.new_advice or found.gone_advice):
+def _advice(comparison: LineComparison) -> Iterator[blocks.Block | None]:
+    yield blocks.Items(tuple(_items(comparison.new_advice)), "New in HEAD", label="New advice")
+    yield blocks.Items(tuple(_items(comparison.gone_advice)), "Gone since BASE", label="Advice gone")
+    if not (comparison.new_advice or comparison.gone_advice):
         yield blocks.Prose("Both profiles have the same advice.")
 
 
@@ -170,7 +165,7 @@ def _items(told: Iterable[LineAdvice]) -> Iterator[blocks.Item]:
         yield blocks.Item((words.name(each.advice.rule),), "", title)
 
 
-def _conditions(found: LineComparison) -> Iterator[blocks.Block | None]:
-    apart = differing(found.conditions)
+def _conditions(comparison: LineComparison) -> Iterator[blocks.Block | None]:
+    apart = differing(comparison.conditions)
     facts = (Fact(words.name(c.what), words.line(f"{c.base}; now {c.head}", 240)) for c in apart)
     yield blocks.Facts(tuple(facts), title="What differs:" if apart else "No difference was recorded.")

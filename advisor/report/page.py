@@ -59,6 +59,10 @@ class Page:
     profile: Profile | None = None
     records: tuple[Record, ...] = ()
 
+    def __post_init__(self) -> None:
+        """A section without blocks is none."""
+        object.__setattr__(self, "sections", tuple(s for s in self.sections if s.blocks or s.lead))
+
     @property
     def title(self) -> str:
         return f"{self.name} {self.where}".rstrip() + ", predicted" * (self.basis == "predicted")

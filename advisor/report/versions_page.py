@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from advisor import stats, units
 from advisor.errors import AdvisorError
-from advisor.report import blocks, words
-from advisor.report.comparison_page import advice, changed_rows, figures, gates, recommended, ruled
-from advisor.report.page import Page, Section, filled, lead
+from advisor.report import words
+from advisor.report.blocks import (
+    Banners,
+    Column,
+    Fact,
+    Facts,
+    Prose,
+    Row,
+    Table,
+    TableCell,
+    Verdict,
+    Verdicts,
+    row,
+)
+from advisor.report.comparison_page import advice, changed_rows, figures, gated, recommended
+from advisor.report.page import Page, Section, filled
 from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
@@ -30,95 +43,101 @@ _COPIES = {
 _NEUTRAL = "Frames of BASE and HEAD do different work, so no gate on times applies."
 
 
-def versions_page(found: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
+def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
     """Everything that one run says of the two."""
-    run, workload = found.run, words.name(found.head.workload.name)
-    where = words.name(found.head.device.name)
-    sides = tuple(
-        blocks.Fact(side, words.line(told, 200))
-        for side, told in zip(("BASE", "HEAD"), run.versions, strict=True)
-    )
-    device = found.devices[0]
-    table = figures(device, where, 1, found)
-    told = blocks.Verdict(
-        basis="measured",
-        tone="clear" if run.judged.settled and run.judged.trusted else "inconclusive",
-        device=where,
-        headline=answer(found),
-        reason=_how(found),
-        next_step="",
-    )
-    about = blocks.Fact("workload", f"{workload} on {where}"), *sides
-    measured = filled(blocks.Facts(about), blocks.Prose(_how(found)), blocks.Prose(_apart(found)), *table)
-    gated = [gates(rulings)] if rulings else []
-    seconds = run.judged.seconds
-    parts = tuple(_table(name, told, seconds.get(name)) for name, told in run.changes.items() if told)
+    run, where = comparison.run, words.name(comparison.head.device.name)
+    named = f"{words.name(comparison.head.workload.name)} on {where}"
+    sides = [
+        Fact(side, words.line(name, 200)) for side, name in zip(("BASE", "HEAD"), run.versions, strict=True)
+    ]
     return Page(
         kind="compare",
         brand="comparison",
-        name=answer(found),
-        meta=(f"{workload} on {where}", *(f"{side.label} {side.value}" for side in sides)),
-        sections=(
-            *(replace(section, forms="txt") for section in gated),
-            lead(
-                blocks.Facts(about, forms="txt"),
-                blocks.Verdicts((told,), forms="html"),
-                blocks.Prose(ruled(rulings), "Gates", ("Why", "#gates"), "next together", forms="html")
-                if rulings
-                else None,
-                blocks.Prose(_how(found), forms="txt"),
-                blocks.Prose(_apart(found), forms="html txt"),
-                blocks.Prose(_NEUTRAL * bool(found.changed_work)),
-            ),
-            *(replace(section, forms="html md") for section in gated),
-            changed_rows([(where, device)], found),
-            Section("all", "All strategies and how they were measured", measured, folded=True, forms="md"),
-            Section(
-                "ratios",
-                f"HEAD compared with BASE on {where}",
-                table,
-                nav="Ratios",
-                brief=True,
-                forms="html txt",
-            ),
-            Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True),
-            _around(found),
-            advice(found),
-        ),
-        records=compared(found),
+        name=answer(comparison),
+        meta=(named, *(f"{side.label} {side.value}" for side in sides)),
+        records=compared(comparison),
+        sections=tuple(_sections(comparison, where, rulings, (Fact("workload", named), *sides))),
     )
+
+
+def _sections(
+    comparison: VersionComparison, where: str, rulings: Sequence[Ruling], about: tuple[Fact, ...]
+) -> Iterator[Section]:
+    run, device, how = comparison.run, comparison.devices[0], _how(comparison)
+    ratios, apart = figures(device, where, 1, comparison), Prose(_apart(comparison), forms="html txt")
+    verdict = Verdict(
+        basis="measured",
+        tone="clear" if run.judged.settled and run.judged.trusted else "inconclusive",
+        device=where,
+        headline=answer(comparison),
+        remark=how,
+        next_step=_next_step(comparison),
+    )
+    first = (
+        Facts(about, forms="txt"),
+        Verdicts((verdict,), forms="html"),
+        Prose(how, forms="txt"),
+        apart,
+        Prose(_NEUTRAL * bool(comparison.changed_work)),
+    )
+    yield from gated(rulings, first)
+    yield changed_rows([(where, device)], comparison)
+    measured = filled(Facts(about), Prose(how), replace(apart, forms="md"), *ratios)
+    yield Section("all", "All strategies and how they were measured", measured, folded=True, forms="md")
+    title = f"HEAD compared with BASE on {where}"
+    yield Section("ratios", title, ratios, nav="Ratios", brief=True, forms="html txt")
+    seconds = run.judged.seconds
+    parts = tuple(_table(name, told, seconds.get(name)) for name, told in run.changes.items() if told)
+    yield Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True)
+    yield _around(comparison)
+    yield advice(comparison)
 
 
 def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] = ()) -> Page:
     """HEAD runs and BASE has no such workload, or fails: that is all there is to say."""
-    gated = [gates(rulings)] if rulings else []
+    first = (
+        Prose("HEAD runs. Its times will be compared from the next change on."),
+        Prose(words.line(why.next_step, 300), "Next", kind="next"),
+    )
     return Page(
         kind="compare",
         brand="comparison",
         name=f"Nothing to compare: {words.line(why.message, 200)}",
         meta=(words.name(workload),),
-        sections=(
-            lead(
-                blocks.Prose("HEAD runs. Its times will be compared from the next change on."),
-                blocks.Prose(words.line(why.next_step, 300), "Next", kind="next"),
-            ),
-            *gated,
-        ),
+        sections=tuple(gated(rulings, first)),
     )
 
 
-def answer(found: VersionComparison) -> str:
+def _next_step(comparison: VersionComparison) -> str:
+    """What to do about the answer: the results first, then what is open, then the part that takes longer."""
+    run, judged = comparison.run, comparison.run.judged
+    if run.results.different:
+        return "Check the results before the times."
+    if judged.noise and not judged.trusted:
+        return "Repeat the run on an idle machine."
+    if judged.open:
+        known = judged.seconds_more is not None or judged.processes < FEWEST_PROCESSES
+        return "Run again with a larger --max-seconds." if known else "More time is unlikely to settle this."
+    slower = [name for name, ratio in judged.ratios.items() if ratio.low > 1]
+    if not slower:
+        return "Nothing is slower: nothing to do."
+    parts = dict.fromkeys(_name(c.part) for n in slower for c in run.changes[n] if c.sure and c.seconds > 0)
+    listed = words.listing(map(words.code, parts), limit=3)
+    return f"Look at what takes longer: {listed}." if parts else "Look at what changed in the code."
+
+
+def answer(comparison: VersionComparison) -> str:
     """The one line: other results and other work, then by how much, under what, and which part of a frame."""
-    changed = "; ".join(words.line(text, 120) for text in found.changed_work[:_MOST_CHANGES])
-    times = f"{changed}: {_times(found)}" if changed else _times(found)
-    return "; ".join(filter(None, (found.run.results.sentence, times)))
+    changed = "; ".join(words.line(text, 120) for text in comparison.changed_work[:_MOST_CHANGES])
+    times = f"{changed}: {_times(comparison)}" if changed else _times(comparison)
+    return "; ".join(filter(None, (comparison.run.results.sentence, times)))
 
 
-def _times(found: VersionComparison) -> str:
-    run = found.run
+def _times(comparison: VersionComparison) -> str:
+    run = comparison.run
     if run.judged.noise and not run.judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
-    said = {name: _said(found, name, ratio) for name, ratio in run.judged.ratios.items()}
+    said = {name: _said(comparison, name, ratio) for name, ratio in run.judged.ratios.items()}
     told = []
     alike = words.grouped(said, lambda name: said[name])
     for text, names in sorted(alike.items(), key=lambda pair: _URGENCY.index(pair[0].split()[0])):
@@ -143,18 +162,18 @@ def _what_would_settle(judged: Judged) -> list[str]:
 
 
 _TOO_WIDE = 10
-"""Times its low end from which an interval says only that it comes from very few blocks."""
+"""Times its low end from which an interval says only that it comes from very few """
 _URGENCY = ("slower", "open:", "faster", "at", "the")
 """First words of what is said of a strategy, in the order in which they are told."""
 
 
-def _said(found: VersionComparison, name: str, ratio: stats.Ratio) -> str:
-    question = found.run.question
+def _said(comparison: VersionComparison, name: str, ratio: stats.Ratio) -> str:
+    question = comparison.run.question
     if ratio.low > 1 or ratio.high < 1:
         return words.slower(ratio)
     if question.same(ratio):
         return f"the same within {question.indifference * 100:g} % ({_ends(ratio)})"
-    if name not in found.run.judged.open:
+    if name not in comparison.run.judged.open:
         return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
     return f"open: {_ends(ratio)}" if ratio.high / ratio.low < _TOO_WIDE else "open: too few blocks"
 
@@ -188,13 +207,13 @@ def _signed(seconds: float) -> str:
     return f"{'+' if seconds >= 0 else '-'}{units.seconds(abs(seconds), 2)}"
 
 
-def _how(found: VersionComparison) -> str:
+def _how(comparison: VersionComparison) -> str:
     """How it was measured, and what that is worth."""
-    run, judged = found.run, found.run.judged
+    run, judged = comparison.run, comparison.run.judged
     spread = f"; blocks of one version differ by {_percent(judged.spread)}" if judged.spread else ""
     told = [
         f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}{spread}.",
-        f"Ratios within a process, {found.confidence * 100:g} % intervals.",
+        f"Ratios within a process, {comparison.confidence * 100:g} % intervals.",
     ]
     if judged.rounds < FEWEST_FOR_NOISE:
         told.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
@@ -206,73 +225,62 @@ def _how(found: VersionComparison) -> str:
     return " ".join(told)
 
 
-def _apart(found: VersionComparison) -> str:
+def _apart(comparison: VersionComparison) -> str:
     """Says that the versions share no process, why, and what that costs."""
-    if not found.run.apart:
+    if not comparison.run.apart:
         return ""
     return (
         "The versions ran in adjacent processes that alternate, which makes the interval "
-        f"{units.digits(found.run.judged.wider, 2)} times as wide as in one process: "
-        f"{words.line(found.run.apart, 200)}."
+        f"{units.digits(comparison.run.judged.wider, 2)} times as wide as in one process: "
+        f"{words.line(comparison.run.apart, 200)}."
     )
 
 
-def _table(strategy: str, told: Sequence[Change], frame: tuple[float, float] | None) -> blocks.Table:
-    sides = ([c.base_seconds for c in told], [c.head_seconds for c in told])
+def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] | None) -> Table:
+    sides = ([c.base_seconds for c in changes], [c.head_seconds for c in changes])
     sums = [math.fsum(each or 0.0 for each in side) for side in sides]
     overlap = frame is not None and any(whole > 1.01 * one for whole, one in zip(sums, frame, strict=True))
-    rows = tuple(
-        blocks.Row(
-            _name(each.part),
-            (
-                blocks.TableCell(_seconds(each.base_seconds)),
-                blocks.TableCell(_seconds(each.head_seconds)),
-                blocks.TableCell(
-                    _signed(each.seconds),
-                    "no interval"
-                    if each.low is None or each.high is None
-                    else f"{_signed(each.low)} to {_signed(each.high)}",
-                ),
-                blocks.TableCell(
-                    "changed" if each.sure else "too few rounds" if each.low is None else "within noise"
-                ),
-            ),
-            rank=0 if each.sure else 1,
-        )
-        for each in [each for each in told if each.part != REST or each.sure][:_MOST_PARTS]
+    rest = f"{REST.capitalize()} is the rest of a frame."
+    if overlap:
+        rest = "Frames overlap, so their parts take longer together than from one frame to the next."
+    columns = (
+        Column("BASE"),
+        Column("HEAD"),
+        Column("HEAD - BASE", notes=f"{PARTS_CONFIDENCE * 100:g} % interval", brief="difference"),
+        Column("verdict", figures=False),
     )
-    return blocks.Table(
+    return Table(
         "parts",
         "part",
-        (
-            blocks.Column("BASE"),
-            blocks.Column("HEAD"),
-            blocks.Column("HEAD - BASE", notes=f"{PARTS_CONFIDENCE * 100:g} % interval", brief="difference"),
-            blocks.Column("verdict", figures=False),
-        ),
-        rows,
-        caption=f"Under {words.name(strategy)}. "
-        + (
-            "Frames overlap, so their parts take longer together than from one frame to the next."
-            if overlap
-            else f"{REST.capitalize()} is the rest of a frame."
-        ),
+        columns,
+        tuple(_row(each) for each in [c for c in changes if c.part != REST or c.sure][:_MOST_PARTS]),
+        caption=f"Under {words.name(strategy)}. {rest}",
         title=f"Parts of a frame under {strategy}:",
         codes=False,
     )
+
+
+def _row(change: Change) -> Row:
+    between, verdict = "no interval", "too few rounds"
+    if change.low is not None and change.high is not None:
+        between, verdict = f"{_signed(change.low)} to {_signed(change.high)}", "within noise"
+    difference = TableCell(_signed(change.seconds), between)
+    sides = _seconds(change.base_seconds), _seconds(change.head_seconds)
+    verdict = "changed" if change.sure else verdict
+    return row(_name(change.part), *sides, difference, verdict, rank=0 if change.sure else 1)
 
 
 def _seconds(value: float | None) -> str:
     return "none" if value is None else units.seconds(max(0.0, value))
 
 
-def _around(found: VersionComparison) -> Section:
+def _around(comparison: VersionComparison) -> Section:
     """What the two are, notes, and what is recommended."""
     told = [
-        blocks.Fact(words.name(device.device.name), recommended(device))
-        for device in found.devices
+        Fact(words.name(device.device.name), recommended(device))
+        for device in comparison.devices
         if device.recommended.base or device.recommended.head
     ]
-    notes = tuple(words.line(note, 500) for note in found.notes)
-    parts = filled(blocks.Facts(tuple(told)), blocks.Banners("note", notes))
+    notes = tuple(words.line(note, 500) for note in comparison.notes)
+    parts = filled(Facts(tuple(told)), Banners("note", notes))
     return Section("around", "Recommendation and notes", parts, nav="Recommendation", folded=True)
