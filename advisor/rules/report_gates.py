@@ -12,7 +12,7 @@ from advisor.profiles.programs import ProgramTrace
 from advisor.rules.report_rules import RULES
 
 _CEILING = re.compile(r"ceiling=([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
-_IDS = (*(rule for rule, _ in RULES), "unbalanced-split")
+_IDS = (*RULES, "unbalanced-split")
 _KNOWN = f"Write advice, ceiling=10%, or a rule that a report can carry: {', '.join(_IDS)}."
 
 

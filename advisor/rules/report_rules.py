@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence, Gain
@@ -12,9 +12,13 @@ from advisor.rules.registry import by_id
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
 _LINKS = {UP: "to-device", DOWN: "to-host"}
-_NO_COPIES = "nsys recorded no copies and no kernels"
-_NO_CALLS = "The report has no CUDA calls of the host (--trace=cuda)."
-_NO_FRAMES = "No frames were found; name an NVTX range with --frame."
+_LACKING = {
+    "flows": "nsys recorded no copies and no kernels.",
+    "host": "The report has no CUDA calls of the host (--trace=cuda).",
+    "frames": "No frames were found; name an NVTX range with --frame.",
+    "managed": "nsys recorded no migration of managed memory on this GPU.",
+}
+"""Why a rule does not apply, by what it needs of the GPU."""
 _CALL_SECONDS = 5e-6
 """What the call of the smallest copy takes at least: 5 to 7 µs (arXiv 2602.21548)."""
 _FAULT_SECONDS = 50e-6
@@ -33,26 +37,34 @@ def stopped(moved: Managed) -> float:
     return (moved.stalled_seconds if moved.by_fault() else 0.0) + faults * _FAULT_SECONDS
 
 
-def _found(
-    gpu: GpuTrace, detail: str, *evidence: Evidence, saved: float | None, title: str | None = None
+def exposed(flows: Sequence[Flow]) -> float:
+    return sum(flow.exposed_seconds for flow in flows)
+
+
+def _finding(
+    gpu: GpuTrace,
+    fires: bool,
+    detail: str,
+    otherwise: str,
+    *evidence: Evidence,
+    saved: float | None,
+    title: str | None = None,
 ) -> Finding:
-    """Advice. saved: at most, over all frames."""
-    worth = None
-    if saved is not None:
-        worth = Gain(seconds_per_frame=saved / gpu.units, bytes=None, basis="estimated")
+    """Advice where it fires. saved: at most, over all frames."""
+    if not fires:
+        return passed(otherwise, *evidence)
+    each = None if saved is None else saved / gpu.units
+    worth = None if each is None else Gain(seconds_per_frame=each, bytes=None, basis="estimated")
     return Finding("advice", detail, title, evidence=evidence, gain=worth)
 
 
 def _time(label: str, seconds: float, gpu: GpuTrace) -> Evidence:
-    return Evidence(label=f"{label}{_each(gpu)}", value=seconds / gpu.units, unit="seconds")
+    each = ", per frame" if gpu.frames else ""
+    return Evidence(label=f"{label}{each}", value=seconds / gpu.units, unit="seconds")
 
 
 def _number(label: str, count: float, gpu: GpuTrace) -> Evidence:
-    return Evidence(label=f"{label}{_each(gpu)}", value=count / gpu.units, unit="count")
-
-
-def _each(gpu: GpuTrace) -> str:
-    return ", per frame" if gpu.frames else ""
+    return _time(label, count, gpu).model_copy(update={"unit": "count"})
 
 
 def _a_frame(gpu: GpuTrace) -> str:
@@ -71,39 +83,27 @@ def _by(*places: str | None) -> str:
     return f" Called from {', '.join(names)}." if names else ""
 
 
-def _moved(flows: list[Flow], gpu: GpuTrace) -> str:
+def _moved(flows: Sequence[Flow], gpu: GpuTrace) -> str:
     return units.size(sum(flow.bytes for flow in flows) / gpu.units)
 
 
-def exposed(flows: list[Flow]) -> float:
-    return sum(flow.exposed_seconds for flow in flows)
-
-
 def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
-    if gpu.flows is None:
-        return not_applicable(f"{_NO_COPIES}.")
     if gpu.flows and all(flow.memory == "unknown" for flow in gpu.flows):
         return not_applicable("The export does not tell the kind of host memory of any copy.")
     flows = [f for way in _LINKS for f in gpu.copies(way, "pageable")]
-    seconds = exposed(flows)
-    shown = _time("copies from and to pageable memory", seconds, gpu)
-    if seconds < limit["share"] * gpu.seconds:
-        return passed(f"Copies of pageable memory above 64 KiB take {_of(gpu, seconds)}.", shown)
-    best = [_best(gpu, flow.kind) for flow in flows]
-    saved = sum(
-        max(flow.exposed_seconds - flow.bytes / rate[0], 0.0) if rate else flow.exposed_seconds
-        for flow, rate in zip(flows, best, strict=True)
-    )
-    rates = ", ".join(
-        f"{units.rate(flow.bytes_per_second or 0)} {_LINKS[flow.kind].replace('-', ' the ')}"
-        + (f" (page-locked: {units.rate(rate[0])}, {rate[1]})" if rate else "")
-        for flow, rate in zip(flows, best, strict=True)
-    )
-    return _found(
+    seconds, saved, rates = exposed(flows), 0.0, []
+    for flow in flows:
+        best = _best(gpu, flow.kind)
+        saved += max(flow.exposed_seconds - (flow.bytes / best[0] if best else 0.0), 0.0)
+        own = f"{units.rate(flow.bytes_per_second or 0)} {_LINKS[flow.kind].replace('-', ' the ')}"
+        rates.append(own + (f" (page-locked: {units.rate(best[0])}, {best[1]})" if best else ""))
+    return _finding(
         gpu,
-        f"{_moved(flows, gpu)} from or to pageable memory take {_of(gpu, seconds)}: {rates}. The driver "
-        f"stages them, and the host waits.{_by(*(flow.where for flow in flows))}",
-        shown,
+        seconds >= limit["share"] * gpu.seconds,
+        f"{_moved(flows, gpu)} from or to pageable memory take {_of(gpu, seconds)}: {', '.join(rates)}. The "
+        f"driver stages them, and the host waits.{_by(*(flow.where for flow in flows))}",
+        f"Copies of pageable memory above 64 KiB take {_of(gpu, seconds)}.",
+        _time("copies from and to pageable memory", seconds, gpu),
         saved=saved,
     )
 
@@ -118,23 +118,21 @@ def _best(gpu: GpuTrace, kind: str) -> tuple[float, str] | None:
 
 
 def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
-    if gpu.flows is None:
-        return not_applicable(f"{_NO_COPIES}.")
-    flows = [f for way in _LINKS for f in gpu.flows if f.small and f.kind == way]
+    flows = [f for way in _LINKS for f in gpu.flows or () if f.small and f.kind == way]
     count = sum(flow.count for flow in flows)
     call = gpu.host_time("copies")
-    alone = call and call.count and not any(not flow.small for flow in gpu.flows)
+    alone = call and call.count and not any(not flow.small for flow in gpu.flows or ())
     each = max(_CALL_SECONDS, call.seconds / call.count if call and alone else 0.0)
     spared = max(count - len({flow.kind for flow in flows}) * gpu.units, 0)
-    shown = (_number("copies of at most 64 KiB", count, gpu), _time("their calls", count * each, gpu))
-    if spared * each < limit["share"] * gpu.seconds or count < 2 * gpu.units:
-        return passed(f"Copies of at most {units.size(SMALL)} cost {_of(gpu, count * each)}.", *shown)
-    mean = units.size(sum(flow.bytes for flow in flows) / count)
-    return _found(
+    mean = units.size(sum(flow.bytes for flow in flows) / max(count, 1))
+    return _finding(
         gpu,
+        spared * each >= limit["share"] * gpu.seconds and count >= 2 * gpu.units,
         f"{count / gpu.units:.3g} copies{_a_frame(gpu)} of {mean} on average, {units.seconds(each)} a call: "
         f"{_of(gpu, count * each)}. One copy in each direction would do.{_by(*(f.where for f in flows))}",
-        *shown,
+        f"Copies of at most {units.size(SMALL)} cost {_of(gpu, count * each)}.",
+        _number("copies of at most 64 KiB", count, gpu),
+        _time("their calls", count * each, gpu),
         saved=spared * each,
     )
 
@@ -142,27 +140,24 @@ def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
 def serial_copies(gpu: GpuTrace, limit: Limits) -> Finding:
     if gpu.shares_dram:
         return not_applicable(by_id("serial-copies").text.elsewhere)
-    if gpu.flows is None:
-        return not_applicable(f"{_NO_COPIES}.")
-    copies = gpu.copy_seconds - gpu.hidden_seconds
-    kernels = gpu.kernel_seconds - gpu.hidden_seconds
+    copies, kernels = (each - gpu.hidden_seconds for each in (gpu.copy_seconds, gpu.kernel_seconds))
     kernels = max(kernels - gpu.managed.stalled_seconds, 0.0) if gpu.managed else kernels
     saved = min(copies, kernels)
-    shown = (_time("copies beside no kernel", copies, gpu), _time("kernels beside no copy", kernels, gpu))
-    if gpu.hidden_seconds >= _OVERLAPPED * gpu.copy_seconds > 0:
-        return passed(
-            f"{units.percent(gpu.hidden_seconds / gpu.copy_seconds)} of the copies overlap.", *shown
-        )
-    if saved < limit["share"] * gpu.seconds:
-        return passed(f"Overlapping copies and kernels would save at most {_of(gpu, saved)}.", *shown)
-    pageable = any(flow.memory == "pageable" and not flow.small for flow in gpu.flows)
-    return _found(
+    overlap = gpu.hidden_seconds >= _OVERLAPPED * gpu.copy_seconds > 0
+    little = f"Overlapping copies and kernels would save at most {_of(gpu, saved)}."
+    pageable = any(flow.memory == "pageable" and not flow.small for flow in gpu.flows or ())
+    return _finding(
         gpu,
+        not overlap and saved >= limit["share"] * gpu.seconds,
         f"Copies ({units.seconds(copies / gpu.units)}) and kernels ({units.seconds(kernels / gpu.units)}) "
         f"run one after another. Overlapped they save at most {_of(gpu, saved)}."
         + " Copies of pageable memory cannot overlap: page-lock it first."
         * pageable,
-        *shown,
+        f"{units.percent(gpu.hidden_seconds / gpu.copy_seconds)} of the copies overlap."
+        if overlap
+        else little,
+        _time("copies beside no kernel", copies, gpu),
+        _time("kernels beside no copy", kernels, gpu),
         saved=saved,
     )
 
@@ -176,146 +171,117 @@ def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
     known = [(flow, gpu.links[_LINKS[flow.kind]]) for flow in flows if _LINKS[flow.kind] in gpu.links]
     if not known:
         return not_applicable(f"The catalogue has no copy rate of {gpu.name or 'this GPU'}.")
-    told = {
-        f"{'uploads' if f.kind == UP else 'downloads'} at {units.rate(f.best_bytes_per_second or 0)}, "
-        f"{units.rate(link.bytes_per_second)} possible ({link.source})": (f, link)
-        for f, link in known
-    }
-    slow = {
-        said: (f, link)
-        for said, (f, link) in told.items()
-        if (f.best_bytes_per_second or 0) < _SLOW * link.bytes_per_second
-    }
-    took = exposed([flow for flow, _ in slow.values()])
-    shown = _time("copies over the slow link", took, gpu)
-    if not slow or took < limit["share"] * gpu.seconds:
-        return passed(f"Page-locked copies: {', '.join(told)}; {_of(gpu, took)}.", shown)
-    saved = sum(max(f.exposed_seconds - f.bytes / link.bytes_per_second, 0.0) for f, link in slow.values())
-    return _found(
+    rates, slow, saved = [], [], 0.0
+    for flow, link in known:
+        own, best = flow.best_bytes_per_second or 0.0, link.bytes_per_second
+        way = "uploads" if flow.kind == UP else "downloads"
+        rates.append(f"{way} at {units.rate(own)}, {units.rate(best)} possible ({link.source})")
+        if own < _SLOW * best:
+            slow.append((rates[-1], flow))
+            saved += max(flow.exposed_seconds - flow.bytes / best, 0.0)
+    took = exposed([flow for _, flow in slow])
+    return _finding(
         gpu,
-        f"Not even the fastest page-locked copy reaches the link's rate: {', '.join(slow)}. Check its lanes "
-        "and generation (`nvidia-smi -q`, under load), whether several GPUs share it, and the NUMA node.",
-        shown,
+        bool(slow) and took >= limit["share"] * gpu.seconds,
+        "Not even the fastest page-locked copy reaches the link's rate: "
+        f"{', '.join(text for text, _ in slow)}. Check its lanes and generation (`nvidia-smi -q`, under load), "
+        "whether several GPUs share it, and the NUMA node.",
+        f"Page-locked copies: {', '.join(rates)}; {_of(gpu, took)}.",
+        _time("copies over the slow link", took, gpu),
         saved=saved,
         title="Find why the link runs below its rate",
     )
 
 
 def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
-    if gpu.host is None:
-        return not_applicable(_NO_CALLS)
-    if gpu.frames is None:
-        return not_applicable(_NO_FRAMES)
-    locks, makes = gpu.host_time("page-locking"), gpu.host_time("allocation")
-    often = [each for each in (locks, makes) if each and each.count >= limit["calls"] * gpu.units]
-    shown = [
-        item
-        for each, name in ((locks, "page-locking calls"), (makes, "allocations and frees"))
-        if each
-        for item in (_number(name, each.count, gpu), _time(f"time in {name}", each.seconds, gpu))
-    ]
-    allocating = sum(each.seconds for each in often if each is makes)
-    if not often or (locks not in often and allocating < 0.1 * gpu.seconds):
-        return passed("No frame page-locks memory, and allocations take little of it.", *shown)
-    saved = sum(each.seconds for each in often)
-    what = " and ".join(
-        f"{each.count / gpu.units:.3g} {'page-locking' if each is locks else 'cudaMalloc and cudaFree'} calls"
-        for each in often
-    )
-    return _found(
+    shown, often, makes, saved = [], [], [], 0.0
+    for work, name, calls in (
+        ("page-locking", "page-locking calls", "page-locking"),
+        ("allocation", "allocations and frees", "cudaMalloc and cudaFree"),
+    ):
+        for each in (each for each in gpu.host or () if each.work == work):
+            shown += [_number(name, each.count, gpu), _time(f"time in {name}", each.seconds, gpu)]
+            if each.count >= limit["calls"] * gpu.units:
+                often.append(each)
+                makes.append(f"{each.count / gpu.units:.3g} {calls} calls")
+                saved += each.seconds
+    locks = any(each.work == "page-locking" for each in often)
+    return _finding(
         gpu,
-        f"Each frame makes {what}, {_of(gpu, saved)}. Do it once, before the frames."
+        locks or (bool(often) and saved >= 0.1 * gpu.seconds),
+        f"Each frame makes {' and '.join(makes)}, {_of(gpu, saved)}. Do it once, before the frames."
         + _by(*(each.where for each in often)),
+        "No frame page-locks memory, and allocations take little of it.",
         *shown,
         saved=saved,
-        title=None if locks in often else "Allocate once, before the frames, not in every frame",
+        title=None if locks else "Allocate once, before the frames, not in every frame",
     )
 
 
 def page_fault_migration(gpu: GpuTrace, limit: Limits) -> Finding:
+    assert gpu.managed
     moved = gpu.managed
-    if moved is None:
-        return not_applicable("nsys recorded no migration of managed memory on this GPU.")
     seconds = min(moved.exposed_seconds * moved.by_fault() + stopped(moved), gpu.seconds)
-    shown = [
-        _time("migrations that no prefetch asked for", moved.seconds * moved.by_fault(), gpu),
-        _time("at most, with what they stop", seconds, gpu),
-    ]
-    for who, faults in (("CPU", moved.cpu_page_faults), ("GPU", moved.gpu_page_faults)):
-        shown += [] if faults is None else [_number(f"page faults by the {who}", faults, gpu)]
-    if seconds < limit["share"] * gpu.seconds:
-        return passed(f"Migrations by page faults cost at most {_of(gpu, seconds)}.", *shown)
-    return _found(
+    faults = (("CPU", moved.cpu_page_faults), ("GPU", moved.gpu_page_faults))
+    return _finding(
         gpu,
+        seconds >= limit["share"] * gpu.seconds,
         f"{units.size(moved.bytes / gpu.units)} of managed memory{_a_frame(gpu)} migrate by page "
         "faults and what the driver fetches around them. With the kernels and host code that wait for pages, "
         f"that is at most {_of(gpu, seconds)}. Prefetch to the side that uses them next, or copy.",
-        *shown,
+        f"Migrations by page faults cost at most {_of(gpu, seconds)}.",
+        _time("migrations that no prefetch asked for", moved.seconds * moved.by_fault(), gpu),
+        _time("at most, with what they stop", seconds, gpu),
+        *(_number(f"page faults by the {who}", count, gpu) for who, count in faults if count is not None),
         saved=seconds,
     )
 
 
 def ping_pong_migration(gpu: GpuTrace, _: Limits) -> Finding:
     moved = gpu.managed
-    if moved is None:
-        return not_applicable("nsys recorded no migration of managed memory on this GPU.")
-    if moved.bouncing_bytes is None:
+    if moved is None or moved.bouncing_bytes is None:
         return not_applicable("The report has no addresses of migrations, or nothing migrated.")
-    most = moved.exposed_seconds + stopped(moved)
-    seconds = min(most, gpu.seconds) * moved.bouncing_bytes / max(moved.bytes, 1)
-    shown = (
-        Evidence(label="ranges of 2 MiB that go both ways", value=moved.bouncing_ranges or 0, unit="count"),
-        Evidence(
-            label="bytes moved in them, per frame", value=moved.bouncing_bytes / gpu.units, unit="bytes"
-        ),
-    )
-    share = by_id("page-fault-migration").text.thresholds[0].default
-    if not moved.bouncing_ranges or seconds < share * gpu.seconds:
-        return passed(f"Ranges that go both ways in every frame take {_of(gpu, seconds)}.", *shown)
-    return _found(
+    most = min(moved.exposed_seconds + stopped(moved), gpu.seconds)
+    seconds, ranges = most * moved.bouncing_bytes / max(moved.bytes, 1), moved.bouncing_ranges or 0
+    each = moved.bouncing_bytes / gpu.units
+    return _finding(
         gpu,
-        f"{moved.bouncing_ranges} ranges of 2 MiB go to the GPU and back in every frame: "
-        f"{units.size(moved.bouncing_bytes / gpu.units)}, at most {_of(gpu, seconds)}.",
-        *shown,
+        ranges > 0 and seconds >= by_id("page-fault-migration").text.thresholds[0].default * gpu.seconds,
+        f"{ranges} ranges of 2 MiB go to the GPU and back in every frame: {units.size(each)}, at most "
+        f"{_of(gpu, seconds)}.",
+        f"Ranges that go both ways in every frame take {_of(gpu, seconds)}.",
+        Evidence(label="ranges of 2 MiB that go both ways", value=ranges, unit="count"),
+        Evidence(label="bytes moved in them, per frame", value=each, unit="bytes"),
         saved=seconds,
     )
 
 
 def implicit_wait(gpu: GpuTrace, limit: Limits) -> Finding:
-    if gpu.waits is None or gpu.wait_gap_seconds is None:
-        return not_applicable(_NO_CALLS)
-    if gpu.frames is None:
-        return not_applicable(_NO_FRAMES)
-    shown = (
-        _number("calls that wait for the GPU", gpu.waits, gpu),
-        _time("GPU idle behind them, but for the longest", gpu.wait_gap_seconds, gpu),
-    )
-    each = f"{gpu.waits / gpu.units:.3g}"
-    if gpu.wait_gap_seconds < limit["share"] * gpu.seconds:
-        return passed(f"The host waits {each} times a frame, and the GPU is not idle behind more.", *shown)
-    call = gpu.host_time("waits")
-    return _found(
+    waits, behind, call = gpu.waits or 0, gpu.wait_gap_seconds or 0.0, gpu.host_time("waits")
+    each = f"{waits / gpu.units:.3g}"
+    return _finding(
         gpu,
+        behind >= limit["share"] * gpu.seconds,
         f"The host waits for the GPU {each} times a frame, and the GPU is idle until it is given more: "
-        f"{_of(gpu, gpu.wait_gap_seconds)}, not counting the longest such gap of each frame."
+        f"{_of(gpu, behind)}, not counting the longest such gap of each frame."
         + _by(call.where if call else None),
-        *shown,
-        saved=gpu.wait_gap_seconds,
+        f"The host waits {each} times a frame, and the GPU is not idle behind more.",
+        _number("calls that wait for the GPU", waits, gpu),
+        _time("GPU idle behind them, but for the longest", behind, gpu),
+        saved=behind,
     )
 
 
 def host_bound_frame(gpu: GpuTrace, limit: Limits) -> Finding:
-    if gpu.outside_seconds is None:
-        return not_applicable(_NO_CALLS)
-    outside, share = gpu.outside_seconds, gpu.ceiling.share if gpu.ceiling else 1.0
-    shown = (_time("GPU idle, the host in no CUDA call", outside, gpu),)
-    if outside < _MOSTLY * gpu.seconds or 1 - share < limit["share"]:
-        return passed(f"The GPU is idle and the host in no CUDA call for {_of(gpu, outside)}.", *shown)
-    return Finding(
-        "advice",
+    outside, share = gpu.outside_seconds or 0.0, gpu.ceiling.share if gpu.ceiling else 1.0
+    return _finding(
+        gpu,
+        outside >= _MOSTLY * gpu.seconds and 1 - share >= limit["share"],
         f"The GPU is idle while the host is in no CUDA call for {_of(gpu, outside)}; memory can change at "
         f"most {units.percent(share)}. Speed up the host's own work, or run it beside the GPU's.",
-        evidence=shown,
+        f"The GPU is idle and the host in no CUDA call for {_of(gpu, outside)}.",
+        _time("GPU idle, the host in no CUDA call", outside, gpu),
+        saved=None,
     )
 
 
@@ -324,21 +290,21 @@ def peer_access_off(gpu: GpuTrace, limit: Limits) -> Finding:
     best = max((flow.best_bytes_per_second or 0 for flow in flows), default=0.0)
     if not best or link is None:
         return not_applicable("No copy of 1 MiB or more to another GPU, or the catalogue has no link rate.")
-    seconds, shown = exposed(flows), _time("copies to other GPUs, beside no kernel", exposed(flows), gpu)
+    seconds = exposed(flows)
     rates = f"{units.rate(best)}, and a copy to the host at {units.rate(link.bytes_per_second)}"
-    if best >= _SLOW * link.bytes_per_second or seconds < limit["share"] * gpu.seconds:
-        return passed(f"The fastest copy to another GPU runs at {rates} ({link.source}).", shown)
-    return _found(
+    return _finding(
         gpu,
+        best < _SLOW * link.bytes_per_second and seconds >= limit["share"] * gpu.seconds,
         f"{_moved(flows, gpu)}{_a_frame(gpu)} go to another GPU at {rates} ({link.source}): probably they "
         "are staged in host memory. See whether the GPUs can reach each other (`nvidia-smi topo -m`), and "
         f"enable peer access (`cudaDeviceEnablePeerAccess`).{_by(*(flow.where for flow in flows))}",
-        shown,
-        saved=seconds - sum(flow.bytes for flow in flows) / link.bytes_per_second,
+        f"The fastest copy to another GPU runs at {rates} ({link.source}).",
+        _time("copies to other GPUs, beside no kernel", seconds, gpu),
+        saved=max(seconds - sum(flow.bytes for flow in flows) / link.bytes_per_second, 0.0),
     )
 
 
-def unbalanced_split(gpus: tuple[GpuTrace, ...], limit: Limits) -> Finding:
+def unbalanced_split(gpus: Sequence[GpuTrace], limit: Limits) -> Finding:
     sending = [any(flow.kind == PEER for flow in gpu.flows or ()) for gpu in gpus]
     if any(sending) and not all(sending):
         return not_applicable("The GPUs copy to one another in one direction: a pipeline, not a split.")
@@ -346,31 +312,37 @@ def unbalanced_split(gpus: tuple[GpuTrace, ...], limit: Limits) -> Finding:
     if min(counts) == 0 or max(counts) > 1.1 * min(counts) + 1:
         return not_applicable("The GPUs do not have the same number of frames.")
     busy = {gpu.label: (gpu.seconds - gpu.idle_seconds) / gpu.units for gpu in gpus}
-    most, mean = max(busy.values()), sum(busy.values()) / len(busy)
-    shown = [Evidence(label=f"{n}, busy per frame", value=s, unit="seconds") for n, s in busy.items()]
-    if mean == 0 or most / mean < limit["ratio"]:
-        return passed("The GPUs are about equally busy.", *shown)
-    longest = max(busy, key=lambda label: busy[label])
-    worth = Gain(seconds_per_frame=most - mean, bytes=None, basis="estimated")
-    return Finding(
-        "advice",
-        f"{longest} is busy for {units.seconds(most)} of a frame, {units.ratio(most / mean)} the mean of "
-        f"{len(busy)} GPUs.",
-        evidence=tuple(shown),
-        gain=worth,
+    longest = max(gpus, key=lambda gpu: busy[gpu.label])
+    most, mean = busy[longest.label], sum(busy.values()) / len(busy)
+    return _finding(
+        longest,
+        most >= limit["ratio"] * mean > 0,
+        f"{longest.label} is busy for {units.seconds(most)} of a frame, "
+        f"{units.ratio(most / mean) if mean else ''} the mean of {len(busy)} GPUs.",
+        "The GPUs are about equally busy.",
+        *(Evidence(label=f"{n}, busy per frame", value=s, unit="seconds") for n, s in busy.items()),
+        saved=(most - mean) * longest.units,
     )
 
 
-RULES: tuple[tuple[str, Callable[[GpuTrace, Limits], Finding]], ...] = (
-    ("pageable-transfer", pageable_transfer),
-    ("link-below-best", link_below_best),
-    ("small-transfers", small_transfers),
-    ("serial-copies", serial_copies),
-    ("pin-per-frame", pin_per_frame),
-    ("page-fault-migration", page_fault_migration),
-    ("ping-pong-migration", ping_pong_migration),
-    ("implicit-wait", implicit_wait),
-    ("host-bound-frame", host_bound_frame),
-    ("peer-access-off", peer_access_off),
-)
-"""The rules that a report can carry, for each GPU; `unbalanced-split` is for all together."""
+_RULES: dict[str, tuple[Callable[[GpuTrace, Limits], Finding], tuple[str, ...]]] = {
+    "pageable-transfer": (pageable_transfer, ("flows",)),
+    "link-below-best": (link_below_best, ()),
+    "small-transfers": (small_transfers, ("flows",)),
+    "serial-copies": (serial_copies, ("flows",)),
+    "pin-per-frame": (pin_per_frame, ("host", "frames")),
+    "page-fault-migration": (page_fault_migration, ("managed",)),
+    "ping-pong-migration": (ping_pong_migration, ("managed",)),
+    "implicit-wait": (implicit_wait, ("host", "frames")),
+    "host-bound-frame": (host_bound_frame, ("host",)),
+    "peer-access-off": (peer_access_off, ()),
+}
+"""The rules that a report can carry, for each GPU, and what they need of it."""
+RULES = tuple(_RULES)
+"""Their ids; `unbalanced-split` is for all GPUs together."""
+
+
+def judge(rule: str, gpu: GpuTrace, limit: Limits) -> Finding:
+    function, needs = _RULES[rule]
+    lacking = next((_LACKING[need] for need in needs if getattr(gpu, need) is None), None)
+    return not_applicable(lacking) if lacking else function(gpu, limit)

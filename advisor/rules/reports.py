@@ -14,7 +14,7 @@ from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
 from advisor.rules.base import Finding, Limits
 from advisor.rules.registry import by_id, limits
-from advisor.rules.report_rules import RULES, UP, exposed, stopped, unbalanced_split
+from advisor.rules.report_rules import RULES, UP, exposed, judge, stopped, unbalanced_split
 
 _IN_PLACE = (
     "Page-locked memory is allocated and never copied: do kernels read it in place (zero-copy)? A report "
@@ -27,7 +27,7 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     wanted = preferences or Preferences()
     in_place = _in_place(program)
     gpus = tuple(gpu.model_copy(update={"ceiling": ceiling(gpu, in_place=in_place)}) for gpu in program.gpus)
-    advice = [_advice(rule, judge(gpu, _limits(rule, wanted)), gpu) for gpu in gpus for rule, judge in RULES]
+    advice = [_advice(rule, judge(rule, gpu, _limits(rule, wanted)), gpu) for gpu in gpus for rule in RULES]
     if len(gpus) > 1:
         split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
         advice.append(_advice("unbalanced-split", split, None))
