@@ -43,9 +43,9 @@ _NEAR = 1_000_000
 _LARGEST_VALUE = 10_000_000
 """Bytes: SQLite would take a GB."""
 _SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
-"""How long one file may take. A damaged one has no end where its pages point at one another."""
+"""Processor time that one file may take. A damaged one has no end where its pages point at one another."""
 _NO_NUMBER = "a value that has to be a number is none, or is too large"
-_ENDLESS = "reading it takes longer than {:.0f} s"
+_ENDLESS = "reading it takes longer than {:.0f} s of processor time"
 _STEPS = 10_000
 """SQLite instructions between two checks of the time limit."""
 _HEADER = b"SQLite format 3\0"
@@ -91,7 +91,7 @@ class Database:
     """Reads one export. Made by `opened`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, until: float) -> None:
-        """`until`: by the monotonic clock, when the last query has to be answered."""
+        """`until`: by the thread's processor time, when the last query has to be answered."""
         self.path = path
         self._connection, self._until = connection, until
         # A view, or a table that a module makes up, can have rows without end.
@@ -104,7 +104,7 @@ class Database:
         """Columns that are never NULL, by their table."""
 
     def _run(self, query: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        if time.monotonic() > self._until:
+        if time.thread_time() > self._until:
             raise TimeoutError
         return self._connection.execute(query, parameters)
 
@@ -172,7 +172,7 @@ class Database:
         while len(block := np.fromiter(islice(cursor, BLOCK), form)):
             if (rows := rows + len(block)) > MOST_ROWS:
                 raise ValueError(f"{table} holds more than {MOST_ROWS / 1e6:.0f} million rows")
-            if time.monotonic() > self._until:
+            if time.thread_time() > self._until:
                 raise TimeoutError
             yield {column: np.ascontiguousarray(block[column]) for column in columns}
 
@@ -211,7 +211,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
         raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step="Check the path.") from None
     if head != _HEADER:
         raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)
-    until = time.monotonic() + allowed
+    until = time.thread_time() + allowed
     try:
         connection = _connected(path, until)
         try:
@@ -230,7 +230,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as damage:
         wrong = _wrong(damage)
         if wrong == "interrupted":
-            if time.monotonic() <= until:
+            if time.thread_time() <= until:
                 raise KeyboardInterrupt from None  # SQLite swallows what the look at the clock raises
             wrong = _ENDLESS.format(allowed)
     else:
@@ -250,7 +250,7 @@ def _wrong(damage: Exception) -> str:
 def _connected(path: Path, until: float) -> sqlite3.Connection:
     """Only to read, by a schema that is not trusted, with an end to every query."""
     connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
-    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    connection.set_progress_handler(lambda: time.thread_time() > until, _STEPS)
     if sys.version_info >= (3, 11):
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
     connection.execute("PRAGMA trusted_schema = OFF")

@@ -7,25 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables
+from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
 from advisor.nsys.intervals import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.loops import Marked, by_ranges, by_repeats
 from advisor.nsys.spans import gpu_rows, rows, timeline
-from advisor.nsys.work import (
-    MOST_KINDS,
-    OWN,
-    WORKS,
-    Calls,
-    Columns,
-    GpuWork,
-    Light,
-    copy_kinds,
-    move_kinds,
-    origin,
+from advisor.nsys.work import MOST_KINDS, OWN, WORKS, Calls, Columns, GpuWork, copy_kinds, move_kinds, origin
+from advisor.profiles.programs import (
+    LARGE,
+    SMALL,
+    Flow,
+    Frames,
+    GpuTrace,
+    HostTime,
+    HostWork,
+    Managed,
+    Stream,
 )
-from advisor.profiles.programs import LARGE, SMALL, Flow, Frames, HostTime, HostWork, Managed, Stream
 from advisor.profiles.traces import Kernels, Migrations, Timeline
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
@@ -47,8 +45,54 @@ class GpuFigures:
     calls: Calls | None
     named: tuple[str, Intervals] | None
     """The NVTX ranges that are its frames."""
-    elsewhere: Intervals = (NOTHING, NOTHING)
+    elsewhere: Intervals
     """When other GPUs of the process worked."""
+    alone: bool
+    """Whether the process uses no other GPU."""
+
+    def __post_init__(self) -> None:
+        # First, since it takes most memory.
+        self.marked: Marked | None = (
+            by_ranges(*self.named)
+            if self.named
+            else by_repeats(self.work, self.calls, self.copied(UP), self.copied(DOWN))
+        )
+        self.kernels, self.copies, moved = (union([each]) for each in self.work.busy())
+        busy = union([self.kernels, self.copies, moved])
+        self.extent = int(busy[0][0]), max(int(busy[1][-1]), int(busy[0][0]) + 1)
+        # The steady frames; without frames, from the first work to the last.
+        begin, end = self.extent
+        whole = np.array([begin]), np.array([end])
+        self.window = union([self.marked.steady]) if self.marked else whole
+        self.units = len(self.marked.begins) - self.marked.first if self.marked else 1
+        self.idle = between(busy, self.window)
+
+    def trace(self) -> GpuTrace:
+        """Without what the device's tables tell."""
+        steady, (begin, end) = self._at("copies"), self.extent
+        others = np.setdiff1d(
+            np.arange(len(self.work.copies.get("start", NOTHING))), steady, assume_unique=True
+        )
+        kernels, copies = (seconds(self.window, each) for each in (self.kernels, self.copies))
+        either = seconds(self.window, union([self.kernels, self.copies]))
+        trace = GpuTrace(
+            label="",
+            process=self.work.process,
+            seconds=max(length(self.window), 1e-9),
+            total_seconds=(end - begin) / 1e9,
+            frames=self._frames(),
+            kernel_seconds=kernels,
+            copy_seconds=copies,
+            hidden_seconds=max(round(kernels + copies - either, 9), 0.0),
+            idle_seconds=length(self.idle),
+            flows=self._flows(steady) if self.database.copies_known() else None,
+            set_up=self._flows(others),
+            managed=self._managed(),
+            kernels=self._kernels(),
+            streams=self._streams(),
+            timeline=self._timeline(),
+        )
+        return trace if self.calls is None else trace.model_copy(update=self._host(self.calls))
 
     @cached_property
     def kinds(self) -> list[tuple[int, str, str]]:
@@ -63,66 +107,11 @@ class GpuFigures:
         chosen = np.flatnonzero(np.isin(self.work.copies.get("kind", NOTHING)[at], wanted))
         return chosen if isinstance(at, slice) else at[chosen]
 
-    @cached_property
-    def kernels(self) -> Intervals:
-        return union([self.work.intervals("kernels")])
+    def _at(self, kind: str) -> Integers:
+        """Positions of the work in the window."""
+        return starting(self.work.intervals(kind)[0], self.window)
 
-    @cached_property
-    def copies(self) -> Intervals:
-        return union([self.work.intervals("copies")])
-
-    @cached_property
-    def moved(self) -> Intervals:
-        return union([self.work.intervals("moved")])
-
-    @cached_property
-    def extent(self) -> tuple[int, int]:
-        """From the first work to the last."""
-        begins, ends = union([self.kernels, self.copies, self.moved])
-        return int(begins[0]), max(int(ends[-1]), int(begins[0]) + 1)
-
-    @cached_property
-    def marked(self) -> Marked | None:
-        if self.named is not None:
-            return by_ranges(*self.named)
-        return by_repeats(self.work, self.calls, self.copied(UP), self.copied(DOWN))
-
-    @cached_property
-    def window(self) -> Intervals:
-        """The steady frames; without frames, the extent."""
-        if self.marked is not None:
-            return union([self.marked.steady])
-        begin, end = self.extent
-        return np.array([begin]), np.array([end])
-
-    @property
-    def units(self) -> int:
-        return len(self.marked.begins) - self.marked.first if self.marked else 1
-
-    @cached_property
-    def idle(self) -> Intervals:
-        return between(union([self.kernels, self.copies, self.moved]), self.window)
-
-    @cached_property
-    def steady_copies(self) -> Integers:
-        """Positions of the copies in the window."""
-        return starting(self.work.copies.get("start", NOTHING), self.window)
-
-    @property
-    def other_copies(self) -> Integers:
-        """Positions of the copies before, between and after the steady frames."""
-        left = np.ones(len(self.work.copies.get("start", NOTHING)), bool)
-        left[self.steady_copies] = False
-        return np.flatnonzero(left)
-
-    def hidden_seconds(self) -> float:
-        """Part of the copies' time in which a kernel ran."""
-        both = union([self.kernels, self.copies])
-        sums = (seconds(self.window, each) for each in (self.kernels, self.copies, both))
-        kernels, copies, either = sums
-        return max(round(kernels + copies - either, 9), 0.0)
-
-    def frames(self) -> Frames | None:
+    def _frames(self) -> Frames | None:
         if (marked := self.marked) is None:
             return None
         begins, ends = marked.steady
@@ -140,14 +129,12 @@ class GpuFigures:
 
     def _sizes(self, way: str) -> tuple[tuple[int, int], ...]:
         """Bytes and number of the copies that most frames make in that direction, the largest first."""
-        at = self.copied(way, self.steady_copies)
-        if not len(at):
-            return ()
-        sizes, counts = np.unique(self.work.copies["bytes"][at], return_counts=True)
+        moved = self.work.copies.get("bytes", NOTHING)[self.copied(way, self._at("copies"))]
+        sizes, counts = np.unique(moved, return_counts=True)
         times = [(int(s), round(int(c) / self.units)) for s, c in zip(sizes, counts, strict=True)]
         return tuple(sorted((pair for pair in times if pair[1]), reverse=True)[:_MOST_SIZES])
 
-    def flows(self, at: Integers) -> tuple[Flow, ...]:
+    def _flows(self, at: Integers) -> tuple[Flow, ...]:
         """These copies by direction, memory and size; those that take longest first."""
         if not len(at):
             return ()
@@ -163,50 +150,42 @@ class GpuFigures:
     def _flow(self, way: str, memory: str, *, small: bool, at: Integers) -> Flow | None:
         if not len(at):
             return None
-        lasted = _united(self.work.copies, at)
+        copies = {name: column[at] for name, column in self.work.copies.items()}
+        lasted, large = union([(copies["start"], copies["end"])]), copies["bytes"] >= LARGE
+        rates = copies["bytes"] / np.maximum(copies["end"] - copies["start"], 1)
         return Flow(
             kind=way,
             memory=memory,
             small=small,
             count=len(at),
-            bytes=int(self.work.copies["bytes"][at].sum(dtype=np.int64)),
+            bytes=int(copies["bytes"].sum(dtype=np.int64)),
             seconds=length(lasted),
             hidden_seconds=seconds(lasted, self.kernels),
-            best_bytes_per_second=self._best(at),
-            where=origin(self.database, self.work.copies["call"][at], self.work.process),
+            best_bytes_per_second=float(rates[large].max()) * 1e9 if large.any() else None,
+            where=origin(self.database, copies["call"], self.work.process),
         )
 
-    def _best(self, at: Integers) -> float | None:
-        """The rate of the fastest copy of 1 MiB or more, which a slow link limits too."""
-        copies = self.work.copies
-        at = at[copies["bytes"][at] >= LARGE]
-        lasted = np.maximum(copies["end"][at] - copies["start"][at], 1)
-        return float((copies["bytes"][at] / lasted).max()) * 1e9 if len(at) else None
-
-    def managed(self, *, alone: bool) -> Managed | None:
-        """Migrations; None where none of this GPU were recorded. alone: the process uses no other GPU."""
-        moved = self.work.moved
-        if not moved:
+    def _managed(self) -> Managed | None:
+        """Migrations; None where none of this GPU were recorded."""
+        if not self.work.moved:
             return None
-        at = starting(moved["start"], self.window)
-        lasted = _united(moved, at)
-        ranges, size = self._bouncing(at)
-        cpu, gpu = self._faults(alone=alone)
-        kernels = inside(self.kernels, lasted) > 0 if len(at) else NOTHING
-        total = length(lasted)
+        moved = {name: column[self._at("moved")] for name, column in self.work.moved.items()}
+        lasted = union([(moved["start"], moved["end"])])
+        ranges, size = self._bouncing(moved)
+        cpu, gpu = self._faults()
+        stalled = inside(self.kernels, lasted) > 0
         return Managed(
-            migrations=tuple(self._migrations(at)),
-            seconds=total,
-            exposed_seconds=total - seconds(lasted, self.kernels),
-            stalled_seconds=int((self.kernels[1] - self.kernels[0])[kernels].sum()) / 1e9,
+            migrations=tuple(self._migrations(moved)),
+            seconds=length(lasted),
+            exposed_seconds=length(lasted) - seconds(lasted, self.kernels),
+            stalled_seconds=length((self.kernels[0][stalled], self.kernels[1][stalled])),
             bouncing_ranges=ranges,
             bouncing_bytes=size,
             cpu_page_faults=cpu,
             gpu_page_faults=gpu,
         )
 
-    def _migrations(self, at: Integers) -> Iterator[Migrations]:
-        moved = {name: column[at] for name, column in self.work.moved.items()}
+    def _migrations(self, moved: Columns) -> Iterator[Migrations]:
         for number, way, cause in move_kinds(self.database, moved):
             mine = moved["kind"] == number
             yield Migrations(
@@ -214,50 +193,62 @@ class GpuFigures:
                 cause=cause,
                 count=int(mine.sum()),
                 bytes=int(moved["bytes"][mine].sum(dtype=np.int64)),
-                seconds=int((moved["end"][mine] - moved["start"][mine]).sum()) / 1e9,
+                seconds=length((moved["start"][mine], moved["end"][mine])),
             )
 
-    def _bouncing(self, at: Integers) -> tuple[int | None, int | None]:
+    def _bouncing(self, moved: Columns) -> tuple[int | None, int | None]:
         """Ranges that go both ways in most frames, and the bytes that moved in them."""
-        moved = self.work.moved
-        at = at[moved["range"][at] != UNKNOWN]
-        if not len(at):
+        known = np.flatnonzero(moved["range"] != UNKNOWN)
+        if not len(known):
             return None, None
-        at = at[np.lexsort((moved["start"][at], moved["range"][at]))]
+        at = known[np.lexsort((moved["start"][known], moved["range"][known]))]
         _, ranges = np.unique(moved["range"][at], return_inverse=True)
-        same = ranges[1:] == ranges[:-1]
         sides = moved["kind"][at] // MOST_KINDS
-        changed = same & (sides[1:] != sides[:-1])
+        changed = (ranges[1:] == ranges[:-1]) & (sides[1:] != sides[:-1])
         changes = np.bincount(ranges[1:][changed], minlength=int(ranges.max()) + 1)
         often = changes >= max(_CHANGES, _TURNS * self.units)
         return int(often.sum()), int(moved["bytes"][at][often[ranges]].sum(dtype=np.int64))
 
-    def _faults(self, *, alone: bool) -> tuple[int | None, int | None]:
+    def _faults(self) -> tuple[int | None, int | None]:
         """Page faults by the CPU, which belong to a process, and by the GPU; None where not recorded."""
-        database, window = self.database, self.window
-        during = f"start >= {int(window[0][0])} AND start <= {int(window[1][-1])} AND "
-        during += f"globalPid / {THREAD_BITS} = {self.work.process}"
-        found: list[int | None] = [None, None]
-        if alone and database.has(Tables.CPU_FAULTS, "start", "globalPid"):
-            ((found[0],),) = database.rows(f"SELECT COUNT(*) FROM {Tables.CPU_FAULTS} WHERE {during}")
-        if database.has(Tables.GPU_FAULTS, "start", "globalPid", "deviceId", "numberOfPageFaults"):
-            query = (
-                f"SELECT TOTAL(numberOfPageFaults) FROM {Tables.GPU_FAULTS} WHERE {during} AND deviceId = "
-            )
-            ((total,),) = database.rows(f"{query}{self.work.device}")
-            found[1] = int(total)
-        return found[0], found[1]
+        first, last = int(self.window[0][0]), int(self.window[1][-1])
+        during = f"start BETWEEN {first} AND {last} AND globalPid / {THREAD_BITS} = {self.work.process}"
+        of_gpu = f"{during} AND deviceId = {self.work.device}"
+        faults: list[int | None] = []
+        for table, counted, where, columns in (
+            (Tables.CPU_FAULTS, "COUNT(*)", during, ("start", "globalPid")),
+            (Tables.GPU_FAULTS, "TOTAL(numberOfPageFaults)", of_gpu, ("globalPid", "deviceId")),
+        ):
+            known = self.database.readable(table) and self.database.has(table, *columns)
+            known &= self.alone or table == Tables.GPU_FAULTS
+            sums = self.database.rows(f"SELECT {counted} FROM {table} WHERE {where}") if known else ()
+            faults.append(next((int(count) for (count,) in sums), None))
+        return faults[0], faults[1]
 
-    def host(self) -> tuple[HostTime, ...] | None:
-        """The host's CUDA calls in the window by what they do; None where none were recorded."""
-        if (calls := self.calls) is None:
-            return None
-        begun = starting(calls.columns["start"], self.window)
-        of = {work: begun[calls.columns["work"][begun] == number] for number, work in enumerate(WORKS)}
-        return tuple(self._host_time(calls, work, at) for work, at in of.items() if len(at))
+    def _host(self, calls: Calls) -> dict[str, object]:
+        """The host's CUDA calls in the window, and what the GPU's idle time was spent in."""
+        columns = calls.columns
+        begun = starting(columns["start"], self.window)
+        of = {work: begun[columns["work"][begun] == number] for number, work in enumerate(WORKS)}
+        heavy = [self._host_time(calls, work, at) for work, at in of.items() if len(at)]
+        light = list(self._light(calls.light))
+        in_calls = seconds(self.idle, union([calls.intervals()]))
+        # Without waits for other GPUs.
+        others = union([calls.intervals(calls.of("page-locking", "allocation", "copies"))])
+        waiting = union([calls.intervals(calls.of("waits")), self.elsewhere])
+        removable = seconds(self.idle, others) + seconds(self.idle, waiting)
+        waits, behind = self._waits(columns, begun)
+        return {
+            "host": (*heavy, *light),
+            "idle_in_calls_seconds": in_calls,
+            "removable_seconds": max(removable - seconds(self.idle, self.elsewhere), 0.0),
+            "outside_seconds": max(length(self.idle) - in_calls - sum(c.idle_seconds for c in light), 0.0),
+            "waits": waits,
+            "wait_gap_seconds": behind,
+        }
 
     def _host_time(self, calls: Calls, work: HostWork, at: Integers) -> HostTime:
-        lasted = _united(calls.columns, at)
+        lasted = union([calls.intervals(at)])
         where = origin(self.database, calls.columns["call"][at], self.work.process)
         return HostTime(
             work=work,
@@ -267,28 +258,22 @@ class GpuFigures:
             where=None if work == "copies" else where,
         )
 
-    def idle_in_calls(self) -> tuple[float, float] | None:
-        """Idle time in calls that copy, wait, allocate or page-lock; and without waits for other GPUs."""
-        if self.calls is None:
-            return None
-        at = self.calls.of("waits")
-        others = self.calls.of("page-locking", "allocation", "copies")
-        waiting = union([self.calls.intervals(at), self.elsewhere])
-        removable = seconds(self.idle, union([self.calls.intervals(others)]))
-        removable += seconds(self.idle, waiting) - seconds(self.idle, self.elsewhere)
-        return seconds(self.idle, union([self.calls.intervals()])), removable
+    def _light(self, calls: Columns) -> Iterator[HostTime]:
+        """Calls that launch work or do something else, added up over threads."""
+        sums = np.zeros((3, len(WORKS)))
+        for first in range(0, len(calls["start"]), BLOCK):
+            part = {name: column[first : first + BLOCK] for name, column in calls.items()}
+            at = starting(part["start"], self.window)
+            begins, lengths = part["start"][at], part["length"][at]
+            idle = inside((begins, begins + lengths), self.idle)
+            sums += [np.bincount(part["work"][at], each, len(WORKS)) for each in (None, lengths, idle)]
+        for work, (count, lasted, idled) in zip(WORKS, sums.T.tolist(), strict=True):
+            if count:
+                yield HostTime(work=work, count=int(count), seconds=lasted / 1e9, idle_seconds=idled / 1e9)
 
-    def light(self) -> Light:
-        """For `add_launches`."""
-        return Light(self.work.process, self.window, self.idle)
-
-    def waits(self) -> tuple[int, float] | None:
+    def _waits(self, columns: Columns, at: Integers) -> tuple[int, float]:
         """Calls that wait for the GPU, and the idle time that begins while they wait, but for the longest of
         each frame: one wait at its end is needed."""
-        if self.calls is None:
-            return None
-        columns = self.calls.columns
-        at = starting(columns["start"], self.window)
         # Copies to the host whose call returns when they are done wait too; blocking uploads are copies.
         downloads = np.isin(columns["call"][at], self.work.copies.get("call", NOTHING)[self.copied(DOWN)])
         waiting = columns["work"][at] == WORKS.index("waits")
@@ -300,41 +285,25 @@ class GpuFigures:
         behind, first = np.unique(np.searchsorted(begins, ends, side="right") - 1, return_index=True)
         ended = (behind >= 0) & (ends[first] < stops[behind])
         gaps = (stops - begins)[behind[ended]].tolist()
-        spared = sum(sorted(gaps)[: max(len(gaps) - self.units, 0)])
-        return len(ends), spared / 1e9
+        return len(ends), sum(sorted(gaps)[: max(len(gaps) - self.units, 0)]) / 1e9
 
-    def kernel_sums(self) -> tuple[Kernels, ...]:
+    def _kernels(self) -> tuple[Kernels, ...]:
         """The kernels that take longest."""
-        columns = self.work.kernels
-        at = starting(columns.get("start", NOTHING), self.window)
-        if not len(at):
-            return ()
-        numbers, counts, lasted = _sums(columns["name"][at], columns["end"][at] - columns["start"][at])
-        most = np.argsort(-lasted)[:_MOST_KERNELS]
-        names = self.database.strings([int(numbers[i]) for i in most]) | OWN
-        return tuple(
-            Kernels(
-                name=names.get(int(numbers[i]), "unnamed"),
-                count=int(counts[i]),
-                seconds=float(lasted[i]) / 1e9,
-            )
-            for i in most
-        )
+        sums = _sums(self.work.kernels, "name", self._at("kernels"))
+        most = sorted(sums.items(), key=lambda row: -row[1][1])[:_MOST_KERNELS]
+        names = self.database.strings([number for number, _ in most]) | OWN
+        named = ((names.get(number, "unnamed"), count, lasted) for number, (count, lasted) in most)
+        return tuple(Kernels(name=name, count=count, seconds=lasted) for name, count, lasted in named)
 
-    def streams(self) -> tuple[Stream, ...]:
+    def _streams(self) -> tuple[Stream, ...]:
         """The busiest streams."""
-        sums: dict[int, list[float]] = {}
-        for kind, columns in enumerate((self.work.kernels, self.work.copies)):
-            at = starting(columns.get("start", NOTHING), self.window)
-            if len(at):
-                lengths = columns["end"][at] - columns["start"][at]
-                numbers, _, lasted = _sums(columns["stream"][at], lengths)
-                for number, total in zip(numbers.tolist(), lasted.tolist(), strict=True):
-                    sums.setdefault(number, [0.0, 0.0])[kind] += total / 1e9
+        kernels = _sums(self.work.kernels, "stream", self._at("kernels"))
+        copies = _sums(self.work.copies, "stream", self._at("copies"))
+        sums = {n: [each.get(n, (0, 0.0))[1] for each in (kernels, copies)] for n in {**kernels, **copies}}
         busiest = sorted(sums.items(), key=lambda item: -sum(item[1]))[:_MOST_STREAMS]
         return tuple(Stream(number=n, kernel_seconds=k, copy_seconds=c) for n, (k, c) in busiest)
 
-    def timeline(self) -> Timeline | None:
+    def _timeline(self) -> Timeline | None:
         """The steady frame whose length is the median."""
         if self.marked is None:
             return None
@@ -347,14 +316,13 @@ class GpuFigures:
         return timeline(drawn, begin, end)
 
 
-def _sums(numbers: Integers, lengths: Integers) -> tuple[Integers, Integers, npt.NDArray[np.float64]]:
-    """Each number that occurs, how often, and the sum of its lengths."""
-    ordered = np.sort(numbers)
+def _sums(columns: Columns, kind: str, at: Integers) -> dict[int, tuple[int, float]]:
+    """How often each number of a column occurs in these rows, and the seconds of its rows."""
+    if not len(at):
+        return {}
+    numbers, lasted = columns[kind][at], columns["end"][at] - columns["start"][at]
+    ordered = np.sort(numbers)  # faster than a sort that tells which is which
     kinds = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     which = np.searchsorted(kinds, numbers)
-    return kinds, np.bincount(which).astype(np.int64), np.bincount(which, lengths).astype(np.float64)
-
-
-def _united(columns: Columns, at: Integers) -> Intervals:
-    """When any of these rows lasted."""
-    return union([(columns["start"][at], columns["end"][at])])
+    counts, totals = np.bincount(which).tolist(), (np.bincount(which, lasted) / 1e9).tolist()
+    return dict(zip(kinds.tolist(), zip(counts, totals, strict=True), strict=True))

@@ -11,10 +11,10 @@ from advisor.devices.host_rates import card
 from advisor.errors import UsageError, nearest
 from advisor.nsys.database import THREAD_BITS, Database, Tables
 from advisor.nsys.gpu_traces import GpuFigures
-from advisor.nsys.intervals import Intervals, seconds, union
+from advisor.nsys.intervals import Intervals, union
 from advisor.nsys.ranges import ranges_of, recurring
-from advisor.nsys.work import GpuWork, Light, add_launches, allocations, read_calls, read_work
-from advisor.profiles.programs import GpuTrace, HostTime, Link, ProgramTrace
+from advisor.nsys.work import GpuWork, allocations, read_calls, read_work
+from advisor.profiles.programs import GpuTrace, Link, ProgramTrace
 
 Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None]]
 """Number, name and whether it has its own memory, of the GPU that a process calls a CUDA device."""
@@ -40,17 +40,14 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
             f"the report has no NVTX range {frame!r}{nearest(frame, known)}",
             next_step=f"It has: {', '.join(known)}." if known else "Omit --frame: none of its ranges recurs.",
         )
-    calls, works, devices = read_calls(database), read_work(database), _devices(database)
-    processes, gpus, light, others = [work.process for work in works], [], [], _elsewhere(works)
-    while works:
-        work = works.pop(0)  # its memory is free for the next
-        named = (frame, ranges[work.process]) if frame and work.process in ranges else None
-        elsewhere = others.pop((work.process, work.device))
-        figures = GpuFigures(database, work, calls.get(work.process), named, elsewhere)
-        gpus.append(_trace(figures, devices, alone=processes.count(work.process) == 1))
-        light.append(figures.light())
-    add_launches(database, light)
-    gpus = [_with_launches(gpu, each) for gpu, each in zip(gpus, light, strict=True)]
+    calls, works, gpus = read_calls(database), read_work(database), []
+    devices, places = _devices(database), [(work.process, work.device) for work in works]
+    for (process, device), elsewhere in zip(places, _elsewhere(works), strict=True):
+        named = (frame, ranges[process]) if frame and process in ranges else None
+        alone = [each for each, _ in places].count(process) == 1
+        # Its work is given away, and its memory free for the next.
+        trace = GpuFigures(database, works.pop(0), calls.get(process), named, elsewhere, alone).trace()
+        gpus.append(_named(trace, device, devices))
     return ProgramTrace(
         gpus=_labelled(gpus),
         allocations=allocations(database, None),
@@ -59,62 +56,22 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
     )
 
 
-def _elsewhere(works: Sequence[GpuWork]) -> dict[tuple[int, int], Intervals]:
-    """By process and device, when its other GPUs worked; without gaps below 10 µs, to save memory."""
-    found = {}
+def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
+    """Of each, when other GPUs of its process worked; without gaps below 10 µs, to save memory."""
+    found = []
     for work in works:
         others = [each for each in works if each.process == work.process and each is not work]
-        pieces = [each.intervals(kind) for each in others for kind in ("kernels", "copies", "moved")]
-        found[work.process, work.device] = union([(begins, ends + _GAP) for begins, ends in pieces])
+        pieces = [piece for each in others for piece in each.busy()]
+        found.append(union([(begins, ends + _GAP) for begins, ends in pieces]))
     return found
 
 
-def _trace(figures: GpuFigures, devices: Names, *, alone: bool) -> GpuTrace:
-    work, window, (begin, end) = figures.work, figures.window, figures.extent
-    number, name, discrete = devices.get(
-        (work.process % THREAD_BITS, work.device), devices.get((_ANY, work.device), (work.device, None, None))
-    )
-    waits, idle = figures.waits(), figures.idle_in_calls()
-    steady = figures.steady_copies
-    return GpuTrace(
-        label=f"GPU {number}",
-        name=name,
-        process=work.process,
-        shares_dram=None if discrete is None else not discrete,
-        seconds=max(int((window[1] - window[0]).sum()), 1) / 1e9,
-        total_seconds=(end - begin) / 1e9,
-        frames=figures.frames(),
-        kernel_seconds=seconds(window, figures.kernels),
-        copy_seconds=seconds(window, figures.copies),
-        hidden_seconds=figures.hidden_seconds(),
-        idle_seconds=int((figures.idle[1] - figures.idle[0]).sum()) / 1e9,
-        idle_in_calls_seconds=idle and idle[0],
-        removable_seconds=idle and idle[1],
-        flows=figures.flows(steady) if figures.database.copies_known() else None,
-        set_up=figures.flows(figures.other_copies),
-        managed=figures.managed(alone=alone),
-        host=figures.host(),
-        waits=waits and waits[0],
-        wait_gap_seconds=waits and waits[1],
-        kernels=figures.kernel_sums(),
-        streams=figures.streams(),
-        links=_links(name),
-        timeline=figures.timeline(),
-    )
-
-
-def _with_launches(gpu: GpuTrace, light: Light) -> GpuTrace:
-    """With the calls that were only added up, and the idle time that no call of the host explains."""
-    if gpu.host is None or gpu.idle_in_calls_seconds is None:
-        return gpu
-    more = tuple(
-        HostTime(work=work, count=count, seconds=lasted / 1e9, idle_seconds=idle / 1e9)
-        for work, (count, lasted, idle) in light.sums.items()
-        if count
-    )
-    told = gpu.idle_in_calls_seconds + sum(each.idle_seconds for each in more)
-    outside = max(gpu.idle_seconds - told, 0.0)
-    return gpu.model_copy(update={"host": (*gpu.host, *more), "outside_seconds": outside})
+def _named(gpu: GpuTrace, device: int, devices: Names) -> GpuTrace:
+    key, unknown = (gpu.process % THREAD_BITS, device), (device, None, None)
+    number, name, discrete = devices.get(key, devices.get((_ANY, device), unknown))
+    shares = None if discrete is None else not discrete
+    named = {"label": f"GPU {number}", "name": name, "shares_dram": shares, "links": _links(name)}
+    return gpu.model_copy(update=named)
 
 
 def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:

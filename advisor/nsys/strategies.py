@@ -122,9 +122,8 @@ class _Seen:
         first, last = min(frame.begin for frame in frames), max(frame.end for frame in frames) + slack
         self._around = f'"start" <= {last} AND {{}} >= {first}'
         self._sums: defaultdict[str, dict[tuple[int, int], Integers]] = defaultdict(dict)
-        calls = read_calls(database, self._around.format('"end"'), ("waits",))
         self.works = self._read()
-        self._waits(calls)
+        self._waits(read_calls(database, self._around.format('"end"')))
         self._faults()
 
     def _read(self) -> list[GpuWork]:
@@ -178,8 +177,9 @@ class _Seen:
         """By the call: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind of wait of
         the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
         for process, mine in calls.items():
-            begins, ends = mine.intervals()
-            self._add("waits", process, begins, mine.columns["name"], ends - begins, begins)
+            at = mine.of("waits")
+            begins, ends = mine.intervals(at)
+            self._add("waits", process, begins, mine.columns["name"][at], ends - begins, begins)
 
     def _faults(self) -> None:
         columns, around = ("start", "globalPid", "numberOfPageFaults"), self._around.format('"start"')

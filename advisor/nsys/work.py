@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
-from advisor.nsys.intervals import NOTHING, Intervals, inside, starting
+from advisor.nsys.intervals import NOTHING, Intervals
 from advisor.profiles.programs import HostWork
 from advisor.profiles.traces import Allocations, Direction
 
@@ -28,8 +28,7 @@ _CALLS: tuple[tuple[HostWork, str], ...] = (
     ("launches", r"Launch"),
 )
 """Calls of the runtime and the driver by name, the first that fits."""
-HEAVY: tuple[HostWork, ...] = ("page-locking", "allocation", "copies", "waits")
-"""What memory decides on. The other calls are many, so that they are only added up (`add_launches`)."""
+_HEAVY = WORKS[:4]
 _BLOCKING = re.compile(r"cuda(Memcpy|Memcpy2D|Memcpy3D)(_|$)|cuMemcpy[A-Z0-9]\w*?(?<!Async)(_v\d+)?$")
 """Copies whose call returns when they are done."""
 DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
@@ -176,6 +175,9 @@ class Calls:
     """The host's CUDA calls of one process; `work` is a position in `WORKS`."""
 
     columns: Columns
+    """Those that memory decides on: copies, waits, allocations and page-locking."""
+    light: Columns
+    """The others, which are many: begin, length and work."""
 
     def of(self, *works: HostWork) -> Integers:
         """Positions of the calls of these kinds."""
@@ -185,82 +187,40 @@ class Calls:
         return self.columns["start"][at], self.columns["end"][at]
 
 
-def _named(database: Database) -> dict[int, str]:
-    """Names of the calls that occur, by number; empty where no calls were recorded."""
-    if not database.has(Tables.CALLS, "start", "end", "globalTid", "nameId"):
-        return {}
-    rows = database.rows(f"SELECT DISTINCT nameId FROM {Tables.CALLS} LIMIT 5000")
-    return database.strings([int(row[0]) for row in rows if row[0] is not None])
-
-
-def _calls_of(database: Database, names: Mapping[int, str], *works: HostWork) -> str:
-    """A condition for calls of these kinds, each once: with backtraces nsys writes one row more for a call
-    (seen of 2025.4), of another event class and with a name without version."""
-    numbers = [number for number, name in names.items() if WORKS[_work(name)] in works]
-    where = f"nameId IN ({_listed(numbers)})"
-    classes = database.names("ENUM_NSYS_EVENT_CLASS").items()
-    twice = [number for number, name in classes if name.endswith("BACKTRACE")]
-    if twice and database.has(Tables.CALLS, "eventClass"):
-        where += f" AND eventClass NOT IN ({_listed(twice)})"
-    return where
-
-
-def read_calls(database: Database, where: str = "1", works: Sequence[HostWork] = HEAVY) -> dict[int, Calls]:
-    """The CUDA calls that copy, wait, allocate and page-lock, by process; empty where none were recorded."""
-    names = _named(database)
-    if not names:
-        return {}
+def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
+    """The CUDA calls by process; empty where none were recorded."""
     columns = ("start", "end", "globalTid", "nameId", "correlationId")
-    nothing = dict.fromkeys(("start", "end", "call", "name", "work", "blocking"), NOTHING)
-    parts: dict[int, list[Columns]] = {process: [] for process in _processes(database)}
-    where = f"{where} AND {_calls_of(database, names, *works)}"
-    for block in database.blocks(Tables.CALLS, columns, where):
+    if not database.has(Tables.CALLS, *columns[:4]):
+        return {}
+    heavy: defaultdict[int, list[Columns]] = defaultdict(list)
+    light: defaultdict[int, list[Columns]] = defaultdict(list)
+    for block in database.blocks(Tables.CALLS, columns, f"{where} AND {_once(database)}"):
         kinds, which = np.unique(block["nameId"], return_inverse=True)
-        known = [(_work(names[n]), _blocks(names[n])) for n in kinds.tolist()]
+        names = database.strings(kinds.tolist())
+        known = [(_work(name), _blocks(name)) for name in (names.get(n, "") for n in kinds.tolist())]
         work, blocking = np.array(known, np.int8)[which.reshape(-1)].T
-        kept = {"start": block["start"], "end": np.maximum(block["end"], block["start"])}
-        kept |= {"call": _small(block["correlationId"]), "name": _small(block["nameId"])}
-        kept |= {"work": work, "blocking": blocking}
-        processes = block["globalTid"] // THREAD_BITS
+        ends, processes = np.maximum(block["end"], block["start"]), block["globalTid"] // THREAD_BITS
         for process in distinct(processes):
             mine = processes == process
-            parts.setdefault(process, []).append({name: each[mine] for name, each in kept.items()})
-    return {process: Calls(_joined(mine or [nothing])) for process, mine in parts.items()}
+            rows = mine & (work < len(_HEAVY))
+            kept = {"start": block["start"], "end": ends, "work": work, "blocking": blocking}
+            kept |= {"call": _small(block["correlationId"]), "name": _small(block["nameId"])}
+            heavy[process].append({name: column[rows] for name, column in kept.items()})
+            rows = mine & (work >= len(_HEAVY))
+            kept = {"start": block["start"], "length": _small(ends - block["start"]), "work": work}
+            light[process].append({name: column[rows] for name, column in kept.items()})
+    return {
+        process: Calls(_joined(heavy.pop(process)), _joined(light.pop(process))) for process in list(heavy)
+    }
 
 
-def _processes(database: Database) -> list[int]:
-    query = (
-        f"SELECT DISTINCT globalTid / {THREAD_BITS} FROM {Tables.CALLS} WHERE globalTid NOT NULL LIMIT 1000"
-    )
-    return [int(row[0]) for row in database.rows(query)]
-
-
-@dataclass
-class Light:
-    """Calls of one process that launch work or do something else, added up over its threads, in ns."""
-
-    process: int
-    window: Intervals
-    idle: Intervals
-    sums: dict[HostWork, list[int]] = field(default_factory=dict)
-    """Count, time, and time in which the GPU was idle."""
-
-
-def add_launches(database: Database, gpus: Sequence[Light]) -> None:
-    """Adds up the calls that `read_calls` leaves out, for each GPU in its window."""
-    if not (names := _named(database)):
-        return
-    for work in (each for each in WORKS if each not in HEAVY):
-        where = _calls_of(database, names, work)
-        for block in database.blocks(Tables.CALLS, ("start", "end", "globalTid"), where):
-            processes = block["globalTid"] // THREAD_BITS
-            for gpu in gpus:
-                mine = np.flatnonzero(processes == gpu.process)
-                mine = mine[starting(block["start"][mine], gpu.window)]
-                begins, ends = block["start"][mine], np.maximum(block["end"], block["start"])[mine]
-                figures = len(mine), (ends - begins).sum(), inside((begins, ends), gpu.idle).sum()
-                sums = gpu.sums.setdefault(work, [0, 0, 0])
-                sums[:] = (had + int(more) for had, more in zip(sums, figures, strict=True))
+def _once(database: Database) -> str:
+    """A condition for each call once: with backtraces nsys writes one row more for a call (2025.4 does), of
+    another event class and with a name without version."""
+    classes = database.names("ENUM_NSYS_EVENT_CLASS").items()
+    twice = [number for number, name in classes if name.endswith("BACKTRACE")]
+    known = twice and database.has(Tables.CALLS, "eventClass")
+    return f"eventClass NOT IN ({_listed(twice)})" if known else "1"
 
 
 def _work(name: str) -> int:

@@ -184,8 +184,8 @@ def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
         gpu,
         bool(slow) and took >= limit["share"] * gpu.seconds,
         "Not even the fastest page-locked copy reaches the link's rate: "
-        f"{', '.join(text for text, _ in slow)}. Check its lanes and generation (`nvidia-smi -q`, under load), "
-        "whether several GPUs share it, and the NUMA node.",
+        f"{', '.join(text for text, _ in slow)}. Check its lanes and generation (`nvidia-smi -q`, under "
+        "load), whether several GPUs share it, and the NUMA node.",
         f"Page-locked copies: {', '.join(rates)}; {_of(gpu, took)}.",
         _time("copies over the slow link", took, gpu),
         saved=saved,
