@@ -436,8 +436,10 @@ def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
     )
     a, b = made.lines
     assert [path.count("L") for path in a.paths] == [1]
-    assert (b.paths, len(a.marks), len(b.marks)) == ((), 3, 2)
-    high, middle, low = (float(end.rstrip("%")) for end in (a.marks[1].high, a.marks[1].y, a.marks[1].low))
+    assert (b.paths, len(a.points), len(b.points)) == ((), 3, 2)
+    sample = a.points[1][1]
+    ends = (sample.high, sample.middle, sample.low)
+    high, middle, low = (float(made.down_at(end).rstrip("%")) for end in ends)
     assert 0 < high < middle < low < 100, "up is more time"
 
 

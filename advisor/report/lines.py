@@ -7,7 +7,7 @@ Each strategy has a shape and a colour, and its name at the line's end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -65,50 +65,37 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A drawn point in percent, with its whisker's ends."""
-
-    x: str
-    y: str
-    low: str
-    high: str
-    chosen: bool
-    title: str
-
-
-@dataclass(frozen=True)
 class Line:
-    """A drawn strategy: paths of the line and of the band around it, and the label at its end."""
+    """A drawn strategy: points by their share of the width, paths of the line and of the band around it."""
 
-    label: str
-    name: str
-    style: Style
+    curve: Curve
+    points: tuple[tuple[float, Sample], ...]
     paths: tuple[str, ...]
     bands: tuple[str, ...]
-    marks: tuple[Mark, ...]
-    label_at: float
     end_at: float
+    label_at: float
+
+    @property
+    def label(self) -> str:
+        return words.name(self.curve.strategy, LABEL_LENGTH)
+
+    @property
+    def name(self) -> str:
+        return words.name(self.curve.strategy)
 
 
 @dataclass(frozen=True)
 class Crossover:
     """The best strategy changes between two values, given as indices; `ends`: where on 90 % of the simulated
-    devices, None before the first or beyond the last value."""
+    devices, None before the first or beyond the last value. A chart adds the place `x`, the width and the
+    `strip` of the ends, in percent."""
 
     low: int
     high: int
-    told: str
-    ends: tuple[float | None, float | None] | None = None
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """Where the best strategy changes: somewhere from `x` on, `width` wide, both in percent; and the strip
-    of simulated devices, where there are any."""
-
-    x: str
-    width: str
     title: str
+    ends: tuple[float | None, float | None] | None = None
+    x: str = ""
+    width: str = ""
     strip: tuple[str, str] | None = None
 
 
@@ -128,7 +115,11 @@ class LineChart(Block):
     down: tuple[Tick, ...]
     note: str = ""
     others: tuple[str, ...] = ()
-    crossings: tuple[Crossing, ...] = ()
+    crossings: tuple[Crossover, ...] = ()
+    scale: Scale = field(kw_only=True)
+
+    def down_at(self, value: float) -> str:
+        return percent(_inset(1 - self.scale.share(value)))
 
 
 def styles(strategies: Sequence[str]) -> dict[str, Style]:
@@ -156,53 +147,50 @@ def line_chart(
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
-    `others` are drawn as one band; `changes` are where the best one changes, and how.
-    Values that are `ordered` stand in their order, whatever they are, and are joined.
+    `others` are drawn as one band. Values that are `ordered` stand in their order and are joined.
     A chart is higher than `height` where the names at the lines' ends need it. `relative`: these are ratios.
     """
     shares, labels, kind = value_axis(values, ordered=ordered)
-    curves = [curve for curve in curves if any(curve.samples)]
+    curves, across = [curve for curve in curves if any(curve.samples)], list(map(_inset, shares))
     drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
     top = max(s.high for s in drawn) * (_HEADROOM if changes else 1.0)
     scale, ticks = time_axis(min(s.low for s in drawn), top, relative=relative)
-    across = list(map(_inset, shares))
     height = max(height, LABEL_GAP * (len(curves) + 1))
-    left_to_right = f"{parameter} ({kind})" if kind else parameter
-    up = "logarithmic" if scale.logarithmic else "linear"
-    counts = f"time relative to the fastest ({up})" if relative else f"time per frame ({up})"
+    counts = f"{'time relative to the fastest' if relative else 'time per frame'} "
+    counts += "(logarithmic)" if scale.logarithmic else "(linear)"
+    lines = [_line(curve, across, scale, connected=bool(kind)) for curve in curves]
     return LineChart(
         identifier=identifier,
         title=title,
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
         parameter=words.name(parameter, LABEL_LENGTH),
-        axes=f"Horizontal: {left_to_right}. Vertical: {counts}.",
+        axes=f"Horizontal: {parameter}{f' ({kind})' * bool(kind)}. Vertical: {counts}.",
         predicted=predicted,
         height=height,
-        lines=_spread(
-            [_line(curve, across, scale, connected=bool(kind)) for curve in curves], LABEL_GAP / height
-        ),
+        lines=_spread(lines, LABEL_GAP / height),
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
         note=note,
         others=tuple(_band(run, scale) for run in _runs(_envelope(across, others))) if kind else (),
-        crossings=tuple(_crossing(crossover, values, across, kind) for crossover in changes),
+        crossings=tuple(_placed(change, values, across, kind) for change in changes),
+        scale=scale,
     )
 
 
-def _crossing(crossover: Crossover, values: Sequence[Value], across: Sequence[float], kind: str) -> Crossing:
-    x, end = sorted((across[crossover.low], across[crossover.high]))
+def _placed(change: Crossover, values: Sequence[Value], across: Sequence[float], kind: str) -> Crossover:
+    x, end = sorted((across[change.low], across[change.high]))
     strip = None
-    if crossover.ends:
+    if change.ends:
         bend = np.log if kind == "logarithmic" else np.asarray
         order = np.argsort(across)
         known, shares = bend(np.array(values, dtype=float))[order], np.array(across)[order]
         edges = (0.0, 1.0) if across[0] <= across[-1] else (1.0, 0.0)
         first, last = sorted(
             edge if value is None else float(np.interp(bend(value), known, shares))
-            for value, edge in zip(crossover.ends, edges, strict=True)
+            for value, edge in zip(change.ends, edges, strict=True)
         )
         strip = percent(first), percent(last - first)
-    return Crossing(percent(x), percent(end - x), crossover.told, strip)
+    return replace(change, x=percent(x), width=percent(end - x), strip=strip)
 
 
 def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
@@ -228,19 +216,11 @@ def _inset(share: float) -> float:
 
 def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: bool) -> Line:
     placed = list(zip(across, curve.samples, strict=True))
+    points = tuple((x, sample) for x, sample in placed if sample)
     runs = list(_runs(placed)) if connected else []
-    last = next(sample for _, sample in reversed(placed) if sample)
-    end = _inset(1 - scale.share(last.middle))
-    return Line(
-        label=words.name(curve.strategy, LABEL_LENGTH),
-        name=words.name(curve.strategy),
-        style=curve.style,
-        paths=tuple(_path([(x, scale.share(s.middle)) for x, s in run]) for run in runs),
-        bands=tuple(_band(run, scale) for run in runs),
-        marks=tuple(_mark(x, s, scale) for x, s in placed if s),
-        label_at=end,
-        end_at=end,
-    )
+    paths = tuple(_path([(x, scale.share(s.middle)) for x, s in run]) for run in runs)
+    end = _inset(1 - scale.share(points[-1][1].middle))
+    return Line(curve, points, paths, tuple(_band(run, scale) for run in runs), end, end)
 
 
 def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[float, Sample]]]:
@@ -263,11 +243,6 @@ def _band(run: Sequence[tuple[float, Sample]], scale: Scale) -> str:
     above = [(x, scale.share(s.high)) for x, s in run]
     below = [(x, scale.share(s.low)) for x, s in reversed(run)]
     return _path([*above, *below]) + "Z"
-
-
-def _mark(x: float, sample: Sample, scale: Scale) -> Mark:
-    y, low, high = (percent(_inset(1 - scale.share(s))) for s in (sample.middle, sample.low, sample.high))
-    return Mark(percent(x), y, low, high, sample.chosen, sample.words)
 
 
 def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
