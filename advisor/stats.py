@@ -108,24 +108,6 @@ def ratio_interval(
     return Ratio(value, min(value, low), max(value, high))
 
 
-def median_half_width(samples: Sequence[float] | Floats, confidence: float = 0.95) -> float:
-    """Half the width of the median's interval, over the median: 0.01 is "known to 1 %".
-
-    By order statistics (David and Nagaraja, 7.1), with the binomial's normal approximation: cheap enough
-    to ask after each batch of frames. Takes the samples as independent, so it says when to stop, not how
-    sure the result is. Infinite where so few samples have no interval of that confidence (5 at 95 %).
-    """
-    values = np.asarray(samples, dtype=np.float64)
-    count = len(values)
-    rank = math.floor(count / 2 - NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(count) / 2 + 0.5)
-    if rank < 1:
-        return math.inf
-    kth = (rank - 1, (count - 1) // 2, count // 2, count - rank)
-    ordered = np.partition(values, kth)
-    low, left, right, high = (float(ordered[k]) for k in kth)
-    return (high - low) / (left + right)
-
-
 def levels(logs: Floats) -> Floats:
     """The level of each column where a row shifts all of its values alike: least squares, gaps left out.
 

@@ -177,34 +177,6 @@ def test_coverage_of_one_process():
     assert 0.91 <= interval <= 0.98
 
 
-@every("confidence", [0.9, 0.95, 0.99])
-def test_half_width_takes_ranks_that_cover(confidence):
-    """The samples 1..n name their own ranks, so that the interval's ends can be read off its width."""
-    for count in range(1, 400):
-        half = stats.median_half_width(np.arange(1.0, count + 1), confidence)
-        if math.isinf(half):
-            assert 1 - 2 * 0.5**count < confidence + 0.02
-            continue
-        rank = round((count + 1) / 2 * (1 - half))
-        covered = 1 - 2 * scipy.stats.binom.cdf(rank - 1, count, 0.5)
-        wider = 1 - 2 * scipy.stats.binom.cdf(rank + 1, count, 0.5)
-        assert covered >= confidence - 0.002
-        assert wider < confidence, "the interval is wider than it need be"
-
-
-@given(st.lists(times, max_size=60))
-def test_half_width_is_never_nan(samples):
-    half = stats.median_half_width(samples)
-    assert half >= 0
-    assert (len(samples) <= 5) <= math.isinf(half)
-
-
-def test_half_width_shrinks_as_the_sample_grows():
-    samples = np.random.default_rng(6).lognormal(0, 0.05, 4000)
-    widths = [stats.median_half_width(samples[:count]) for count in (40, 400, 4000)]
-    assert widths[0] > 2 * widths[1] > 4 * widths[2]
-
-
 @settings(max_examples=20)
 @given(st.randoms())
 def test_order_of_frames_and_rounds_does_not_matter(random):

@@ -81,8 +81,8 @@ def observe(
     """
     _require_function(file, function)
     with scratch() as folder:
-        told = folder / "call.json"
-        names = (str(file), function, str(told), str(inputs))
+        answer = folder / "call.json"
+        names = (str(file), function, str(answer), str(inputs))
         command = [sys.executable, "-m", "advisor.measure.observed", *names]
         try:
             done = subprocess.run(
@@ -94,24 +94,25 @@ def observe(
                 env=_importing(beside),
             )
         except subprocess.TimeoutExpired:
-            if _begun(told).exists():
-                raise UsageError(
-                    f"{file} called {function}, which had not returned after {timeout:.0f} s",
-                    next_step="Call it with less data.",
-                ) from None
+            called = _begun(answer).exists()
+            late = (
+                f"called {function}, which had not returned after"
+                if called
+                else f"did not call {function} within"
+            )
             raise UsageError(
-                f"{file} did not call {function} within {timeout:.0f} s",
-                next_step="Call it earlier in the file.",
+                f"{file} {late} {timeout:.0f} s",
+                next_step="Call it with less data." if called else "Call it earlier in the file.",
             ) from None
-        if not told.exists():
-            raise _without_call(file, function, done, begun=_begun(told).exists())
-        found = Observed.model_validate_json(told.read_text(encoding="utf-8"))
-    if found.problem:
+        if not answer.exists():
+            raise _without_call(file, function, done, begun=_begun(answer).exists())
+        call = Observed.model_validate_json(answer.read_text(encoding="utf-8"))
+    if call.problem:
         raise UsageError(
-            f"{file}::{function}: {found.problem}",
+            f"{file}::{function}: {call.problem}",
             next_step="Use a function of arrays, numbers and strings; wrap anything else.",
         )
-    return found
+    return call
 
 
 def _importing(folder: Path | None) -> dict[str, str] | None:
@@ -124,18 +125,12 @@ def _importing(folder: Path | None) -> dict[str, str] | None:
 def _without_call(
     file: Path, function: str, done: subprocess.CompletedProcess[str], *, begun: bool
 ) -> AdvisorError:
-    detail = done.stderr.strip()[-2000:]
-    if begun:
+    if begun or done.returncode:
+        failed = f"called {function}, which did not return: exit code {done.returncode}"
         return WorkloadError(
-            f"{file} called {function}, which did not return: exit code {done.returncode}",
+            f"{file} {failed}" if begun else f"{file} failed before it called {function}",
             next_step="Check that the file runs with python.",
-            detail=detail,
-        )
-    if done.returncode:
-        return WorkloadError(
-            f"{file} failed before it called {function}",
-            next_step="Check that the file runs with python.",
-            detail=detail,
+            detail=done.stderr.strip()[-2000:],
         )
     return UsageError(
         f"running {file} does not call {function}",
@@ -143,8 +138,8 @@ def _without_call(
     )
 
 
-def _begun(told: Path) -> Path:
-    return told.with_suffix(".begun")
+def _begun(answer: Path) -> Path:
+    return answer.with_suffix(".begun")
 
 
 def _require_function(file: Path, function: str) -> None:
@@ -177,7 +172,7 @@ def _require_function(file: Path, function: str) -> None:
     )
 
 
-def main(file: str, function: str, told: str, inputs: str) -> None:
+def main(file: str, function: str, answer: str, inputs: str) -> None:
     path = Path(file).resolve()
     begun: dict[str, tuple[Any, Any]] = {}
 
@@ -186,7 +181,7 @@ def main(file: str, function: str, told: str, inputs: str) -> None:
         if code.co_name != function or Path(code.co_filename).resolve() != path:
             return
         if event == "call" and not begun:
-            _begun(Path(told)).touch()
+            _begun(Path(answer)).touch()
             if code.co_flags & _DEFERRED:
                 leave(Observed(problem="it is a generator or coroutine, so calling it does not run its body"))
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -204,7 +199,7 @@ def main(file: str, function: str, told: str, inputs: str) -> None:
 
     def leave(seen: Observed) -> NoReturn:
         sys.setprofile(None)
-        Path(told).write_text(seen.model_dump_json(), encoding="utf-8")
+        Path(answer).write_text(seen.model_dump_json(), encoding="utf-8")
         raise _Seen
 
     sys.path.insert(0, str(path.parent))
@@ -250,16 +245,16 @@ def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argumen
     own = {id(value) for value, _ in given.values()}
     several = isinstance(result, (tuple, list)) and any(isinstance(_host(p), np.ndarray) for p in result)
     names = (name for name in ("result", *(f"result_{i}" for i in range(2, 1000))) if name not in given)
-    told: list[Argument] = []
+    arguments: list[Argument] = []
     for part in result if several or isinstance(result, tuple) else (result,):
         if part is None or id(part) in own:
-            told.append(Argument(name="_", kind="value"))
+            arguments.append(Argument(name="_", kind="value"))
             continue
         host = np.asarray(_host(part))
         if host.dtype.hasobject:
             raise TypeError(type(part).__name__)
-        told.append(_array(next(names), np.atleast_1d(host), "out", part))
-    return tuple(told) if any(each.kind == "array" for each in told) else ()
+        arguments.append(_array(next(names), np.atleast_1d(host), "out", part))
+    return tuple(arguments) if any(each.kind == "array" for each in arguments) else ()
 
 
 def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str) -> bool:
@@ -295,9 +290,9 @@ def _again(value: Any, contents: Any) -> Any:
     """Another array of the value's kind with these contents."""
     if not _is_on_device(value):
         return contents.copy()
-    made = value.copy()
-    made.set(contents)
-    return made
+    copy = value.copy()
+    copy.set(contents)
+    return copy
 
 
 def _host(value: Any) -> Any:
@@ -313,72 +308,80 @@ def _copied(value: Any) -> Any:
 _WIDTH = 90
 _EVERY_FRAME = "Every frame brings the inputs of that call; what stays (weights) belongs into setup=[...]."
 _MODES = {"in": "In", "out": "Out", "inout": "InOut"}
-_LOADING = """\
+_LOADING = """
 with np.load(Path(__file__).with_name("{}")) as file:
     INPUTS = dict(file)
-
 """
+_WORKLOAD = '''\
+"""{function} of {source.name}, as it was called once; written by `advisor new`.
+
+Run it with `advisor profile {file.name}`.
+"""
+
+{import_sys}from pathlib import Path
+
+import numpy as np
+
+from advisor import {names}
+
+{path}from {source.stem} import {function}
+{loading}
+
+@workload
+def {name}({parameters}) -> Workload:
+    """One call of {function} for each frame."""
+
+{stages}
+    return Workload(
+        buffers={{
+{buffers}
+        }},
+{setup}        frame=[{frame}],
+    )
+'''
 
 
 def workload_text(file: Path, source: Path, function: str, call: Observed, inputs: Path) -> str:
     """A workload for `file` whose device stage calls `function` of `source`; `inputs` is an .npz file."""
-    folder = source.resolve().parent
-    near, used = folder == file.resolve().parent, _used(call)
+    folder, used = source.resolve().parent, _used(call)
+    near = folder == file.resolve().parent
     modes = sorted({_MODES[a.mode] for a in call.arrays} | {"In", "Out"})
     values = [a for a in call.arguments if a.kind == "value" and a.value is not None]
     needed = [a for a in call.arguments if a.kind == "array" and a.mode != "out"]
     fed, stays = ([a for a in needed if a.on_device == there] for there in (False, True))
-    parameters = ", ".join(f"{a.name}: {type(a.value).__name__} = {a.value!r}" for a in values)
     taken = [*(a.name for a in call.arguments if a.kind == "xp")]
     taken += [f"{a.name}: {_MODES[a.mode]}" for a in call.arrays]
-    lines = [
-        f'"""{function} of {source.name}, as it was called once; written by `advisor new`.',
-        "",
-        f"Run it with `advisor profile {file.name}`.",
-        '"""',
-        "",
-        *([] if near else ["import sys"]),
-        "from pathlib import Path",
-        "",
-        "import numpy as np",
-        "",
-        f"from advisor import {', '.join(['Buffer', *modes, 'Workload', 'device', 'host', 'workload'])}",
-        "",
-        *([] if near else [f"sys.path.insert(0, {str(folder)!r})"]),
-        f"from {source.stem} import {function}",
-        "",
-        *(_LOADING.format(inputs.name).splitlines() if needed else ()),
-        "",
-        "@workload",
-        f"def {function_name(file)}({parameters}) -> Workload:",
-        f'    """One call of {function} for each frame."""',
-        "",
+    stages = [
         *_producing("load", "These were on the GPU: they are copied there once.", stays),
         *_producing("produce", _EVERY_FRAME, fed),
-        f"    def run({', '.join(taken)}) -> None:",
-        f"        {_call(function, call)}",
-        "",
+        *(f"    def run({', '.join(taken)}) -> None:", f"        {_call(function, call)}", ""),
     ]
     if used:
-        lines += [
-            f"    def use({', '.join(f'{name}: In' for name in used)}) -> None:",
-            "        # What the CPU does with the result.",
-            *(f"        {name}.max()" for name in used),
-            "",
-        ]
-    lines += ["    return Workload(", "        buffers={"]
-    for array in call.arrays:
-        shape = array.shape[0] if len(array.shape) == 1 else array.shape
-        # An output on the GPU never leaves it, unless it is all there is to compare strategies by.
-        scratch = ", scratch=True" if array.on_device and array.mode == "out" and used else ""
-        lines.append(f'            "{array.name}": Buffer({shape!r}, "{array.dtype}"{scratch}),')
-    lines += [
-        "        },",
-        *(["        setup=[host(load)],"] if stays else ()),
-        f"        frame=[{'host(produce), ' * bool(fed)}device(run){', host(use)' * bool(used)}],",
-        "    )",
-    ]
-    return "\n".join(lines) + "\n"
+        stages.append(f"    def use({', '.join(f'{name}: In' for name in used)}) -> None:")
+        stages.append("        # What the CPU does with the result.")
+        stages += [*(f"        {name}.max()" for name in used), ""]
+    return _WORKLOAD.format(
+        file=file,
+        source=source,
+        function=function,
+        import_sys="" if near else "import sys\n",
+        names=", ".join(["Buffer", *modes, "Workload", "device", "host", "workload"]),
+        path="" if near else f"sys.path.insert(0, {str(folder)!r})\n",
+        loading=_LOADING.format(inputs.name) if needed else "",
+        name=function_name(file),
+        parameters=", ".join(f"{a.name}: {type(a.value).__name__} = {a.value!r}" for a in values),
+        stages="\n".join(stages),
+        buffers="\n".join(_buffer(array, used) for array in call.arrays),
+        setup="        setup=[host(load)],\n" if stays else "",
+        frame=f"{'host(produce), ' * bool(fed)}device(run){', host(use)' * bool(used)}",
+    )
+
+
+def _buffer(array: Argument, used: Sequence[str]) -> str:
+    """An output on the GPU never leaves it, unless it is all there is to compare strategies by."""
+    shape = array.shape[0] if len(array.shape) == 1 else array.shape
+    scratch = ", scratch=True" if array.on_device and array.mode == "out" and used else ""
+    return f'            "{array.name}": Buffer({shape!r}, "{array.dtype}"{scratch}),'
 
 
 def _producing(stage: str, comment: str, fed: Sequence[Argument]) -> list[str]:

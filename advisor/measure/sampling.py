@@ -1,4 +1,4 @@
-"""Sampling: warm up, time frames until the median is known well enough, then break a few frames down."""
+"""Sampling: warm up, time frames, then break a few frames down."""
 
 from __future__ import annotations
 
@@ -14,29 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from advisor.stats import median_half_width
-
 Clock = Callable[[], float]
 MIN_FRAMES = 5
-"""The fewest frames whose median has an interval of 95 %; see `stats.median_half_width`."""
+"""The fewest frames whose median has an interval of 95 % (David and Nagaraja, "Order Statistics", 7.1)."""
+MAX_FRAMES = 1000
+"""A process screens: what a strategy comes to is decided by the final's blocks."""
 STEADY = 0.02
 """Frames that are quicker than those before by no more are warm."""
 LEAST_WARM = 0.01
 """Seconds that warming up takes at least: on an H200 the first 10 ms after a wait tell nothing."""
 _CLOCK_DIGITS = 9
 """The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    seconds: float
-    min_frames: int = MIN_FRAMES
-    max_frames: int = 1000
-    precision: float = 0.005
-    """Stop when the interval of the median is within this share of it."""
-    improvement: float = 0.1
-    """Stop when twice the frames narrowed the interval by less than this share: the noise is stable."""
-    confidence: float = 0.95
 
 
 @dataclass(frozen=True)
@@ -110,26 +98,22 @@ def sample(
     frame: Callable[[int], None],
     clock: Clock,
     first: int,
-    limits: Limits,
-    half_width: Callable[[list[float], float], float] = median_half_width,
+    seconds: float,
+    min_frames: int = MIN_FRAMES,
     counters: Counters = COUNTERS,
 ) -> Samples:
-    """Times frames one by one, with the garbage collector at rest, until one of the limits says stop.
-
-    `half_width` is that of the median's interval, as a share of it, given the times and the confidence.
-    """
+    """Times frames one by one for so many seconds, with the garbage collector at rest."""
     times: list[float] = []
     with quiet():
-        spending = Spending(counters)
-        started, checks = clock(), _Checks(limits, half_width)
-        while True:
+        spending, end = Spending(counters), clock() + seconds
+        after = -math.inf
+        while len(times) < MAX_FRAMES and (after < end or len(times) < min_frames):
             before = clock()
             frame(first + len(times))
             after = clock()
             times.append(round(after - before, _CLOCK_DIGITS))
-            stopped = checks.reason(times, after - started)
-            if stopped:
-                return Samples(tuple(times), stopped, spending.per_frame(len(times)))
+        stopped = f"{MAX_FRAMES} frames" if len(times) == MAX_FRAMES else "time is up"
+        return Samples(tuple(times), stopped, spending.per_frame(len(times)))
 
 
 def timed_block(
@@ -194,34 +178,6 @@ def by_period(frame: Callable[[int], None], period: int, first: int) -> Callable
             frame(index)
 
     return frames
-
-
-class _Checks:
-    """Looks at the interval at growing distances, so that looking costs little."""
-
-    def __init__(self, limits: Limits, half_width: Callable[[list[float], float], float]) -> None:
-        self._limits = limits
-        self._half_width = half_width
-        self._next = max(limits.min_frames, 10)
-        self._widths: dict[int, float] = {}
-
-    def reason(self, times: list[float], elapsed: float) -> str:
-        """Why to stop now; empty to go on."""
-        limits, count = self._limits, len(times)
-        if count >= limits.max_frames:
-            return f"{limits.max_frames} frames"
-        if elapsed >= limits.seconds and count >= limits.min_frames:
-            return "time is up"
-        if count < self._next:
-            return ""
-        width = self._half_width(times, limits.confidence)
-        earlier = [w for n, w in self._widths.items() if n <= count // 2]
-        self._widths[count] = width
-        self._next = count + max(count // 2, 5)
-        if width <= limits.precision:
-            return "precise"
-        stable = count >= 100 and earlier and width > earlier[-1] * (1 - limits.improvement)
-        return "noise is stable" if stable else ""
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from advisor.measure.iterations import counted, difference, iteration_records
 from advisor.measure.jobs import Captured, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.sampling import Clock, Limits, breakdown, by_period, sample, warm_up
+from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.row_figures import PlaceMemory
@@ -170,8 +170,8 @@ def _timed(
         index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow_seconds(job))
     loop.reset()
     with backend.page_locks() as locks:
-        limits = Limits(job.seconds, min_frames=1 if hurried else job.min_frames)
-        samples = sample(by_period(loop.frame, loop.period, index), clock, index, limits)
+        frames = by_period(loop.frame, loop.period, index)
+        samples = sample(frames, clock, index, job.seconds, 1 if hurried else job.min_frames)
     count = len(samples.frame_seconds) * loop.period
     fields = {
         "frame_seconds": tuple(seconds / loop.period for seconds in samples.frame_seconds),
