@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from advisor.api import Comparison, Profile, VersionComparison, compare, compare_versions, load, profile
     from advisor.errors import AdvisorError
+    from advisor.fleets.api import Fleet, fleet
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, repeat, workload
     from advisor.workloads.kernels import kernel
     from advisor.workloads.scripts import result
@@ -26,6 +27,7 @@ _HOME = {
         ("Comparison", "Profile", "VersionComparison", "compare", "compare_versions", "load", "profile"),
         "advisor.api",
     ),
+    **dict.fromkeys(("Fleet", "fleet"), "advisor.fleets.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels",
     "repeat": "advisor.workloads.definition",
@@ -35,6 +37,7 @@ __all__ = [
     "AdvisorError",
     "Buffer",
     "Comparison",
+    "Fleet",
     "In",
     "InOut",
     "Out",
@@ -45,6 +48,7 @@ __all__ = [
     "compare",
     "compare_versions",
     "device",
+    "fleet",
     "host",
     "kernel",
     "load",

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from advisor.workloads.definition import Definition
 
 
-class _Shown:
+class Shown:
     """How a result looks in a notebook, and in a plain prompt."""
 
     def _page(self) -> Page:
@@ -63,7 +63,7 @@ class _Shown:
     __str__ = __repr__
 
 
-class Profile(_Shown, schema.Profile):
+class Profile(Shown, schema.Profile):
     """What one `advisor profile` learned, with what a program or a notebook asks of it."""
 
     @classmethod
@@ -80,12 +80,12 @@ class Profile(_Shown, schema.Profile):
         return pages.page_of(self)
 
 
-class Comparison(_Shown, comparisons.Comparison):
+class Comparison(Shown, comparisons.Comparison):
     def _page(self) -> Page:
         return pages.comparison_page(self)
 
 
-class VersionComparison(_Shown, versions.VersionComparison):
+class VersionComparison(Shown, versions.VersionComparison):
     """Two versions of the code, compared by one run."""
 
     def _page(self) -> Page:
@@ -130,7 +130,7 @@ def compare_versions(
     `NothingToCompare` where HEAD runs and BASE has no such workload or fails.
     """
     _require_no_import()
-    given = {"parameters": _assignments(parameters or {}), **arguments}
+    given = {"parameters": assignments(parameters or {}), **arguments}
     with naming_arguments():
         source = configuration.arguments(workload=str(base if head is None else head), **given)
         sources = configuration.places(source)
@@ -249,7 +249,7 @@ def profile(
     """
     _require_no_import()
     _SIGNATURE.bind(workload, parameters, **arguments)
-    given = {"parameters": _assignments(parameters or {}), **arguments}
+    given = {"parameters": assignments(parameters or {}), **arguments}
     with (
         naming_arguments(),
         source_of(workload) as target,
@@ -265,8 +265,12 @@ def profile(
             return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
 
 
-_OWN = {"anyway": "anyway", "against": "against"}
-"""Options of `advisor compare` that `advisor.profile` does not have."""
+_SWITCHES = ("anyway", "each", "one-per-host", "resume")
+_OWN = {
+    key: key.replace("-", "_")
+    for key in ("against", "scheduler", "local", "where", "send", "out", *_SWITCHES)
+}
+"""Options of `advisor compare` and `advisor fleet` that `advisor.profile` does not have."""
 _OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")
 
 
@@ -292,7 +296,7 @@ def _as_argument(match: re.Match[str]) -> str:
         return f'placement={{"{name}": "{value}"}}'
     if key not in arguments:
         return match[0]
-    switch = key == "anyway" or (key not in _OWN and OPTIONS[arguments[key]].default is False)
+    switch = key in _SWITCHES or (key not in _OWN and OPTIONS[arguments[key]].default is False)
     given = "True" if switch else plain
     return arguments[key] + (f"={given}" if given else "")
 
@@ -321,7 +325,7 @@ def _require_no_import() -> None:
             )
 
 
-def _assignments(parameters: Mapping[str, Value]) -> list[str]:
+def assignments(parameters: Mapping[str, Value]) -> list[str]:
     """Assignments in the form of `--set`. Raises `UsageError` for what is no plain value."""
     if not isinstance(parameters, Mapping):
         raise UsageError(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from distributed import Worker
 
-from advisor.fleet import inspection, remote
+from advisor.fleets import inspection, remote
 from advisor.version import __version__
 
 LOCALHOST = "127.0.0.1"

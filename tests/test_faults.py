@@ -42,7 +42,7 @@ def test_it_holds(case: Case, tmp_path: Path) -> None:
 
 
 def test_what_is_read_and_refused(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.fleet.dask_cluster._CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("advisor.fleets.dask_cluster._CONNECT_SECONDS", 0.3)
     broken = {}
     for number, case in enumerate(HERE):
         folder = tmp_path / f"{number}"

@@ -13,12 +13,12 @@ from every import every
 
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleet import fleet, packaging
-from advisor.fleet.fleet import Call, Function, Reply, SchedulerLost
-from advisor.fleet.packaging import Package, gather, unpack
-from advisor.fleet.planning import Answer, Gpu, Machine, Task, devices, fits, parse_where, unfit
-from advisor.fleet.request import Limits, Request, Selection
-from advisor.fleet.storage import slug, write_placements
+from advisor.fleets import fleet, packaging
+from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
+from advisor.fleets.packaging import Package, gather, unpack
+from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, fits, parse_where, unfit
+from advisor.fleets.request import Limits, Request, Selection
+from advisor.fleets.storage import slug, write_placements
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Device, Profile

@@ -26,12 +26,14 @@ pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
 from distributed import Client, LocalCluster
 
-from advisor.fleet import dask_cluster, fleet
-from advisor.fleet.dask_cluster import DaskCluster, connected, local
-from advisor.fleet.fleet import SchedulerLost
-from advisor.fleet.packaging import gather
-from advisor.fleet.planning import Answer, Task
-from advisor.fleet.request import Limits, Request, Selection
+import advisor
+from advisor.errors import AdvisorError
+from advisor.fleets import dask_cluster, fleet
+from advisor.fleets.dask_cluster import DaskCluster, connected, local
+from advisor.fleets.fleet import SchedulerLost
+from advisor.fleets.packaging import gather
+from advisor.fleets.planning import Answer, Task
+from advisor.fleets.request import Limits, Request, Selection
 from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Profile
@@ -387,6 +389,23 @@ def test_several_workloads_get_a_folder_each(command: Command, workload: Path, t
     assert rows == {"tiny": "profiled", "other": "profiled"}
 
 
+def test_a_program_gives_its_client_and_gets_the_devices(workload: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(AdvisorError, match="scheduler and local contradict each other"):
+        advisor.fleet(workload, scheduler="tcp://127.0.0.1:1", local=1)
+    with pytest.raises(TypeError, match="'gpu'"):
+        advisor.fleet(workload, local=1, gpu=0)
+    settings = {"dashboard_address": None, "processes": False, "threads_per_worker": 1}
+    with LocalCluster(n_workers=1, **settings) as workers, Client(workers) as client:
+        quick = {"strategies": "pageable", "rounds": 1, "targets": "h200", "no_gpu": True, "quiet": True}
+        devices = advisor.fleet(workload, {"n": 8}, scheduler=client, out=out, **quick)
+        assert client.status == "running"
+    (row,) = devices.rows
+    assert devices.profile(row).workload.parameters == {"n": 8}
+    assert (out / "fleet.html").is_file()
+    assert row.device in devices._repr_html_()
+
+
 def test_the_scheduler_may_stand_in_dasks_variable(
     command: Command, workload: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,8 +437,8 @@ def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cl
 def test_without_dask_the_extra_is_named(
     workload: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "advisor.fleet.dask_cluster", raising=False)
-    monkeypatch.delattr("advisor.fleet.dask_cluster", raising=False)
+    monkeypatch.delitem(sys.modules, "advisor.fleets.dask_cluster", raising=False)
+    monkeypatch.delattr("advisor.fleets.dask_cluster", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
     said = Command(monkeypatch, capsys)("fleet", workload, "--local", "1")
     assert said.code == 4

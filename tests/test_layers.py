@@ -28,15 +28,15 @@ OUTSIDE = {
     "jinja2": ("advisor.report",),
     "ruptures": ("advisor.verdicts.histories",),
     "rich": ("advisor.measure.progress", "advisor.report.terminal"),
-    "distributed": ("advisor.fleet",),
-    "dask": ("advisor.fleet.dask_cluster",),
+    "distributed": ("advisor.fleets",),
+    "dask": ("advisor.fleets.dask_cluster",),
 }
 """Who alone may import a library."""
 
 FLOORS = (
     ("__main__",),
     ("cli", ""),
-    ("fleet",),
+    ("fleets",),
     ("api", "sweep"),
     ("pipeline", "configuration", "doctor", "report"),
     ("rules", "nsys", "calibration"),

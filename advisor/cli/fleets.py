@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -12,18 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import make_room, say, say_written, summarize, text
-from advisor.errors import INTERRUPTED, NothingMeasured, UsageError
+from advisor.cli.console import say, say_written, summarize, text
+from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from advisor.fleet.fleet import Cluster, Outcome
-    from advisor.fleet.request import Request
+    from advisor.fleets.fleet import Cluster, Outcome
+    from advisor.fleets.request import Request
     from advisor.measure.options import Options
-    from advisor.profiles.schema import Profile
 
 _LEFT_OUT = ("workload", "arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
 """Of the options of `advisor profile`: what concerns one machine, or its files."""
@@ -101,6 +99,8 @@ def fleet(
     Sends each workload's file and the modules that it imports from its folder to the workers. Several
     workloads get a folder each in --out. Needs the extra `fleet`.
     """
+    from advisor.fleets import api
+
     if str(out) == "-":
         raise UsageError(
             "advisor fleet writes a folder and cannot print to stdout",
@@ -110,7 +110,7 @@ def fleet(
     jobs = [_job(workload, wanted, send or (), given) for workload in workloads]
     outcomes = []
     for (request, merged), folder in zip(jobs, _folders(out, jobs, emit), strict=True):
-        reach = _connect(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
+        reach = api.clusters(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
         if not merged.quiet:
             say(f"to the workers: {request.package.contents}")
         # Of several, an earlier command may not have come to this one.
@@ -136,13 +136,14 @@ def _job(
 ) -> tuple[Request, Options]:
     """What to run for one workload. Raises `AdvisorError`."""
     from advisor import configuration
-    from advisor.fleet.planning import parse_where
-    from advisor.fleet.request import Limits, Selection, make_request
+    from advisor.fleets.api import task_seconds
+    from advisor.fleets.planning import parse_where
+    from advisor.fleets.request import Limits, Selection, make_request
 
     source = configuration.command_line(workload=workload, **given)
     merged = configuration.merged(sources := configuration.places(source))
     configuration.parse_formats(merged.formats)
-    limit = wanted.task_seconds or 3 * merged.max_seconds + 120
+    limit = wanted.task_seconds or task_seconds(merged.max_seconds)
     selection = Selection(wanted.each, parse_where(wanted.where), merged.no_gpu, wanted.one_per_host)
     limits = Limits(limit, no_worker=wanted.wait)
     return make_request(sources, selection, limits, send, sys.argv[1:]), merged
@@ -163,30 +164,6 @@ def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | No
     return tuple(out / title for title in titles)
 
 
-def _connect(
-    scheduler: str | None, file: Path | None, local: int | None, tls: Sequence[Path | None]
-) -> AbstractContextManager[Cluster]:
-    """The cluster to enter. Raises `UsageError` unless one was given, `NothingMeasured` without Dask."""
-    options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
-    given = [option for option, value in options.items() if value]
-    scheduler = scheduler or (None if given else os.environ.get("DASK_SCHEDULER_ADDRESS"))
-    if len(given) > 1 or not (given or scheduler):
-        raise UsageError(
-            f"{' and '.join(given)} contradict each other" if given else "no cluster was given",
-            next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER, or set "
-            "DASK_SCHEDULER_ADDRESS.",
-        )
-    try:
-        from advisor.fleet import dask_cluster  # Dask is an extra, and takes a second to import
-    except ImportError as missing:
-        raise NothingMeasured(
-            f"`advisor fleet` needs dask.distributed, which is not installed ({missing})",
-            next_step="Install the extra: pip install 'gpu-memory-advisor[fleet]'",
-        ) from None
-    security = dask_cluster.make_security(*tls)
-    return dask_cluster.local(local, security) if local else dask_cluster.connected(scheduler, file, security)
-
-
 def _run(
     request: Request,
     reach: AbstractContextManager[Cluster],
@@ -197,34 +174,19 @@ def _run(
     resume: bool,
 ) -> Outcome:
     from advisor import configuration
-    from advisor.fleet import fleet as fleets
-    from advisor.fleet import storage
-    from advisor.measure.progress import make_progress
+    from advisor.fleets import api, storage
     from advisor.profiles import outputs
-    from advisor.report import pages
-
-    formats = configuration.parse_formats(merged.formats)
-
-    def write(profile: Profile, folder: Path) -> None:
-        make_room(folder, quiet=True)
-        pages.write(pages.page_of(profile), folder, tuple(dict.fromkeys((*formats, "json"))))
 
     def tell(message: str) -> None:
         if not merged.quiet:
             say(message)
 
-    forms = [form for form in formats if form in pages.PAGES]
-    names = [storage.RECORD, *pages.names("fleet", forms), *pages.names("devices", forms)]
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
-    with outputs.output_directory(out, names) as directory:
-        if resume:
-            storage.require_same(directory, request.record())
-        with make_progress(quiet=merged.quiet) as progress, reach as cluster:
-            outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
-        page, paths = storage.write(outcome.record, directory, formats)
-        if emit is not None:
-            emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
+    formats = configuration.parse_formats(merged.formats)
+    outcome, page, paths = api.run(request, reach, out, formats, quiet=merged.quiet, resume=resume, tell=tell)
+    if emit is not None:
+        emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
     print(text(page, quiet=merged.quiet, details=merged.details))
     say_written(paths, quiet=merged.quiet)
     if emit is not None and not merged.quiet:
@@ -235,20 +197,11 @@ def _run(
 
 def _end(outcome: Outcome, out: Path) -> None:
     """130 after Ctrl-C; the error of a scheduler that was lost; that of the first device where all failed."""
-    from advisor.errors import AdvisorError
+    from advisor.fleets.api import require_figures
 
     if isinstance(outcome.stopped, KeyboardInterrupt):
         say(f"interrupted: results so far are in {out}; continue with --resume", written=True)
         sys.exit(INTERRUPTED)
-    if isinstance(outcome.stopped, AdvisorError):
+    if outcome.stopped is not None:
         raise outcome.stopped
-    if outcome.profiled and not outcome.has_figures:
-        raise NothingMeasured(
-            "no strategy could be measured or predicted on any device",
-            next_step="The report of each device lists the reasons.",
-        )
-    if not outcome.profiled:
-        unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
-        if outcome.problems or unfit is None:
-            raise next(iter(outcome.problems), NothingMeasured("no device could be profiled"))
-        raise NothingMeasured(f"no worker can take part: {unfit.reason}", next_step=unfit.next_step)
+    require_figures(outcome)

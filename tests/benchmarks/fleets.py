@@ -12,7 +12,7 @@ from pathlib import Path
 from test_fleet import Imitated, answered, gpu, machine, request
 from test_fleet import run as run_fleet
 
-from advisor.fleet.storage import concluded, slug
+from advisor.fleets.storage import concluded, slug
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load
 from advisor.report import pages

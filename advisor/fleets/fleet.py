@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleet.planning import (
+from advisor.fleets.planning import (
     NOT_INSTALLED,
     Answer,
     Device,
@@ -32,14 +32,14 @@ from advisor.fleet.planning import (
     unfit,
     wrong,
 )
-from advisor.fleet.request import Request
-from advisor.fleet.storage import Results, Write
+from advisor.fleets.request import Request
+from advisor.fleets.storage import Results, Write
 from advisor.measure.progress import Progress
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.redaction import hidden
 
 Function = Literal["inspect", "profile"]
-"""A function of `advisor.fleet.remote`."""
+"""A function of `advisor.fleets.remote`."""
 _TURN_SECONDS = 0.25
 
 

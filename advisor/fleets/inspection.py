@@ -18,7 +18,7 @@ from typing import Any
 
 from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.devices.memory_class import memory_class
-from advisor.fleet.planning import Gpu, Machine
+from advisor.fleets.planning import Gpu, Machine
 from advisor.measure.backends import driver_version, has_cupy
 from advisor.version import __version__
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.fleet.planning import Answer, Device, Item, Unfit, wrong
-from advisor.fleet.request import Request
+from advisor.fleets.planning import Answer, Device, Item, Unfit, wrong
+from advisor.fleets.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
 from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row, RowStatus

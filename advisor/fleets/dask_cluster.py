@@ -27,7 +27,7 @@ from distributed import Client, Future, LocalCluster, Security, Semaphore
 from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleet.fleet import Call, Function, Reply, SchedulerLost
+from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.profiles.text_files import LARGEST, read_bytes
@@ -67,7 +67,7 @@ def make_security(ca_file: Path | None, cert: Path | None, key: Path | None) -> 
 
 
 class DaskCluster:
-    """See `advisor.fleet.fleet.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
+    """See `advisor.fleets.fleet.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
     its machine froze, or its network was cut. Dask itself waits for five minutes.
     """
 
@@ -133,7 +133,7 @@ class DaskCluster:
         self._require_scheduler()
         call = Call(next(self._numbers), worker)
         arguments = repr(text) if function == "profile" else ""
-        expression = f"__import__('advisor.fleet.remote', fromlist=['remote']).{function}({arguments})"
+        expression = f"__import__('advisor.fleets.remote', fromlist=['remote']).{function}({arguments})"
         with _quiet():
             future = self._client.submit(
                 eval, expression, workers=[worker] if worker else None, pure=False, retries=0

@@ -16,8 +16,8 @@ from advisor import configuration
 from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import UsageError
-from advisor.fleet.packaging import Package, gather
-from advisor.fleet.planning import Device, Task
+from advisor.fleets.packaging import Package, gather
+from advisor.fleets.planning import Device, Task
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.fleets import FleetRecord
 from advisor.sweep import Sweep, parse_sweep

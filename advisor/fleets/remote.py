@@ -1,5 +1,5 @@
 """The functions that run on a worker: both start a process of our own, so that neither CUDA nor a workload
-that dies takes the worker along. Called by `advisor.fleet.dask_cluster` with text, they return text. `main`
+that dies takes the worker along. Called by `advisor.fleets.dask_cluster` with text, they return text. `main`
 is the process that makes one profile, as `advisor profile` would, and leaves an `Answer`."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleet.packaging import unpack
-from advisor.fleet.planning import Answer, Task, wrong
+from advisor.fleets.packaging import unpack
+from advisor.fleets.planning import Answer, Task, wrong
 from advisor.measure.jobs import LOG
 from advisor.measure.process import die_with_parent
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
@@ -35,9 +35,9 @@ _LONGEST = 16_000
 
 
 def inspect() -> str:
-    """The machine as JSON; see `advisor.fleet.inspection`. Raises where it cannot be read in 30 s."""
+    """The machine as JSON; see `advisor.fleets.inspection`. Raises where it cannot be read in 30 s."""
     done = subprocess.run(
-        python_command("advisor.fleet.inspection"),
+        python_command("advisor.fleets.inspection"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -72,7 +72,7 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
 
 def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
     log, answer = folder / LOG, folder / ANSWER
-    process = start(task, folder, "advisor.fleet.remote")
+    process = start(task, folder, "advisor.fleets.remote")
     deadline = time.monotonic() + task.seconds
     stopped = ""
     try:

@@ -1,0 +1,150 @@
+"""`advisor.fleet` for programs, and what the command shares with it: the cluster, the run, its outcome."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor import configuration
+from advisor.api import Profile, Shown, assignments, load, naming_arguments
+from advisor.errors import NothingMeasured, UsageError
+from advisor.fleets import fleet as fleets
+from advisor.fleets import storage
+from advisor.fleets.fleet import Cluster, Outcome
+from advisor.fleets.planning import parse_where
+from advisor.fleets.request import Limits, Request, Selection, make_request
+from advisor.measure.progress import make_progress
+from advisor.profiles import outputs, schema
+from advisor.profiles.fleets import FleetRecord, Row
+from advisor.report import pages
+from advisor.report.fleet_page import fleet_page
+from advisor.report.page import Page
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class Fleet(Shown, FleetRecord):
+    """The devices of a cluster, each with its row; the profiles are in `folder`."""
+
+    folder: Path = Path()
+
+    def profile(self, row: Row) -> Profile:
+        """Reads the profile of a device. Raises `AdvisorError` for a row that has none."""
+        return load(self.folder / row.folder / "profile.json")
+
+    def _page(self) -> Page:
+        return fleet_page(self)
+
+
+def fleet(
+    workload: str | Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    scheduler: str | Client | None = None,
+    local: int | None = None,
+    out: str | Path = "advisor-fleet",
+    each: bool = False,
+    one_per_host: bool = False,
+    where: Mapping[str, str] | None = None,
+    send: Sequence[str | Path] = (),
+    wait: float = 30.0,
+    resume: bool = False,
+    **arguments: Any,
+) -> Fleet:
+    """Profiles a workload on every distinct device of a Dask cluster, as `advisor fleet` does.
+
+    scheduler: an address, or a `distributed.Client`, which stays open. `arguments` are those of
+    `advisor.profile`, and `sweep`. Raises `AdvisorError`; KeyboardInterrupt after the results were saved.
+    """
+    if unknown := {"gpu", "gpus"} & arguments.keys():
+        raise TypeError(f"fleet() got an unexpected keyword argument {unknown.pop()!r}")
+    with naming_arguments():
+        given = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
+        sources = configuration.places(configuration.arguments(**given))
+        options = configuration.merged(sources)
+        conditions = parse_where([f"{key}={value}" for key, value in (where or {}).items()])
+        selection = Selection(each, conditions, options.no_gpu, one_per_host)
+        limits = Limits(task_seconds(options.max_seconds), no_worker=wait)
+        request = make_request(sources, selection, limits, tuple(map(Path, send)), ["fleet", str(workload)])
+        reach = clusters(scheduler, None, local, (None, None, None))
+        outcome, _, _ = run(request, reach, Path(out), quiet=options.quiet, resume=resume)
+        if outcome.stopped:
+            raise outcome.stopped
+        require_figures(outcome)
+    return Fleet(**dict(outcome.record), folder=Path(out))
+
+
+def task_seconds(max_seconds: float) -> float:
+    """How long one device's profile may take unless the user says otherwise."""
+    return 3 * max_seconds + 120
+
+
+def clusters(
+    scheduler: str | Client | None, file: Path | None, local: int | None, tls: Sequence[Path | None]
+) -> AbstractContextManager[Cluster]:
+    """The cluster to enter. Raises `UsageError` unless one was given, `NothingMeasured` without Dask."""
+    options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
+    given = [option for option, value in options.items() if value]
+    scheduler = scheduler or (None if given else os.environ.get("DASK_SCHEDULER_ADDRESS"))
+    if len(given) > 1 or not (given or scheduler):
+        raise UsageError(
+            f"{' and '.join(given)} contradict each other" if given else "no cluster was given",
+            next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER, or set "
+            "DASK_SCHEDULER_ADDRESS.",
+        )
+    try:
+        from advisor.fleets import dask_cluster  # Dask is an extra, and takes a second to import
+    except ImportError as missing:
+        raise NothingMeasured(
+            f"`advisor fleet` needs dask.distributed, which is not installed ({missing})",
+            next_step="Install the extra: pip install 'gpu-memory-advisor[fleet]'",
+        ) from None
+    if scheduler and not isinstance(scheduler, str):
+        return nullcontext(dask_cluster.DaskCluster(scheduler))
+    security = dask_cluster.make_security(*tls)
+    return dask_cluster.local(local, security) if local else dask_cluster.connected(scheduler, file, security)
+
+
+def run(
+    request: Request,
+    reach: AbstractContextManager[Cluster],
+    out: Path,
+    formats: Sequence[str] = configuration.FORMATS,
+    *,
+    quiet: bool,
+    resume: bool,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Outcome, Page, list[Path]]:
+    """Runs it and writes its folder. Returns the outcome, the combined page and the paths of its files."""
+
+    def write(profile: schema.Profile, folder: Path) -> None:
+        outputs.set_aside(folder)
+        pages.write(pages.page_of(profile), folder, tuple(dict.fromkeys((*formats, "json"))))
+
+    forms = [form for form in formats if form in pages.PAGES]
+    names = [storage.RECORD, *pages.names("fleet", forms), *pages.names("devices", forms)]
+    with outputs.output_directory(out, names) as directory:
+        if resume:
+            storage.require_same(directory, request.record())
+        with make_progress(quiet=quiet) as progress, reach as cluster:
+            outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
+        page, paths = storage.write(outcome.record, directory, formats)
+    return outcome, page, paths
+
+
+def require_figures(outcome: Outcome) -> None:
+    """Raises the error of the first device where all failed, `NothingMeasured` without any figure."""
+    if outcome.profiled and not outcome.has_figures:
+        raise NothingMeasured(
+            "no strategy could be measured or predicted on any device",
+            next_step="The report of each device lists the reasons.",
+        )
+    if not outcome.profiled:
+        unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
+        if outcome.problems or unfit is None:
+            raise next(iter(outcome.problems), NothingMeasured("no device could be profiled"))
+        raise NothingMeasured(f"no worker can take part: {unfit.reason}", next_step=unfit.next_step)
