@@ -37,7 +37,7 @@ from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Commit, Measured, Profile
 from advisor.report.history_page import MOST_POINTS, MOST_ROWS, history_page
 from advisor.report.pages import render
-from advisor.verdicts.histories import all_series, steps
+from advisor.verdicts.histories import all_series, newest, steps
 
 pytest.importorskip("ruptures", reason="the extra `history` is not installed")
 TIMES = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.030}
@@ -105,6 +105,22 @@ def test_noise_is_seldom_taken_for_a_step(outliers: float) -> None:
 @every("times", [[1.0] * 50, [1.0] * 5 + [9.0], [1.0, 2.0, 1.0, 2.0]])
 def test_there_is_no_step_in_what_does_not_vary_nor_in_one_last_time(times: list[float]) -> None:
     assert steps(times) == ()
+
+
+def test_a_newest_profile_that_differs_is_told_as_one_profile() -> None:
+    noise = random.Random(4)
+    runs = [[noise.lognormvariate(0, 0.02) for _ in range(12)] for _ in range(400)]
+    assert sum(newest(times) is not None for times in runs) <= 12, (
+        "5 % are the limit, and small ones are not told"
+    )
+    assert newest([1.0] * 4 + [2.0]) is None, "too few before it"
+    doubled = series(12, {11: {"pinned": 2.0}})
+    (found,) = all_series(history(doubled))
+    assert (found.changes, list(found.newest)) == ((), ["pinned"])
+    assert found.newest["pinned"].low < 2 < found.newest["pinned"].high
+    assert "one profile so far" in shown(history(doubled), "md")
+    (stepped,) = all_series(history(series(12, {6: {"pinned": 2.0}})))
+    assert stepped.newest == {}, "those after the last change count"
 
 
 def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -120,14 +121,24 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
     predicted = series.track.basis == "predicted"
     last = series.changes[-1] if series.changes else None
     unsure = bool(last and (last.around or last.same_code))
+    newest = f"{_newest(series)}." if series.newest and last else ""
     return blocks.Verdict(
         basis="predicted" if predicted else "measured",
-        tone="none" if not series.looked else "inconclusive" if unsure else "clear",
+        tone="none" if not series.looked else "inconclusive" if unsure or series.newest else "clear",
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(series)}",
-        reason=" ".join(filter(None, (cause(last) if last else "", _now(series)))),
+        reason=" ".join(filter(None, (newest, cause(last) if last else "", _now(series)))),
         next_step=_closer(series, last) if last and not last.same_code else "",
     )
+
+
+def _newest(series: Series) -> str:
+    """Which strategy the newest profile alone shows otherwise, and by how much."""
+    if not series.newest:
+        return ""
+    strategy = max(series.newest, key=lambda name: abs(math.log(series.newest[name].value)))
+    size = words.slower(series.newest[strategy])
+    return f"{words.code(strategy)} is {size} in the newest profile: one profile so far"
 
 
 def _closer(series: Series, last: Change) -> str:
@@ -155,7 +166,7 @@ def _headline(series: Series) -> str:
     many = words.count(len(series.entries), "profile")
     if not series.changes:
         if series.looked:
-            return f"No change detected in {many}"
+            return _newest(series) or f"No change detected in {many}"
         few = f"too few to look for changes ({FEWEST} are needed)"
         why = few if len(series.entries) < FEWEST else "changes were not looked for"
         return f"{many}: {why}"

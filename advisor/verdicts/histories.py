@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import groupby, pairwise
 
@@ -146,6 +146,21 @@ def _squares(part: stats.Floats) -> float:
     return float(((part - part.mean()) ** 2).sum())
 
 
+def newest(seconds: Sequence[float], *, series: int = 1) -> stats.Ratio | None:
+    """The last time over the mean of those before it, where it lies outside their prediction interval; None
+    where it does not, or too few are before it. One profile may be an outlier: this is no step yet."""
+    count = len(seconds) - 1
+    if count < FEWEST - 1:
+        return None
+    logs = np.log(np.asarray(seconds, dtype=np.float64))
+    before = logs[:-1]
+    error = max(_FINEST, float(before.std(ddof=1))) * math.sqrt(1 + 1 / count)
+    half = stats.student_upper((1 - CONFIDENCE) / 2 / series, count - 1) * error
+    size = float(logs[-1] - before.mean())
+    notable = abs(size) > max(half, math.log1p(stats.EQUIVALENCE))
+    return stats.Ratio(*map(math.exp, (size, size - half, size + half))) if notable else None
+
+
 _OF_THE_RUN = ("method",)
 """Conditions that change how sure a time is, not the time."""
 
@@ -172,6 +187,7 @@ class Series:
     """One workload with its parameters on one device, in the order of the commits.
 
     `around` is what changed around the code before each entry; `machine` tells series of one device apart.
+    `newest`: strategies whose last time alone differs from those since the last change.
     """
 
     entries: tuple[Entry, ...]
@@ -180,6 +196,7 @@ class Series:
     changes: tuple[Change, ...]
     around: tuple[tuple[Condition, ...], ...]
     looked: bool
+    newest: Mapping[str, stats.Ratio] = field(default_factory=dict)
 
     @property
     def profile(self) -> Profile:
@@ -262,7 +279,17 @@ def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
     changes = tuple(_changes(steps, entries, around)) if looked else ()
     machine = entries[-1].profile.environment
     names = machine.host_name, machine.cpu_model, f"{machine.cpu_count} cores" if machine.cpu_count else None
-    return Series(entries, track, ", ".join(filter(None, names)), changes, around, looked)
+    last = {} if predicted else dict(_newest(track, changes, count))
+    return Series(entries, track, ", ".join(filter(None, names)), changes, around, looked, last)
+
+
+def _newest(track: Track, changes: Sequence[Change], count: int) -> Iterator[tuple[str, stats.Ratio]]:
+    """Strategies whose last time differs from those since their last change."""
+    for strategy in track.with_figures:
+        since = max((change.at for change in changes if strategy in change.steps), default=0)
+        seconds = [times[0] for stop in track.stops[since:] if (times := stop.seconds(strategy))]
+        if track.stops[-1].seconds(strategy) and (ratio := newest(seconds, series=count)):
+            yield strategy, ratio
 
 
 def _around(before: Profile, now: Profile) -> Iterator[Condition]:
