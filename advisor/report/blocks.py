@@ -184,7 +184,8 @@ class Table(Block):
     `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
     `codes`, `code_heads`: the rows' and columns' names are code. `brief_notes`: the short forms show the
     cells' notes. `left_out` is what a column is: those that a terminal has no room for are counted; without
-    it they follow below. `whole`: a screen of a terminal has every row.
+    it they follow below. `whole`: a screen of a terminal has every row. `source_lines`: rows are named by
+    code, which a terminal shortens.
     """
 
     kind: str
@@ -202,6 +203,7 @@ class Table(Block):
     brief_notes: bool = True
     left_out: str = ""
     whole: bool = False
+    source_lines: bool = False
 
     @property
     def by_number(self) -> bool:

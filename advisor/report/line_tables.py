@@ -86,6 +86,7 @@ def lines_table(
         predicted=predicted,
         brief_notes=False,
         left_out="column",
+        source_lines=True,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -115,8 +115,11 @@ def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
     return solid * full + _EIGHTHS[eighths].strip()
 
 
-def grid(columns: Sequence[_Column], marks: Sequence[str], least: int = 0) -> list[str]:
-    """Aligned columns below their heads, each row after its mark; the names, which come first, wrap."""
+def grid(
+    columns: Sequence[_Column], marks: Sequence[str], least: int = 0, *, wraps: bool = True
+) -> list[str]:
+    """Aligned columns below their heads, each row after its mark; the names, which come first, wrap or are
+    shortened."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", show_header=False)
     names, *others = ([head, *cells] for head, _, cells in columns)
     left = max(WIDTH.get() - len(MARK) - sum(2 + max(map(cell_len, cells)) for cells in others), _NAME)
@@ -125,7 +128,8 @@ def grid(columns: Sequence[_Column], marks: Sequence[str], least: int = 0) -> li
         table.add_column(justify="right" if right else "left", no_wrap=bool(i), min_width=0 if i else wide)
     before = []
     for mark, name, *cells in zip(("", *marks), names, *others, strict=True):
-        lines = textwrap.wrap(name, wide, break_on_hyphens=False) or [""]
+        short = name if cell_len(name) <= wide else f"{set_cell_size(name, wide - 1).rstrip()}…"
+        lines = (textwrap.wrap(name, wide, break_on_hyphens=False) or [""]) if wraps else [short]
         table.add_row(*map(Text, ("\n".join(lines), *cells)))
         before += [mark, *[""] * (len(lines) - 1)]
     console = Console(file=io.StringIO(), width=4 * WIDTH.get(), color_system=None, force_jupyter=False)
@@ -300,7 +304,8 @@ class _Writer:
             groups = _fitting(columns, whole=False)
         self.left[table.left_out or "column"] += len(columns) - sum(map(len, groups))
         names = table.names, table.by_number, [row.name for row in rows]
-        lines = [grid([names, *chain.from_iterable(group)], [""] * len(rows)) for group in groups]
+        marks, wraps = [""] * len(rows), not table.source_lines
+        lines = [grid([names, *chain.from_iterable(group)], marks, wraps=wraps) for group in groups]
         heads = (c for c in table.columns if c.note and "txt" in c.forms)
         notes = (line for c in heads for line in wrap(f"({c.brief or c.head}: {c.note})", "  "))
         yield [*self.wrap(table.title), *lines[0], *(notes if len(lines) == 1 else ())]

@@ -34,29 +34,6 @@ Scope = tuple[str, int]
 class Loop:
     """One `for`, `while` or comprehension, and how often it turned."""
 
-    __slots__ = (
-        "_clock",
-        "_index",
-        "_table",
-        "begun",
-        "body",
-        "called",
-        "entered",
-        "fast",
-        "file",
-        "first",
-        "last",
-        "numbers",
-        "open",
-        "quiet",
-        "seconds",
-        "since",
-        "stride",
-        "times",
-        "turns",
-        "whole",
-    )  # fmt: skip
-
     def __init__(self, file: str, first: int, body: int, last: int, table: list[Any], clock: Clock) -> None:
         """first, body, last: its first line, that of its body, and its last."""
         self.file, self.first, self.body, self.last = file, first, body, last

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from ctypes import (
-    POINTER,
-    PYFUNCTYPE,
-    Structure,
-    byref,
-    c_char,
-    c_char_p,
-    c_size_t,
-    c_uint8,
-    c_void_p,
-    cast,
-    py_object,
-    pythonapi,
-)
+from ctypes import PYFUNCTYPE, Structure, c_char, c_char_p, c_size_t, c_uint8, c_void_p
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -87,8 +75,11 @@ class Origins:
         """The function that sets a handler, and the present one."""
         core: Any = sys.modules.get("numpy._core._multiarray_umath")
         core = core or sys.modules["numpy.core._multiarray_umath"]
-        table = cast(_pointer(core._ARRAY_API, None), POINTER(c_void_p))
-        get, put = PYFUNCTYPE(py_object)(table[_GET]), PYFUNCTYPE(py_object, py_object)(table[_SET])
+        table = ctypes.cast(_pointer(core._ARRAY_API, None), ctypes.POINTER(c_void_p))
+        get, put = (
+            PYFUNCTYPE(ctypes.py_object)(table[_GET]),
+            PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET]),
+        )
         return put, get()
 
     def _made(self, before: Any) -> Any:
@@ -113,12 +104,12 @@ class Origins:
             return address
 
         calls = _MALLOC(allocate), _CALLOC(clear)
-        functions = (*(cast(call, c_void_p) for call in calls), old.realloc, old.free)
+        functions = (*(ctypes.cast(call, c_void_p) for call in calls), old.realloc, old.free)
         handler = _Handler(b"advisor", 1, _Allocator(old.ctx, *functions))
-        new = pythonapi.PyCapsule_New
-        new.restype, new.argtypes = py_object, [c_void_p, c_char_p, c_void_p]
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
         self._kept += [handler, calls, name := b"mem_handler", before]
-        return new(byref(handler), name, None)
+        return new(ctypes.byref(handler), name, None)
 
     def call_cost(self) -> float:
         """Seconds that a call of the handler adds to an allocation, measured here."""
@@ -164,8 +155,8 @@ class Origins:
 
 
 def _pointer(capsule: Any, name: bytes | None) -> int:
-    get = pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = c_void_p, [py_object, c_char_p]
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
     address: int | None = None
     with suppress(ValueError):
         address = get(capsule, name)

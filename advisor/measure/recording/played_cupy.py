@@ -233,6 +233,7 @@ def _random(watch: Watch) -> Any:
             member = getattr(np.random, name)
             module.__dict__[name] = member if isinstance(member, type) else _drawing(member, watch)
     module.default_rng = lambda seed=None: _Generator(np.random.default_rng(seed), watch)
+    module._generator = module.generator = module  # where its parts are, now and in older versions
     module.RandomState = lambda seed=None: _Generator(np.random.RandomState(seed), watch)
     return module
 
