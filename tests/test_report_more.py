@@ -16,8 +16,8 @@ from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Fold, Prose, Table
 from advisor.report.charts import Chart
 from advisor.report.mixes import placements
-from advisor.report.more_figures import by_gpu, more_figures, places
 from advisor.report.pages import page_of
+from advisor.report.tables import by_gpu, more_figures, places
 
 REPORTS = Path(__file__).parents[1] / "reports" / "h200"
 NO_COUNTER = "NVML's energy counter: NVML does not support it on this GPU"

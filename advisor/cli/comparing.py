@@ -165,7 +165,7 @@ def _compare_reports(
     and nsys."""
     from advisor import configuration
     from advisor.profiles.programs import ProgramTrace
-    from advisor.report.reports_compared import compared_page, slower
+    from advisor.report.traces import compared_page, slower
     from advisor.rules.report_gates import parse_gates as parse_report_gates
     from advisor.rules.report_gates import ruled
     from advisor.verdicts.comparing.gates import Gate, Ruling, parse_gates

@@ -96,7 +96,6 @@ def _against(chosen: Recommendation | None, finding: Finding) -> bool:
 
 
 def _chosen(profile: Profile) -> dict[str, Recommendation]:
-    """The recommendation for each device by its name; a measured one before a predicted one."""
     told = [(p.device.name, p.recommendation) for p in profile.predictions]
     told.append((profile.device.name, profile.recommendation))
     return {device: chosen for device, chosen in told if chosen is not None}
@@ -112,7 +111,6 @@ def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
 
 
 def finding_of(same: list[Advice], place: str) -> Finding:
-    """What a rule said of a line, on its devices."""
     told = _finding(same, again=False)
     return replace(told, devices=(place, *told.devices))
 

@@ -53,7 +53,6 @@ class Bar:
 
     @property
     def tip(self) -> str:
-        """All of it in a line, for a tooltip."""
         ratio = f"gain {self.ratio} ({self.ratio_between})" if self.ratio_between else self.ratio
         parts = (f"{self.value} ({self.between})", ratio, self.memory, self.latency, self.note)
         return f"{', '.join(self.names)}: {', '.join(filter(None, parts))}"
@@ -120,7 +119,6 @@ class Answer:
         return self.verdict.tone == "inconclusive"
 
     def leading(self, most: int) -> list[Bar]:
-        """The recommended strategy, the baseline and the fastest of the others."""
         ranked = sorted(self.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:most]
         return [bar for bar in self.bars if bar in ranked]
 
@@ -138,7 +136,6 @@ class Answers(Block):
 
     @property
     def sentences(self) -> tuple[Verdict, ...]:
-        """Over all of several devices, or of the only one."""
         return self.over or tuple(answer.verdict for answer in self.items)
 
     @property

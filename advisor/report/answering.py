@@ -89,7 +89,6 @@ def measured_answer(profile: Profile) -> Answer:
 
 
 def _with_parts(told: Verdict, profile: Profile) -> Verdict:
-    """The reason, which ends in where the time of the recommended strategy's frame goes."""
     chosen = profile.recommendation
     row = profile.measured().get((chosen and chosen.strategy) or "")
     largest = largest_parts(row) if row else ""

@@ -23,7 +23,6 @@ _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def percent(share: float) -> str:
-    """A share of the width, as SVG writes it."""
     return f"{100 * share:.2f}%"
 
 
@@ -36,7 +35,6 @@ class Scale:
     logarithmic: bool
 
     def share(self, value: float) -> float:
-        """0 at the low end, 1 at the high end."""
         bend: Callable[[float], float] = math.log if self.logarithmic else float
         width = bend(self.high) - bend(self.low)
         return (bend(value) - bend(self.low)) / width if width else 0.5
@@ -72,7 +70,6 @@ class RatioScale:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The factor either way, in words."""
         return units.ratio(1 / self.factor), units.ratio(self.factor)
 
     @property
@@ -80,12 +77,10 @@ class RatioScale:
         return self.place(1 / (1 + stats.EQUIVALENCE)), self.place(1 + stats.EQUIVALENCE)
 
     def place(self, ratio: float) -> float:
-        """Where a ratio lies; at the edge if it is beyond."""
         share = math.log(ratio) / math.log(self.factor)
         return round(self.one * (1 + min(max(share, -1.0), 1.0)), 1)
 
     def strip(self, value: float, low: float, high: float) -> Strip:
-        """Where an interval lies on the axis."""
         return Strip(self, self.place(low), self.place(value), self.place(high))
 
 
@@ -189,7 +184,6 @@ def binary_step(extent: float) -> float:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten; with 2 and 5 between them where there are few."""
     powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     within = [p for p in powers if low <= p <= high]
     if len(within) > 3:

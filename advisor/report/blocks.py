@@ -9,6 +9,7 @@ from typing import Literal
 from advisor import units
 from advisor.report import words
 from advisor.report.axes import RatioScale, Strip
+from advisor.stats import Ratio
 
 Form = Literal["html", "md", "txt"]
 Forms = Literal["html md txt", "html", "md", "txt", "html md", "html txt", "md txt"]
@@ -102,7 +103,6 @@ class Finding:
 
     @property
     def fired(self) -> bool:
-        """Whether a reader must see it unasked: advice, or a rule that failed."""
         return self.outcome in ("advice", "error")
 
 
@@ -136,8 +136,9 @@ class TableCell:
     strip: Strip | None = None
 
 
-def ratio_cells(axis: RatioScale, value: float, low: float, high: float, mark: str) -> tuple[TableCell, ...]:
+def ratio_cells(axis: RatioScale, ratio: Ratio, mark: str) -> tuple[TableCell, ...]:
     """A ratio on the strip of an axis, for a page, and as a figure with its interval."""
+    value, low, high = ratio.value, ratio.low, ratio.high
     figure = TableCell(units.ratio(value), words.ratio_between(low, high) * (low < high))
     return TableCell("", mark=mark, strip=axis.strip(value, low, high)), figure
 
@@ -172,7 +173,6 @@ class Row:
 
 
 def row(name: str, *cells: str | TableCell, rank: float = 0.0, note: str = "") -> Row:
-    """A row of cells, of which plain ones are given by their text."""
     held = (TableCell(cell) if isinstance(cell, str) else cell for cell in cells)
     return Row(name, tuple(held), rank=rank, note=note)
 

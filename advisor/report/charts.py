@@ -109,7 +109,6 @@ def recommended(of: Profile | Prediction) -> str | None:
 
 
 def frame_chart(profile: Profile) -> Chart:
-    """Time per stage of each measured strategy, with the interval of the whole frame."""
     chosen = recommended(profile)
     sides: dict[str, Side] = {s.name: s.side for s in profile.workload.stages}
     here = "on this CPU, not on a GPU" if profile.device.kind == "cpu" else "measured"
@@ -124,7 +123,6 @@ def largest_parts(row: Measured, most: int = 3) -> str:
 
 
 def prediction_chart(prediction: Prediction, index: int) -> Chart:
-    """The terms of each predicted strategy, with the range of the whole frame."""
     chosen = recommended(prediction)
     rows = sorted((r for r in prediction.results if isinstance(r, Predicted)), key=lambda r: r.likely_seconds)
     stacks = [_timed(row, _predicted_parts(row), chosen) for row in rows]
@@ -229,7 +227,6 @@ def _folded(stacks: Sequence[Stack]) -> list[Stack]:
 
 
 def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:
-    """Shades of one colour stand together."""
     categories = {p.key: p.category for s in stacks for p in s.parts if p.amount > 0}
     order = [category.partition("-")[0] for category in Category.__args__]  # type: ignore[attr-defined]
     keys = sorted(categories, key=lambda key: order.index(categories[key].partition("-")[0]))

@@ -60,7 +60,6 @@ _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 def comparison_page(
     comparison: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
 ) -> Page:
-    """Everything a comparison says. `files` are what the two profiles are called."""
     base, head = comparison.base, comparison.head
     before, where = words.name(base.device.name), words.name(head.device.name)
     where += f" (BASE: {before})" * (where != before)
@@ -141,7 +140,6 @@ def _promise(kept: PromisedSpeed | None) -> str:
 
 
 def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[Fact, ...]:
-    """BASE and HEAD: file, date, version of advisor."""
     sides = {"BASE": (files[0], comparison.base), "HEAD": (files[1], comparison.head)}
     return tuple(Fact(side, _side(*told)) for side, told in sides.items())
 
@@ -194,7 +192,6 @@ def _value(parameters: Mapping[str, Value], name: str) -> str:
 
 
 def _statement(apart: Sequence[Condition]) -> str:
-    """What the ratios show the effect of."""
     subjects = words.listing(f"the {c.what}" for c in apart if c.kind == "subject")
     around = words.listing((c.what for c in apart if c.kind == "condition"), limit=12)
     if subjects and around:
@@ -278,8 +275,8 @@ def _table(device: ComparedDevice, name: str, number: int, comparison: Compariso
 def _row(compared: Compared, recommended: Recommended, axis: RatioScale) -> Row:
     sides = (("BASE", recommended.base), ("HEAD", recommended.head))
     tags = [side for side, name in sides if name == compared.strategy]
-    outcome, ratio = compared.outcome.replace(" ", "-"), compared.ratio
-    strip, figure = ratio_cells(axis, ratio.value, ratio.low, ratio.high, outcome)
+    outcome = compared.outcome.replace(" ", "-")
+    strip, figure = ratio_cells(axis, compared.ratio, outcome)
     verdict = compared.outcome.replace("cannot tell", "undecided")
     changed = "changed" * (compared.base_bytes != compared.head_bytes)
     told = row(
@@ -301,7 +298,6 @@ def _bytes(row: Compared) -> str:
 
 
 def advice(comparison: Comparison) -> Section:
-    """What one of the two alone advises."""
     parts: list[Block] = []
     for title, label, fired in (
         ("New in HEAD", "New advice", comparison.new_advice),
@@ -372,7 +368,6 @@ def _headline(rows: Sequence[Compared]) -> str:
 
 
 def recommended(device: ComparedDevice) -> str:
-    """What both recommend, and how the one that BASE recommends does now."""
     told = device.recommended
     base, head = (words.code(name) if name else "no single strategy" for name in (told.base, told.head))
     sentence = f"The recommendation changed: {base} in BASE, {head} in HEAD"

@@ -51,7 +51,6 @@ class Place:
 
     @property
     def doubt(self) -> Doubt:
-        """Why nothing is recommended for it."""
         if self.basis == "predicted":
             return self.stop.doubt
         return "failed" if all_failed(self.profile) else doubt(self.profile)
@@ -146,7 +145,6 @@ def _card(place: Place) -> blocks.Group:
 
 
 def _verdicts(found: Sequence[Place]) -> Iterator[blocks.Verdict]:
-    """One over the measured devices, one over the predicted ones."""
     for basis, places in words.grouped(found, lambda place: place.basis).items():
         yield _verdict(places, basis)
     if not found:

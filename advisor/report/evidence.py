@@ -1,12 +1,15 @@
-"""What was measured and predicted: the strategies side by side in tables and charts, device by device."""
+"""What speaks for the verdict: figures and charts of each device, and what would change it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from advisor import units
 from advisor.model import accuracy
 from advisor.model.measured import ModelAgainstRun
+from advisor.profiles.conclusions import Alternative, Preferences, Sensitivity
 from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
@@ -14,10 +17,12 @@ from advisor.report.answering import predicted_answer
 from advisor.report.charts import footprint_chart, frame_chart, overlap_note, prediction_chart, recommended
 from advisor.report.machine import ON_CPU
 from advisor.report.mixes import placements
-from advisor.report.more_figures import by_gpu, more_figures, places
 from advisor.report.page import Section, filled
-from advisor.report.tables import gaps, memory_told
-from advisor.verdicts.caveats import undoubted
+from advisor.report.recommendations import sentence, verdict_words
+from advisor.report.tables import by_gpu, gaps, memory_told, more_figures, places, setup_costs
+from advisor.strategies.registry import BASELINE
+from advisor.verdicts.caveats import doubt, undoubted
+from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.scores import counted
 
 _PARTS = "Grouped by kind, not by time; each part is a median. The bracket is the interval of the frame."
@@ -26,7 +31,6 @@ _BESIDE = "Predicted and measured times on this device"
 
 
 def stages(profile: Profile, *, badge: str = "") -> Section:
-    """Where a frame's time goes under each strategy, and which strategies have no figures, and why."""
     cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
     drawn: blocks.Block | None = None
     if profile.measured():
@@ -49,7 +53,6 @@ def stages(profile: Profile, *, badge: str = "") -> Section:
 
 
 def memory(profile: Profile, *, badge: str = "") -> Section:
-    """What each strategy takes, by kind and by place."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     chart = replace(footprint_chart(fastest_first(counted(undoubted(profile)))), notes=(_PHYSICAL,))
     parts = filled(chart, *placements(profile), *places(measured))
@@ -57,7 +60,6 @@ def memory(profile: Profile, *, badge: str = "") -> Section:
 
 
 def noise(profile: Profile, against: ModelAgainstRun) -> Section:
-    """The slowest frames, CPU time, energy; and what the model had expected."""
     measured = tuple(fastest_first(counted(profile)).measured().values())
     parts = filled(
         *more_figures(measured, recommended(profile)),
@@ -145,7 +147,6 @@ def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
 
 
 def error_sentence(memory: MemoryClass | None) -> str:
-    """The model's error for a device of that memory class, or that none is known."""
     known = accuracy.by_class().get(memory) if memory else None
     if known is None:
         return f"No published figures for this memory class: the model's error is unknown ({WHERE})."
@@ -159,3 +160,109 @@ def error_sentence(memory: MemoryClass | None) -> str:
     figures = words.count(known.figures, "published figure")
     said = f"On devices left out of its fit, the model checked with {figures} for this memory class"
     return f"{said}: {told} ({WHERE}).{few}"
+
+
+_BLIND = (
+    "Predicted from the traced traffic, without the measured times: how much larger before another "
+    "strategy wins (up to 64×)."
+)
+_QUESTIONS: dict[str, str] = {
+    "reads": "kernels read their inputs more often",
+    "larger": "the buffers are larger",
+    "smaller": "the buffers are smaller",
+}
+_SETUP = (
+    "Set-up runs once: allocation, page-locking, set-up stages and the first frame. A strategy with a longer "
+    "set-up than `{}` pays off after the given number of frames; for fewer frames, do not change."
+)
+
+
+@dataclass(frozen=True)
+class Choice(blocks.Block):
+    """Verdicts by objective or device, and the data with which a page decides for a memory budget."""
+
+    rows: tuple[blocks.Fact, ...]
+    data: str
+    forms: blocks.Forms = field(default="html", kw_only=True)
+
+
+def sensitivity(profile: Profile) -> Section:
+    """Nothing is told of a workload whose verdict is in doubt, nor of what the profile has no figures for."""
+    measured = profile.device.kind != "cpu" and bool(profile.measured()) and not doubt(profile)
+    parts = filled(
+        _choice(profile) if profile.alternatives else None,
+        _model(profile),
+        _setup(profile) if measured else None,
+    )
+    return Section("sensitivity", "What would change the verdict", parts, nav="Sensitivity", forms="html")
+
+
+def _choice(profile: Profile) -> Choice:
+    wanted, measured = profile.preferences, profile.device.kind != "cpu"
+    data: dict[str, dict[str, list[tuple[int | None, str]]]] = {}
+    for one in profile.alternatives:
+        by_device = data.setdefault(one.objective, {})
+        by_device.setdefault(words.name(one.device), []).append((one.budget_bytes, _told(one, measured)))
+    if measured:
+        facts = [blocks.Fact(f"by {name}", _at(by_device, wanted)) for name, by_device in data.items()]
+    else:
+        made = [(p.device.name, p.recommendation) for p in profile.predictions if not doubt(profile, p)]
+        facts = [blocks.Fact(words.name(d), sentence(r), predicted=True) for d, r in made if r is not None]
+    told = {
+        "prefix": "" if measured else "Predicted, by the likely times alone: ",
+        "objectives": {name: list(by_device.values()) for name, by_device in data.items()},
+        "objective": wanted.objective,
+        "budget": wanted.memory_budget_bytes,
+    }
+    return Choice(tuple(facts), json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("`", ""))
+
+
+def _told(one: Alternative, measured: bool) -> str:
+    if measured:
+        return verdict_words(one)
+    if one.strategy is None:
+        return f"no strategy fits the memory budget on {words.name(one.device)}"
+    gained = one.speedup is not None and one.strategy != BASELINE
+    gain = f" (gain {units.ratio(one.speedup or 1.0)})" * gained
+    return f"{words.name(one.strategy)} on {words.name(one.device)}{gain}"
+
+
+def _at(by_device: Mapping[str, Sequence[tuple[int | None, str]]], wanted: Preferences) -> str:
+    (choices,), budget = by_device.values(), wanted.memory_budget_bytes
+    fits = (told for least, told in choices if least == budget or (least and budget and least <= budget))
+    return next(fits, choices[-1][1])
+
+
+def _setup(profile: Profile) -> blocks.Table:
+    measured, base = tuple(counted(profile).measured().values()), baseline(profile)
+    return blocks.Table(
+        "setup",
+        "strategy",
+        tuple(map(blocks.Column, ("set-up", "additional set-up", "saved per frame", "pays off"))),
+        setup_costs(measured, base, speeds(counted(profile))),
+        caption=_SETUP.format(words.name(base.strategy) if base else "baseline"),
+        identifier="setup",
+        sortable=True,
+        forms="html",
+    )
+
+
+def _model(profile: Profile) -> blocks.Table | None:
+    cells = {(one.device, str(one.question)): blocks.TableCell(_turned(one)) for one in profile.sensitivity}
+    devices = dict.fromkeys(device for device, _ in cells)
+    rows = tuple(
+        blocks.Row(
+            text, tuple(cells.get((device, question), blocks.TableCell(blocks.NOTHING)) for device in devices)
+        )
+        for question, text in _QUESTIONS.items()
+    )
+    columns = (blocks.Column(words.name(d), basis="predicted", figures=False) for d in devices)
+    if not devices:
+        return None
+    return blocks.Table("turns", "if", tuple(columns), rows, caption=_BLIND, identifier="turns", codes=False)
+
+
+def _turned(found: Sensitivity) -> str:
+    if found.factor is None or found.strategy is None:
+        return "no change up to 64×"
+    return f"{words.name(found.strategy)} from {found.factor}× {'smaller ' * (found.question == 'smaller')}on"

@@ -64,7 +64,6 @@ def _record(row: FleetRow) -> Record:
 
 
 def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
-    """One for each value of the swept parameter."""
     for value, rows in words.grouped(done, lambda row: row.value).items():
         yield _verdict(words.name(value) if value else "", rows)
     if not done:
@@ -94,7 +93,6 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
 
 
 def _confidence(chosen: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
-    """On how many of the devices the verdict is settled."""
     settled = sum(row.verdict not in ("open", "untrusted") for row in chosen)
     if any(row.basis == "predicted" for row in chosen):
         return f"Predicted on {words.count(len(chosen), 'device')}."
@@ -194,7 +192,6 @@ def _page(folder: str) -> blocks.Prose:
 
 
 def _missing(rows: Sequence[FleetRow]) -> blocks.Items:
-    """What failed alike is one item."""
     alike = words.grouped(rows, lambda row: (row.status, row.reason, row.next_step))
     items = []
     for (status, reason, step), found in alike.items():

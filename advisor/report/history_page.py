@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from advisor import stats, units
+from advisor import units
 from advisor.profiles.histories import QUICKEST, Entry, History
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Value
@@ -42,7 +42,6 @@ _HOW = (
 
 
 def history_page(history: History, found: Sequence[Series]) -> Page:
-    """Everything a history says; `found` are its series."""
     looks = styles(list(dict.fromkeys(name for series in found for name in series.track.with_figures)))
     names, ends = _names(found), (history.entries[0], history.entries[-1])
     named = list(zip(names, found, strict=True))
@@ -187,7 +186,6 @@ def _headline(series: Series) -> str:
 
 
 def _now(series: Series) -> str:
-    """What is recommended now, and since when."""
     chosen = [stop.optima.chosen for stop in series.track.stops]
     last = chosen[-1]
     if last is None:
@@ -230,7 +228,6 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
 
 
 def _joined(samples: Sequence[Sample | None]) -> Sample | None:
-    """One point for several: their median, all their intervals."""
     known = [each for each in samples if each]
     if len(known) < 2:
         return known[0] if known else None
@@ -309,7 +306,6 @@ def _conditions(around: Sequence[Condition]) -> str:
 
 
 def _steps(series: Series, number: int) -> blocks.Table:
-    """Every step of every strategy, by its commit."""
     found = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
     found.sort(key=lambda each: -each[0].at)
     axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in found])
@@ -317,7 +313,7 @@ def _steps(series: Series, number: int) -> blocks.Table:
         blocks.Row(
             words.name(strategy),
             (
-                *blocks.ratio_cells(axis, *_ends(step.ratio), "slower" if step.ratio.low > 1 else "faster"),
+                *blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster"),
                 blocks.TableCell(place(series, change).replace("`", "")),
                 blocks.TableCell(_blamed(change)),
             ),
@@ -341,10 +337,6 @@ def _steps(series: Series, number: int) -> blocks.Table:
         identifier=f"steps-{number}",
         predicted=series.track.basis == "predicted",
     )
-
-
-def _ends(ratio: stats.Ratio) -> tuple[float, float, float]:
-    return ratio.value, ratio.low, ratio.high
 
 
 def _table(series: Series, name: str, number: int) -> blocks.Table:
@@ -389,7 +381,6 @@ def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:
 
 
 def _memory(series: Series) -> Iterator[blocks.Item]:
-    """Where a strategy takes other memory than in the profile before."""
     for strategy in series.track.with_figures:
         rows = [(entry, bytes_of(stop.results.get(strategy))) for entry, stop in _pairs(series)]
         known = [(entry, size) for entry, size in rows if size is not None]

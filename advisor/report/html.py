@@ -64,8 +64,8 @@ def notebook_cell(page: Page) -> str:
 
     The page is in a frame of its own, so that neither styles the other.
     """
-    found = (b for section in page.sections for b in section.blocks if isinstance(b, (Answers, Verdicts)))
-    block = next(found)
+    every = (block for section in page.sections for block in section.blocks)
+    block = next(block for block in every if isinstance(block, (Answers, Verdicts)))
     told = block.sentences[0] if isinstance(block, Answers) else block.items[0]
     who = ", ".join(filter(None, (page.name, told.device)))
     line = f"{who}: {'. '.join(filter(None, (told.headline, told.remark)))}"

@@ -50,7 +50,6 @@ class Sample:
 
     @property
     def words(self) -> str:
-        """The time and its interval, where no other words were given."""
         between = words.seconds_between(self.low, self.high)
         return self.told or f"{units.seconds(self.middle)} ({between})"
 
@@ -194,7 +193,6 @@ def _placed(change: Crossover, values: Sequence[Value], across: Sequence[float],
 
 
 def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
-    """Ticks whose labels do not overlap."""
     last = 2.0
     for tick in ticks:
         if last - tick.share >= LABEL_GAP / height:
@@ -203,7 +201,6 @@ def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
 
 
 def _envelope(across: Sequence[float], curves: Sequence[Curve]) -> list[tuple[float, Sample | None]]:
-    """From the fastest to the slowest of several strategies at each value."""
     at_each = [[c.samples[i] for c in curves] for i in range(len(across))]
     found = [[sample.middle for sample in samples if sample] for samples in at_each]
     ends = (Sample(min(times), min(times), max(times)) if times else None for times in found)

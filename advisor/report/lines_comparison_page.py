@@ -31,6 +31,7 @@ def lines_comparison_page(
         blocks.Banners("note", tuple(_notes(comparison))),
     )
     tables = tuple(map(_table, comparison.frames))
+    changed = (replace(t, rows=tuple(row for row in t.rows if row.cells[0].mark != "same")) for t in tables)
     conditions = filled(*_conditions(comparison))
     return Page(
         kind="compare",
@@ -41,7 +42,7 @@ def lines_comparison_page(
         records=records.sides_of(comparison.base, comparison.head),
         sections=(
             *gated(rulings, first),
-            Section("changed", "Changed", filled(*map(_changed, tables)), forms="md"),
+            Section("changed", "Changed", filled(*changed), forms="md"),
             Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
             Section("advice", "Advice", filled(*_advice(comparison)), nav="Advice", folded=True),
             Section("comparable", "Comparable?", conditions, nav="Comparable?", folded=True),
@@ -66,7 +67,6 @@ def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict
 
 
 def _promise(kept: Promise) -> str:
-    """What following the advice gave, against what it promised."""
     lines = words.listing(str(place.line) for place in kept.places)
     basis = "measured when tried" if kept.tried else "estimated"
     noun = "line" if len(kept.places) == 1 else "lines"
@@ -83,7 +83,6 @@ def _apart(before: float, now: float) -> str:
 
 
 def _between(scope: Scope) -> str:
-    """The frame's time with its interval."""
     told = units.seconds(scope.seconds or 0.0)
     interval = scope.loop.interval_seconds if scope.loop else None
     return f"{told} ({words.seconds_between(*interval)})" if interval else told
@@ -118,10 +117,6 @@ def _table(each: ComparedFrames) -> blocks.Table:
         identifier=f"lines-{'all' if number is None else number}",
         left_out="column",
     )
-
-
-def _changed(table: blocks.Table) -> blocks.Table:
-    return replace(table, rows=tuple(row for row in table.rows if row.cells[0].mark != "same"))
 
 
 def _row(line: ComparedLine, *, timed: bool, rank: int) -> Row:

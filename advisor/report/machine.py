@@ -24,7 +24,6 @@ _Value = TypeVar("_Value")
 
 
 def environment(profile: Profile) -> tuple[Fact, ...]:
-    """System, software, host and the device's attributes."""
     told = profile.environment
     known = (
         ("Host", told.host_name),
@@ -256,7 +255,6 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
 
 
 def _final(profile: Profile) -> Iterator[str]:
-    """How the best strategies met, and what a check of the run on itself gave."""
     final, chosen = profile.final, profile.recommendation
     if final is None:
         return
@@ -298,7 +296,6 @@ def _iterations(profile: Profile) -> Iterator[Fact]:
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:
-    """File, parameters, buffers, and the stages of a frame with what they get and move."""
     ran, buffers = profile.workload, []
     for b in ran.buffers[:40]:
         shape = " × ".join(map(str, b.shape[:6]))

@@ -188,7 +188,6 @@ def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[
 
 
 def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
-    """A row for each bar, or each device's most important ones; no column without a figure."""
     shown = [answer for answer in answers if answer.bars][:rows]
     if not shown:
         return
@@ -216,7 +215,6 @@ def _bar(device: str, bar: Bar) -> tuple[str, ...]:
 
 
 def _missing(items: Sequence[blocks.Item], whole: str) -> Iterator[str]:
-    """What has no figures; failures have a paragraph of their own."""
     skipped = [item for item in items if item.status != "failed"]
     if skipped:
         lines = (_item(item, "", whole) for item in skipped[:_MOST])
@@ -248,7 +246,6 @@ def _heads(column: blocks.Column, table: blocks.Table) -> list[str]:
 
 
 def _cells(row: blocks.Row, table: blocks.Table, shown: Sequence[int], width: int) -> list[str]:
-    """The name, then the cells of the columns that are shown."""
     name = f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
     if row.missing:
         return [name, escape(row.missing, 80), *[""] * (width - 1)]

@@ -91,7 +91,6 @@ def searched(profile: Profile) -> Iterator[str]:
 
 
 def buffers(profile: Profile) -> Iterator[blocks.Table]:
-    """For each device whose recommended strategy is a mix: its buffers, their use, placement, and why."""
     tables = (_table(profile, device, row, at) for at, (device, row) in enumerate(_recommended(profile)))
     yield from filter(None, tables)
 
@@ -177,7 +176,6 @@ def placements(profile: Profile) -> Iterator[blocks.Block]:
 
 
 def _kinds(profile: Profile, sides: set[Side], placement: Placement) -> str:
-    """The kinds of memory, and how the contents get from side to side."""
     own = placement.own
     if len(sides) < 2:
         return f"{next(iter(sides), 'host')} only"

@@ -69,7 +69,6 @@ class Page:
 
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:
-    """The blocks that hold something."""
     held = ((block, [getattr(block, n) for n in _CONTENTS if hasattr(block, n)]) for block in blocks if block)
     return tuple(block for block, contents in held if not contents or any(contents))
 
@@ -100,7 +99,6 @@ MARKED = "→ marks the recommended strategy, ≈ those that cannot be distingui
 
 
 def lead(*blocks: Block | None) -> Section:
-    """The first section: what came of it, and what to do."""
     return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
 
 

@@ -116,7 +116,6 @@ def append_step_summary(page: Page) -> None:
 
 
 def doctor_page(checkup: Checkup) -> Page:
-    """The verdict, then for each finding what was found, what it means, what to do."""
     found = tuple(
         Finding(f.subject, f.state, f.found, f.means, next_step=f.next_step) for f in checkup.findings
     )

@@ -9,7 +9,7 @@ from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers, beside
-from advisor.report.evidence import memory, noise, predictions, stages
+from advisor.report.evidence import memory, noise, predictions, sensitivity, stages
 from advisor.report.machine import (
     absent,
     environment,
@@ -24,7 +24,6 @@ from advisor.report.mixes import buffers
 from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
 from advisor.report.recommendations import FIRST_FRAMES, failures
 from advisor.report.records import records_of
-from advisor.report.sensitivity import sensitivity
 from advisor.report.traces import traces
 from advisor.verdicts.caveats import all_failed
 from advisor.verdicts.scores import counted

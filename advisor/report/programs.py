@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 from statistics import median
 
 from advisor import units
@@ -74,7 +75,10 @@ def program_page(program: ProgramTrace, tool: str | None, notes: Sequence[str]) 
             "more",
             "Not found and not recorded",
             filled(
-                blocks.Facts(tuple(_absent(program)), "Not recorded (option of nsys profile that does):"),
+                blocks.Facts(
+                    tuple(starmap(Fact, program.absent.items())),
+                    "Not recorded (option of nsys profile that does):",
+                ),
                 blocks.Facts(tuple(_ranges(program))),
                 blocks.Fold("Rules without advice", filled(blocks.Findings(_findings(program, fired=False)))),
                 blocks.Prose(SLOWER),
@@ -93,7 +97,6 @@ def _nothing(program: ProgramTrace) -> str:
 
 
 def _fired(program: ProgramTrace) -> list[Advice]:
-    """Sorted by what they save, most first."""
     advice = [one for one in program.advice if one.outcome == "advice"]
     return sorted(advice, key=lambda one: -(one.gain.seconds_per_frame or 0.0 if one.gain else 0.0))
 
@@ -115,7 +118,6 @@ def _verdicts(gpus: Sequence[GpuTrace]) -> Iterator[Verdict]:
 
 
 def _same(one: GpuTrace, other: GpuTrace) -> bool:
-    """Whether their parts, and the kinds and rates of their copies, differ little."""
     figures = [
         (gpu.units, gpu.seconds, gpu.copy_seconds, gpu.kernel_seconds, gpu.idle_seconds)
         for gpu in (one, other)
@@ -263,7 +265,13 @@ _COPY_COLUMNS = (
 
 def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
     columns = _COPY_COLUMNS if any(flow.where for flow in flows) else _COPY_COLUMNS[:-1]
-    rows = tuple(Row(_flow_name(flow), tuple(_cells(gpu, flow))[: len(columns)]) for flow in flows)
+    rows = tuple(
+        Row(
+            f"{_WAYS[flow.kind]}, {flow.memory}{', up to 64 KiB' if flow.small else ''}",
+            tuple(_cells(gpu, flow))[: len(columns)],
+        )
+        for flow in flows
+    )
     return Table(
         kind="copies",
         names="direction and host memory",
@@ -275,10 +283,6 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
         identifier=f"copies-{gpu.label}-{bool(title)}",
         codes=False,
     )
-
-
-def _flow_name(flow: Flow) -> str:
-    return f"{_WAYS[flow.kind]}, {flow.memory}{', up to 64 KiB' if flow.small else ''}"
 
 
 def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[TableCell]:
@@ -323,10 +327,6 @@ def _streams(gpu: GpuTrace) -> Iterator[Fact]:
     for kernel in gpu.kernels:
         seconds = units.seconds(kernel.seconds)
         yield Fact(words.name(kernel.name), f"{seconds}, {words.count(kernel.count, 'run')}")
-
-
-def _absent(program: ProgramTrace) -> Iterable[Fact]:
-    return (Fact(what, options) for what, options in program.absent.items())
 
 
 def _ranges(program: ProgramTrace) -> Iterator[Fact]:

@@ -53,7 +53,6 @@ def verdicts(profile: Profile) -> tuple[Verdict, ...]:
 
 
 def measured_verdict(profile: Profile) -> Verdict:
-    """What the measured rows say, or that there are none."""
     chosen = profile.recommendation
     if chosen is None:
         return _unmeasured(profile)
@@ -180,7 +179,6 @@ def _unpredicted(profile: Profile) -> Verdict:
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
-    """What to do and what it gains, in one line; `remark` says how sure that is."""
     gain = "" if chosen.strategy in (None, chosen.baseline) else _faster(chosen, predicted)
     if chosen.strategy and predicted and chosen.verdict == "open":  # ranges that overlap are no verdict
         return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
@@ -265,7 +263,6 @@ def _simpler(made: Recommendation) -> str:
 
 
 def uncapitalised(sentence: str) -> str:
-    """For the middle of another sentence."""
     return sentence[:1].lower() + sentence[1:]
 
 
@@ -297,7 +294,6 @@ def direction(chosen: Recommendation) -> str:
 
 
 def first_reason(profile: Profile) -> str:
-    """Why the first of all strategies failed; nothing where one of them did not."""
     return words.line(failed_rows(profile)[0].reason, 300) if all_failed(profile) else ""
 
 
@@ -306,7 +302,6 @@ def _key(reason: str, detail: str) -> tuple[str, str]:
 
 
 def failures(profile: Profile) -> tuple[Failure, ...]:
-    """The strategies that failed, those with the same reason and the same traceback together."""
     alike = words.grouped(failed_rows(profile), lambda row: _key(row.reason, row.detail)).values()
     every = all_failed(profile) and len(alike) == 1
     before, after = ("Every strategy that was run (", ") failed") if every else ("", " failed")

@@ -146,7 +146,6 @@ def _nothing(track: Track, parameter: str) -> str:
 
 
 def _against(track: Track, doubt: Doubt) -> str:
-    """Why nothing is recommended, as a sentence without its end."""
     if doubt == "failed":
         return f"No recommendation: {uncapitalised(FIRST_FRAMES)}"
     if doubt == "host only":

@@ -147,7 +147,6 @@ def category(span: Span) -> Category:
 
 
 def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
-    """By line and kind, in the order of their first."""
     ordered = sorted(timeline.spans, key=lambda s: (in_lines(s), s.begin_seconds))
     kinds = words.grouped(ordered, lambda span: (line_of(span), span.label))
     for number, ((line, label), spans) in enumerate(list(kinds.items())[:MOST_DRAWN], start=1):

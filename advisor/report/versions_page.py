@@ -44,7 +44,6 @@ _NEUTRAL = "Frames of BASE and HEAD do different work, so no gate on times appli
 
 
 def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
-    """Everything that one run says of the two."""
     run, where = comparison.run, words.name(comparison.head.device.name)
     named = f"{words.name(comparison.head.workload.name)} on {where}"
     sides = [
@@ -151,7 +150,6 @@ _RAISE = "raise --max-seconds"
 
 
 def _what_would_settle(judged: Judged) -> list[str]:
-    """What is open."""
     if not judged.open:
         return []
     if judged.processes < FEWEST_PROCESSES:
@@ -189,7 +187,6 @@ def _percent(share: float) -> str:
 
 
 def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
-    """The part that has most of the difference, where one clearly has some of it."""
     if ratio.low <= 1 <= ratio.high:
         return ""
     slower = ratio.value > 1
@@ -208,7 +205,6 @@ def _signed(seconds: float) -> str:
 
 
 def _how(comparison: VersionComparison) -> str:
-    """How it was measured, and what that is worth."""
     run, judged = comparison.run, comparison.run.judged
     spread = f"; blocks of one version differ by {_percent(judged.spread)}" if judged.spread else ""
     told = [
@@ -275,7 +271,6 @@ def _seconds(value: float | None) -> str:
 
 
 def _around(comparison: VersionComparison) -> Section:
-    """What the two are, notes, and what is recommended."""
     told = [
         Fact(words.name(device.device.name), recommended(device))
         for device in comparison.devices

@@ -67,7 +67,6 @@ def name(text: str, limit: int = NAME_LENGTH) -> str:
 
 
 def code(text: str, limit: int = NAME_LENGTH) -> str:
-    """A name marked as code within prose."""
     return f"`{name(text, limit)}`"
 
 
@@ -106,7 +105,6 @@ def on_devices(told: Iterable[tuple[str, str]]) -> str:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """The items by their key, in the order of the first of each."""
     found: dict[Key, list[Item]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
@@ -114,7 +112,6 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def count(number: int, noun: str) -> str:
-    """1 frame, 1,234 frames."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
@@ -189,5 +186,4 @@ def created(text: str) -> str:
 
 
 def value(of: Value) -> str:
-    """A value of a parameter as one types it."""
     return name(f"{of:.6g}" if isinstance(of, float) else str(of), 40)

@@ -18,10 +18,10 @@ from advisor.profiles.conclusions import Objective
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Predicted, Profile
 from advisor.report.answer import Answers
+from advisor.report.evidence import Choice
 from advisor.report.mixes import description, mixes_of
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import sentence
-from advisor.report.sensitivity import Choice
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.scores import counted
