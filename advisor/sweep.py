@@ -243,6 +243,20 @@ def run(
     return Swept(sweep_results(name, which, points, settings.command, notes), tuple(problems))
 
 
+def run_each(
+    runs: Sequence[tuple[str, Settings]],
+    progress: Progress,
+    *,
+    directory: Path,
+    keep: Keep,
+    launcher: Launcher | None = None,
+) -> tuple[tuple[Point, ...], tuple[AdvisorError, ...]]:
+    """A profile of each of several workloads, given by unique names with their settings; as `run` does."""
+    steps = [Step(name, _folder(name), name, settings) for name, settings in runs]
+    points, problems = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher).points(steps)
+    return tuple(points), tuple(problems)
+
+
 def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
     """A note on the folders of values that an earlier run left there."""
     reports = {
@@ -333,7 +347,7 @@ class Runner:
             if not any(point.profile for point in points):
                 raise
         rest = [
-            Point(s.value, status="not run", reason="the sweep was interrupted", cell=s.cell)
+            Point(s.value, status="not run", reason="the run was interrupted", cell=s.cell)
             for s in steps[len(points) :]
         ]
         return points + rest, problems

@@ -19,13 +19,15 @@ from advisor.cli.console import (
     make_room,
     only_format,
     put,
+    read_back,
     require_figures,
     say,
     say_written,
     summarize,
     text,
 )
-from advisor.errors import INTERRUPTED, NothingMeasured, UsageError, WorkloadError
+from advisor.cli.several import profile_sweep, profile_workloads
+from advisor.errors import INTERRUPTED, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.scratch import scratch
 
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
-    from advisor.sweep import Sweep
 
 
 @options.takes(*OPTIONS)
@@ -46,37 +47,52 @@ def profile(**given: Any) -> None:
     from advisor.devices.environment import command_line
     from advisor.profiles import baselines
     from advisor.sweep import parse_sweep
-    from advisor.workloads.outline import defaults_of
+    from advisor.workloads import outline
 
+    targets = (given["workload"],) if given["module"] else outline.targets(given["workload"])
+    given["workload"] = targets[0]
     source = configuration.command_line(**given)
     script = given["module"] or is_script(given["workload"], given["arguments"] or ())
     _require_recording(given, script=bool(script))
     sources = configuration.places(source, script=script)
     merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
-    swept, form = parse_sweep(merged.sweep, defaults_of(merged.workload)), only_format(merged.out, wanted)
-    if swept and form:
-        raise UsageError(
-            "--sweep writes one folder per value and cannot print to stdout",
-            next_step="Give a directory: --out DIR.",
-        )
+    swept = parse_sweep(merged.sweep, outline.defaults_of(merged.workload))
+    form = only_format(merged.out, wanted)
     if merged.save:
         baselines.folder(merged.save)
-        if swept or form:
-            raise UsageError("--save keeps one profile, of a run that writes one", next_step="Omit --save.")
+    _require_one(merged, targets, swept=swept is not None, printed=form is not None)
     backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet, needs_cupy=not script)
     settings = configuration.make_settings(
         sources, backend=backend, command=command_line(sys.argv[1:]), script=script
     )
     if settings.backend == "cpu" and "nsys" in settings.trace and settings.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
-    timed = replace(settings, began=began())
-    if swept:
-        _profile_sweep(settings, swept, merged, wanted)
+    inside, timed = _names(settings, "report", wanted), replace(settings, began=began())
+    if len(targets) > 1:
+        profile_workloads(settings, targets, inside, wanted, merged)
+    elif swept:
+        profile_sweep(settings, swept, inside, wanted, merged)
     elif form:
         _profile_to_stdout(timed, form, merged.quiet)
     else:
         _profile_once(timed, merged, wanted)
+
+
+def _require_one(merged: Options, targets: Sequence[str], *, swept: bool, printed: bool) -> None:
+    """Raises `UsageError` for options of one profile where the command makes several."""
+    several = "--sweep" if swept else f"a run of {len(targets)} workloads" if len(targets) > 1 else ""
+    if swept and len(targets) > 1:
+        raise UsageError(
+            f"--sweep takes one workload, and there are {len(targets)}", next_step=f"Name one: {targets[0]}."
+        )
+    if several and printed:
+        raise UsageError(
+            f"{several} writes one folder per {'value' if swept else 'workload'} and cannot print to stdout",
+            next_step="Give a directory: --out DIR.",
+        )
+    if merged.save and (several or printed):
+        raise UsageError("--save keeps one profile, of a run that writes one", next_step="Omit --save.")
 
 
 def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
@@ -135,7 +151,7 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         paths = [*pages.write(page, directory, wanted), *_patch(result, settings, directory)]
         print(text(page, quiet=merged.quiet, details=merged.details))
         say_written(paths, quiet=merged.quiet)
-        _read_back(paths)
+        read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         _save(result, merged)
@@ -180,15 +196,6 @@ def _apply(result: Profile) -> None:
         raise UsageError(f"the patch does not apply: {reason}", next_step="Apply it by hand.") from None
     for file in changed:
         say(f"changed {file}", written=True)
-
-
-def _read_back(paths: Sequence[Path]) -> None:
-    """Raises `FileProblem` where the profile among them cannot be read again."""
-    from advisor.profiles import reading
-
-    for path in paths:
-        if path.name == "profile.json":
-            reading.require_readable(path.read_bytes(), str(path))
 
 
 def _profile_to_stdout(settings: Settings, form: str, quiet: bool) -> None:
@@ -236,47 +243,6 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
         *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced),
         *((_patch_name(settings),) if settings.tries else ()),
     ]
-
-
-def _profile_sweep(settings: Settings, swept: Sweep, merged: Options, wanted: tuple[str, ...]) -> None:
-    """One profile for each value, and their page. If all values fail, the first one's error is raised."""
-    from advisor import sweep as sweep_runs
-    from advisor.measure.progress import make_progress
-    from advisor.profiles import outputs
-    from advisor.report import pages
-
-    names = pages.names("sweep", [form for form in wanted if form in pages.PAGES])
-    inside = _names(settings, "report", wanted)
-    names += [f"{step.directory}/{name}" for step in swept.steps(settings) for name in inside]
-    folders = list[Path]()
-
-    def keep(one: Profile, folder: Path) -> list[Path]:
-        make_room(folder, quiet=True)
-        paths = pages.write(pages.page_of(one), folder, wanted)
-        folders.extend(paths)
-        _read_back(paths)
-        return paths
-
-    try:
-        with outputs.output_directory(merged.out, names, aside=True) as directory:
-            with make_progress(quiet=merged.quiet) as progress:
-                result = sweep_runs.run(
-                    settings, swept, progress, directory=directory, keep=keep, launcher=launcher(settings)
-                )
-            page = pages.page_of(result.results)
-            make_room(directory, merged.quiet)
-            paths = pages.write(page, directory, wanted)
-    except KeyboardInterrupt:
-        done = f"finished values are in {merged.out}" if folders else "no value was finished"
-        say(f"interrupted: {done}", written=True)
-        raise typer.Exit(INTERRUPTED) from None
-    print(text(page, quiet=merged.quiet, details=merged.details))
-    say_written(paths, quiet=merged.quiet)
-    summarize(page)
-    if result.results.interrupted:
-        sys.exit(INTERRUPTED)
-    if not result.results.has_figures:
-        raise next(iter(result.problems), NothingMeasured("no value could be measured or predicted"))
 
 
 def is_script(target: str, arguments: Sequence[str]) -> bool:

@@ -84,7 +84,12 @@ _SECONDS = {"gt": 0, "lt": 10**8, "allow_inf_nan": False}
 class Options:
     """All of them, as merged from every place that says some; help lists them in this order."""
 
-    workload: str = _file("", "Workload file, or any Python script that uses a GPU.", "FILE[::NAME]")
+    workload: str = _file(
+        "",
+        "Workload file (each of its workloads, without ::NAME), a folder of them, or any Python script that "
+        "uses a GPU.",
+        "FILE[::NAME]",
+    )
     arguments: tuple[str, ...] = _file(
         (), "For a script (a file without @workload): its own arguments.", "[-- ARGUMENTS]", call=False
     )
@@ -187,7 +192,7 @@ class Options:
     )
     max_seconds: float = _measuring(
         60.0,
-        "Time limit for the whole command; in a sweep, for each value.",
+        "Time limit for the whole command; in a sweep for each value, of several workloads for each.",
         "SECONDS",
         limits=_SECONDS,
         script=False,

@@ -83,6 +83,10 @@ class SweepResults:
         )
 
 
+class WorkloadResults(SweepResults):
+    """Several workloads: each is a point with its name as the value."""
+
+
 def was_interrupted(run: Any) -> bool:
     """Whether Ctrl-C ended the run (a profile, or what becomes one) before all was measured, by its notes."""
     return any(note.startswith("Interrupted") for note in run.notes)

@@ -43,7 +43,8 @@ class Section:
 class Page:
     """All of one page. `kind` names its files; `basis` says where its figures are from.
 
-    `profile` is what it was made from, for JSON; `records` are its figures, for CSV.
+    `profile` is what it was made from, for JSON; `records` are its figures, for CSV; `document` is the JSON
+    of a page of several profiles.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Page:
     meta: tuple[str, ...] = ()
     profile: Profile | None = None
     records: tuple[Record, ...] = ()
+    document: str = ""
 
     def __post_init__(self) -> None:
         """A section without blocks is none."""

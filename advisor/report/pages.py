@@ -10,7 +10,7 @@ from advisor.errors import FileProblem
 from advisor.profiles import outputs
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import SweepResults
+from advisor.profiles.sweeps import SweepResults, WorkloadResults
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
@@ -25,6 +25,7 @@ from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
 from advisor.report.versions_page import uncompared_page, versions_page
+from advisor.report.workloads_page import workloads_page
 from advisor.verdicts.device_comparison import DeviceComparison
 
 __all__ = [
@@ -55,6 +56,8 @@ def page_of(found: Profile | SweepResults | DeviceComparison, *, targets_first: 
 
     targets_first: of a profile that was measured, the devices that were predicted come first.
     """
+    if isinstance(found, WorkloadResults):
+        return workloads_page(found)
     if isinstance(found, SweepResults):
         return sweep_page(found)
     if isinstance(found, DeviceComparison):
@@ -89,6 +92,8 @@ def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list
     written = []
     if "json" in formats and page.profile is not None:
         written.append(outputs.write(directory, "profile.json", page.profile.to_json()))
+    if "json" in formats and page.document:
+        written.append(outputs.write(directory, f"{page.kind}.json", page.document))
     pages = [form for form in PAGES if form in formats]
     return written + [outputs.write(directory, f"{page.kind}.{form}", render(page, form)) for form in pages]
 

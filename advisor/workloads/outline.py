@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from advisor.errors import WorkloadError
 from advisor.profiles.text_files import read_bytes
 from advisor.workloads.parameters import Value
 
@@ -42,6 +43,24 @@ def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
     return {
         f.name: _defaults(f) for f in functions if any(last_name(d) == "workload" for d in f.decorator_list)
     }
+
+
+def targets(target: str) -> tuple[str, ...]:
+    """FILE::NAME of each workload of FILE, or of the files in a folder; the target itself where it is one.
+
+    Raises `WorkloadError` for a folder without any.
+    """
+    path = Path(target)
+    if not target or "::" in target or not path.exists():
+        return (target,)
+    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    named = tuple(f"{file}::{name}" for file in files for name in workloads(file))
+    if path.is_dir() and not named:
+        raise WorkloadError(
+            f"no .py file in {path} has a function marked with @workload",
+            next_step="Give the folder that holds the workload files, or one file.",
+        )
+    return named if path.is_dir() or len(named) > 1 else (target,)
 
 
 def defaults_of(target: str) -> Mapping[str, Value]:

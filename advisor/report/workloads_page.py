@@ -1,0 +1,150 @@
+"""The page of several workloads, run one after the other: what each should use, a link to its report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from advisor import units
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Prediction, Profile
+from advisor.profiles.sweeps import Point, WorkloadResults
+from advisor.report import blocks, words
+from advisor.report.machine import environment
+from advisor.report.mixes import described
+from advisor.report.page import Page, Section, circumstances, filled, lead
+from advisor.report.recommendations import sweep_failures
+from advisor.report.records import records_of
+from advisor.verdicts.tracks import Stop, Track, tracks
+from advisor.version import __version__
+
+_TOLD = {"strategy", "verdict", "speedup", "interval", "baseline", "tied_with", "reason"}
+_PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
+
+
+def workloads_page(results: WorkloadResults) -> Page:
+    first = results.profiles[0] if results.profiles else None
+    shown = [track for track in tracks(results) if track.basis != "cpu"]
+    predicted = all(track.basis == "predicted" for track in shown)
+    made = words.created(first.created) if first else ""
+    notes = tuple(words.line(note, 500) for note in results.notes)
+    page = Page(
+        kind="workloads",
+        brand="several workloads",
+        name=words.count(len(results.points), "workload"),
+        where=f"on {words.name(first.device.name)}" if first and not predicted else "",
+        basis="nothing" if not results.has_figures else "predicted" if predicted else "measured",
+        meta=(made,) * bool(made),
+        sections=(
+            lead(
+                blocks.Verdicts((_verdict(results, shown),)),
+                blocks.Prose(_PREDICTED * predicted, label="Next", kind="next together", forms="md txt"),
+                blocks.Banners("note", notes),
+                blocks.Failures(sweep_failures(results, "workload")),
+            ),
+            Section("workloads", "Recommended", filled(_table(results, shown)), brief=True),
+            circumstances(
+                method=(blocks.Fact("Command", words.line(results.command, 500)),),
+                machine=environment(first) if first else (),
+                facts=(blocks.Fact("command", words.code(results.command, 500) if results.command else ""),),
+                notes=notes,
+                made=f"advisor {__version__}, {made}".rstrip(", "),
+            ),
+        ),
+        created=made,
+        records=records_of(*results.profiles),
+        document=_document(results),
+    )
+    return described(page, *results.profiles)
+
+
+def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
+    """How many of them have a recommendation, and what became of the others."""
+    advised = [any(track.stops[i].optima.chosen for track in shown) for i in range(len(results.points))]
+    ended = [
+        "recommendation" if known else "no recommendation" if point.profile else point.status
+        for known, point in zip(advised, results.points, strict=True)
+    ]
+    counts = words.grouped(sorted(ended, key=lambda state: state != "recommendation"), str)
+    many = {
+        state: words.count(len(same), state) if "recommendation" in state else f"{len(same)} {state}"
+        for state, same in counts.items()
+    }
+    headline = f"{words.count(len(ended), 'workload')}: {', '.join(many.values())}"
+    measured = bool(shown) and shown[0].basis == "measured"
+    return blocks.Verdict(
+        "nothing" if not any(advised) else "measured" if measured else "predicted",
+        "clear" if all(advised) else "inconclusive" if any(advised) else "none",
+        "",
+        headline,
+    )
+
+
+def _table(results: WorkloadResults, shown: list[Track]) -> blocks.Table:
+    columns = (
+        blocks.Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis)
+        for t in shown
+    )
+    return blocks.Table(
+        "sweep best",
+        "workload",
+        tuple(columns),
+        tuple(_rows(results, shown)),
+        caption="The recommended strategy of each workload, and its gain over the baseline.",
+        title="Recommended, with the gain over the baseline:",
+        identifier="workloads",
+        left_out="device",
+        whole=True,
+    )
+
+
+def _rows(results: WorkloadResults, shown: list[Track]) -> Iterator[blocks.Row]:
+    for i, point in enumerate(results.points):
+        cells = tuple(_cell(point, track.stops[i], track) for track in shown)
+        missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
+        yield blocks.Row(
+            words.value(point.value), cells * bool(point.profile), href=point.href, missing=missing
+        )
+
+
+def _cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
+    advice = _advice(point, track)
+    if not stop.optima.chosen or advice is None:
+        return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
+    gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
+    name = f"{'likely ' * stop.optima.likely}{words.name(stop.optima.chosen)}"
+    return blocks.TableCell(name + gain, words.gain_between(*advice.interval) if advice.interval else "")
+
+
+def _advice(point: Point, track: Track) -> Recommendation | None:
+    if point.profile is None or track.basis == "measured":
+        return point.profile.recommendation if point.profile else None
+    made = (p for p in point.profile.predictions if p.device.name == track.device.name)
+    return next((each.recommendation for each in made), None)
+
+
+def _document(results: WorkloadResults) -> str:
+    """workloads.json: how each ended, and its recommendations; all figures are in its profile.json."""
+    listed = []
+    for point in results.points:
+        parts: list[Profile | Prediction] = []
+        if point.profile:
+            parts = [point.profile, *point.profile.predictions]
+        advised = {
+            each.device.name: {
+                "kind": "measured" if each is point.profile else "predicted",
+                **each.recommendation.model_dump(mode="json", include=_TOLD),
+            }
+            for each in parts
+            if each.recommendation
+        }
+        listed.append(
+            {
+                "workload": point.value,
+                "status": point.status,
+                "reason": point.reason,
+                "report": point.href,
+                "recommendations": advised,
+            }
+        )
+    return json.dumps({"format": 1, "command": results.command, "workloads": listed}, indent=1) + "\n"

@@ -1,0 +1,104 @@
+"""`advisor profile` of a folder, or of a file with several workloads: each in turn, and one page of all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from every import every
+from running import FILES, QUICK, Command, missing
+from shared_server import launching
+from test_cli import names
+
+from advisor.measure.jobs import Job
+from advisor.measure.launcher import Ended, Launcher
+from advisor.measure.settings import Settings
+from advisor.workloads.outline import targets
+
+COUNTER = (FILES / "counter.py").read_text(encoding="utf-8")
+BROKEN = """
+from advisor import Workload, workload
+
+@workload
+def broken(n: int = 4) -> Workload:
+    raise ValueError("no such camera")
+"""
+
+
+@pytest.fixture
+def folder(command: Command) -> Path:
+    """Three workloads in two files, of which one is broken, and a file of none."""
+    made = Path("wl")
+    made.mkdir()
+    (made / "counter.py").write_text(COUNTER, encoding="utf-8")
+    (made / "more.py").write_text(COUNTER.replace("def counter", "def second") + BROKEN, encoding="utf-8")
+    (made / "helper.py").write_text("x = 1\n", encoding="utf-8")
+    return made
+
+
+def test_each_runs_in_turn_and_one_that_fails_stops_no_other(command: Command, folder: Path) -> None:
+    said = command("profile", folder, "--no-gpu", *QUICK, "--format", "html,md,json,csv")
+    assert said.code == 3, said.err
+    out = Path("advisor-report")
+    pages = {f"workloads.{form}" for form in ("html", "md", "json", "csv")}
+    assert names(out) == {"counter", "second", *pages}
+    assert missing(said.out, "3 workloads: 2 recommendations, 1 failed", "no such camera") == []
+    listed = json.loads((out / "workloads.json").read_text())["workloads"]
+    assert [each["status"] for each in listed] == ["profiled", "profiled", "failed"]
+    (advised,) = listed[0]["recommendations"].values()
+    assert advised["kind"] == "predicted"
+    assert f"{advised['strategy']}, {advised['speedup']:.2f}×" in said.out
+    held = json.loads((out / "counter" / "profile.json").read_text())
+    assert held["predictions"][0]["recommendation"]["strategy"] == advised["strategy"]
+    with (out / "workloads.csv").open(newline="") as file:
+        assert {row["workload"] for row in csv.DictReader(file)} == {"counter", "second"}
+    assert 'href="./second/report.html"' in (out / "workloads.html").read_text()
+
+
+def test_ctrl_c_keeps_what_is_done(command: Command, folder: Path) -> None:
+    def until_second(settings: Settings) -> Launcher:
+        launch = launching(settings)
+
+        def stopping(job: Job) -> Ended:
+            if job.workload == "second":
+                raise KeyboardInterrupt
+            return launch(job)
+
+        return stopping
+
+    command.around = replace(command.around, launching=until_second)
+    said = command("profile", folder, "--no-gpu", *QUICK)
+    assert said.code == 130
+    assert "1 recommendation, 2 not run" in said.out
+    assert names(Path("advisor-report")) == {"counter", *(f"workloads.{f}" for f in ("html", "md", "json"))}
+
+
+@every(
+    ("arguments", "code", "message"),
+    [
+        (("wl", "--sweep", "n=1,2"), 2, "--sweep takes one workload, and there are 3"),
+        (("wl", "--out", "-", "--format", "csv"), 2, "a run of 3 workloads writes one folder per workload"),
+        (("wl/more.py", "--save", "main"), 2, "--save keeps one profile"),
+        (("wl", "--", "5"), 2, "takes no arguments"),
+        (("empty",), 3, "no .py file in empty has a function marked with @workload"),
+        (("wl/more.py::third",), 3, "has no workload 'third'"),
+    ],
+)
+def test_what_several_workloads_cannot(
+    command: Command, folder: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    Path("empty").mkdir(exist_ok=True)
+    said = command("profile", arguments[0], "--no-gpu", *arguments[1:])
+    assert (said.code, message in said.err) == (code, True), said.err
+
+
+def test_what_a_target_names(folder: Path) -> None:
+    assert targets("wl") == ("wl/counter.py::counter", "wl/more.py::second", "wl/more.py::broken")
+    assert targets("wl/more.py") == ("wl/more.py::second", "wl/more.py::broken")
+    for one in ("wl/counter.py", "wl/more.py::second", "wl/helper.py", "missing.py"):
+        assert targets(one) == (one,)
+    (folder / "more.py").write_text(COUNTER, encoding="utf-8")
+    assert targets("wl/more.py") == ("wl/more.py",)
