@@ -118,8 +118,9 @@ def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
             assert isinstance(launched(tmp_path / name, launcher, how="nothing").outcome, Sample)
 
 
-def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it would fork later, and tell of, must not be taken for another worker."""
+    monkeypatch.setattr("advisor.measure.fork_server._LAST", 0.2)
     with fork_server("cpu") as server:
         launcher = ProcessLauncher(300, server=server)
         assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import cycle, groupby
 from typing import Literal
 
@@ -332,13 +333,14 @@ SHAPE = (3, 2)
 """Of buffers; "n", which may be the length of others, has one element."""
 
 
-def elements(name: str, part: Region | int | None = None) -> list[str]:
+@cache
+def elements(name: str, part: Region | int | None = None) -> tuple[str, ...]:
     """The elements of a buffer by name, those of a region, or those of so many rows."""
     if name == "n":
-        return ["n.0"]
+        return ("n.0",)
     numbers = np.arange(math.prod(SHAPE)).reshape(SHAPE)
     chosen = numbers[part.index] if isinstance(part, Region) else numbers[:part]
-    return [f"{name}.{number}" for number in chosen.flat]
+    return tuple(f"{name}.{number}" for number in chosen.flat)
 
 
 def rows(version: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from field import InProcess
@@ -220,9 +222,16 @@ def test_what_it_lists_can_be_asked_for(command: Command) -> None:
     assert said.error[1] == "  next: It has: process."
 
 
-def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path) -> None:
+def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "slow.py"
-    file.write_text("import time\ndef process(): time.sleep(60)\ndef other(): ...\nprocess()\nother()\n")
+    file.write_text("def process(): ...\ndef other(): ...\n")
+
+    def late(command: list[str], timeout: float, **_: Any) -> None:
+        if command[4] == "process":
+            Path(command[5]).with_suffix(".begun").touch()
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", late)
     for function, told in {
         "process": "called process, which had not returned",
         "other": "did not call",

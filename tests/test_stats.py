@@ -134,7 +134,7 @@ def test_a_single_process_borrows_the_spread_of_the_other_side():
 
 
 def coverage(
-    processes: int, between: float, within: float, frames: int = 100, runs: int = 400, alone: bool = False
+    processes: int, between: float, within: float, frames: int = 100, runs: int = 200, alone: bool = False
 ):
     """How often the intervals hold the truth, which is 1: of a median, of a ratio, and, if asked for, of the
     bootstrap alone."""
@@ -166,7 +166,7 @@ def test_coverage_of_three_processes_that_do_not_differ():
 
 
 def test_coverage_of_ten_processes():
-    interval, ratio, _ = coverage(10, between=0.01, within=0.01, frames=30, runs=200)
+    interval, ratio, _ = coverage(10, between=0.01, within=0.01, frames=30)
     assert 0.91 <= interval <= 0.99
     assert 0.91 <= ratio <= 0.99
 
