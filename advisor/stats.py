@@ -252,7 +252,6 @@ def _middle_ranks(sizes: NDArray[np.int64], generator: np.random.Generator) -> N
 
 
 def _groups(rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
-    """Each distinct row with the places where it stands."""
     distinct, group = np.unique(rows, axis=0, return_inverse=True)
     group = group.ravel()
     order = np.argsort(group, kind="stable")

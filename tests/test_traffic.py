@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.measure.cupy_mock.traced import TracedArray, trace_buffer
+from advisor.measure.cupy_mock.tracing import host_rates
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.profiles.schema import AccessMode, Trace
 from advisor.strategies.schedule import StageUse
@@ -429,3 +431,11 @@ def test_calls_that_do_work_are_counted() -> None:
     # What the twin keeps in temporary arrays its kernel need not.
     assert (work.temporary_bytes > 0, twin.temporary_bytes, raw.temporary_bytes) == (True, 0, 0)
     assert (work.twin, twin.twin, raw.twin) == (False, True, False)
+
+
+def test_the_best_of_three_counts_and_each_rate_is_its_own() -> None:
+    taken = [0.002, 0.001, 0.004, 0.02, 0.01, 0.04]
+    ticks = accumulate(chain.from_iterable((1.0, seconds) for seconds in taken))
+    rates = host_rates(lambda: next(ticks), 1 << 20)
+    found = (rates.read_bytes_per_second, rates.write_bytes_per_second)
+    assert [round((1 << 20) / rate, 6) for rate in found] == [0.001, 0.01]

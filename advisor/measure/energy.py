@@ -109,8 +109,6 @@ def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:
 
 @dataclass
 class Windows(RoundResults):
-    """Windows after the final, one a contestant, and why there are no others."""
-
     absent: str = NO_TIME
 
     def why(self, name: str) -> str:

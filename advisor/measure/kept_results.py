@@ -42,8 +42,6 @@ class Repeated(Record):
 
 
 class KeptResults:
-    """The results of the reference run in a directory, one folder for each frame."""
-
     def __init__(self, directory: Path) -> None:
         self._directory, self._ending, self._bytes = directory, directory / "repeated.json", 0
 

@@ -199,7 +199,6 @@ class Measurement:
 
     @property
     def searches(self) -> bool:
-        """A search for a mix was asked for, and there are figures to start from."""
         return self.has_final and self.settings.search != "off" and bool(self._measured())
 
     def screen(self, order: Sequence[str]) -> None:

@@ -287,7 +287,6 @@ def _is_on_device(value: Any) -> bool:
 
 
 def _again(value: Any, contents: Any) -> Any:
-    """Another array of the value's kind with these contents."""
     if not _is_on_device(value):
         return contents.copy()
     copy = value.copy()

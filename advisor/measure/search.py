@@ -87,7 +87,6 @@ class Searching:
     period: int = 1
     results: RoundResults = field(default_factory=RoundResults)
     names: dict[str, Placed] = field(default_factory=dict)
-    """Every mix so far by its label."""
     processes: int = 0
     starting: float = _START
 

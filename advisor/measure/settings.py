@@ -35,30 +35,21 @@ class Settings:
     arguments: tuple[str, ...] | None = None
     """A script's own arguments; None where the file is a workload."""
     module: str = ""
-    """What `python -m` is given, for a script; `file` is what that runs."""
     frame: str = ""
-    """LINE or FILE:LINE of the loop that is a script's frame, where the user names it."""
     tries: bool = False
     checked: tuple[str, ...] = ()
-    """Files that it writes, which changes must not change."""
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
     targets_under: System | None = None
     """Nobody named a target: the default devices are predicted, under this system."""
     gpus: tuple[int, ...] = ()
-    """GPUs of a workload on several, in its order; where empty, the first that there are."""
     numa: str = "local"
-    """Where pinned memory shall lie, seen from the GPU: local, remote, or a node's number."""
     oversubscribe: bool = False
-    """Managed memory may exceed what the GPU has free."""
     search: SearchMode = "off"
     preferences: Preferences = field(default_factory=Preferences)
     include_host: bool = False
-    """The profile may name this host and its user."""
     no_environment: bool = False
-    """The profile tells nothing of the machine and its software."""
     trace: tuple[str, ...] = ()
-    """("nsys",) to run each strategy once more under Nsight Systems."""
     nsys: Path | None = None
     keep_reports: bool = False
     tree: Tree | None = None

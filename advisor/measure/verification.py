@@ -223,7 +223,6 @@ class Inspector:
         return shares
 
     def newest(self, name: str, index: int = 0) -> Array:
-        """A copy of what the side that wrote the buffer last holds after that frame."""
         return self._newest(name, index, alone=True).copy()
 
     @property
@@ -313,8 +312,6 @@ class Inspector:
 
 @dataclass
 class _Untouched:
-    """Elements of an output that stayed poisoned over several frames."""
-
     stage: str
     buffer: str
     layout: Layout
@@ -325,7 +322,6 @@ class _Untouched:
     """Mask of those in all frames, over the rows that were valid in all."""
 
     def see(self, mask: Array) -> None:
-        """Another frame's, of the rows that were valid."""
         self.frames += 1
         if mask.sum() > self.most.sum():
             self.most = mask

@@ -126,7 +126,6 @@ def requested(chosen: Mapping[str, str], bases: Sequence[Strategy]) -> tuple[Mix
 
 
 def known(name: str, mixes: Mapping[str, MixRecord]) -> Strategy:
-    """The strategy, or mix, of that name. Raises `UsageError`."""
     record = mixes.get(name)
     return mix(name, record.chosen, record.rest, pipelined=record.pipelined) if record else by_name(name)
 
@@ -176,7 +175,6 @@ def _renamed(names: Mapping[str, str], text: str, _: object) -> str:
 
 
 def strategies_of(profile: Profile) -> dict[str, Strategy]:
-    """All strategies by name, and the mixes of that profile."""
     mixes = ((name, of_row(row)) for name, row in mixes_of(profile).items())
     return {s.name: s for s in STRATEGIES} | {name: one for name, one in mixes if one}
 

@@ -120,7 +120,6 @@ class _Tracker(State):
 
     @property
     def places(self) -> tuple[Places, ...]:
-        """All that is carried from one frame to the next."""
         return self.current, self.foreign, self.writer, self.known_lengths
 
     def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
@@ -291,7 +290,6 @@ class _Tracker(State):
         return name, place if self.traits[name].moves == "copies" else ""
 
     def _to_move(self, stage: StageUse) -> list[str]:
-        """Buffers that must come to the stage's place first."""
         copied = [n for n in stage.reads() if self.traits[n].moves == "copies"]
         migrated = [n for n in stage.access if self.traits[n].moves == "prefetches"]
         return [n for n in (*copied, *migrated) if self.current.get(n) and stage.place not in self.current[n]]

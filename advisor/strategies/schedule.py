@@ -70,13 +70,11 @@ class StageUse:
     side: Side
     access: Mapping[str, AccessMode]
     every: int = 1
-    """It runs in the frames whose index this divides."""
     loop: Loop | None = None
     """Stages in a row with the same loop are its body."""
     parts: Mapping[str, Part] = field(default_factory=dict)
     """By buffer, the part that it touches, if not all."""
     gpu: int = 0
-    """The workload's GPU that a device stage runs on."""
 
     def __hash__(self) -> int:
         return hash((self.name, self.side, *self.access.items(), self.every, self.loop, *self.parts.items()))
@@ -120,7 +118,6 @@ class Step:
     """The GPU whose stream it is on, or waits for: of a transfer that from which or to which, of `to-peer` to
     which."""
     source: int = 0
-    """The source GPU of `to-peer`."""
 
     def times(self, iterations: Sequence[float]) -> float:
         """How often it is done in its frame, given how often each loop runs."""
@@ -155,7 +152,6 @@ class Plan:
 
     @property
     def steady(self) -> tuple[Step, ...]:
-        """The steps of a frame in which all stages run."""
         return self.period[0]
 
     def current(self, index: int = 0) -> Mapping[str, frozenset[Place]]:
@@ -357,7 +353,6 @@ class Streams:
     after: dict[tuple[int, int], int] = field(default_factory=dict)
     """For a GPU and another: the last step of the other that its stream has waited for."""
     last: dict[int, int] = field(default_factory=dict)
-    """The last step of each GPU."""
     marks: dict[int, int] = field(default_factory=dict)
     """Steps behind which there is a mark, and its number."""
 

@@ -188,7 +188,6 @@ def _pooled(deviations: Floats, total: Floats, few: Floats, supposed: float) -> 
 
 
 def _freedom(own: Floats, lenders: Floats, most: Floats) -> Floats:
-    """Degrees of freedom of each pair: its own, and what it borrows."""
     borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + lenders * own)
     return np.clip(np.minimum(own + borrowed, most), 1, None)
 

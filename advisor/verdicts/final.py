@@ -227,7 +227,6 @@ class _Final:
         return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
 
     def verdict(self) -> Verdict:
-        """Without what lies outside of the competitors."""
         chosen = self.choice.chosen
         return Verdict(
             self._kind(),
@@ -251,7 +250,6 @@ class _Final:
         return "fastest" if chosen.bound == 0 and chosen is first else "near"
 
     def _speedup(self, chosen: str) -> stats.Ratio | None:
-        """Over the baseline, be it a competitor or not."""
         if self.aim.baseline not in self.every.names:
             return None
         both = self.every.among([self.aim.baseline, chosen])

@@ -88,8 +88,6 @@ class MockModule:
 
 
 class Ufunc:
-    """A ufunc of CuPy's; its methods work as NumPy's."""
-
     def __init__(self, watch: Watch, ufunc: np.ufunc) -> None:
         self._watch = watch
         self._ufunc = ufunc

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean, median
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.captured import host_arrays, sums
-from advisor.measure.cpu_memory import host_rates
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.cupy_mock.checks import Refusal, Refused, Unknowable, Waiting, Watch, refused_by_library
 from advisor.measure.cupy_mock.coverage import coverage
@@ -37,13 +36,15 @@ from advisor.measure.regions import RegionViolation
 from advisor.measure.sampling import breakdown
 from advisor.measure.tasks import slow_seconds, to_a_whole_frame
 from advisor.profiles.schema import Trace
-from advisor.profiles.traces import Wait
+from advisor.profiles.traces import HostRates, Wait
 from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Placed
 from advisor.workloads.binding import BoundStage, BoundWorkload, no_kernel
 from advisor.workloads.stage_code import located as stage_and_line
 
+RATE_BYTES = 64 << 20
+"""Bytes past the caches of one core, and a tenth of a second in all on a server."""
 _SLOW = 2.0
 """Seconds of a frame after which there is no second one before those that are traced."""
 
@@ -105,6 +106,28 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     rates = host_rates() if any(s.side == "host" for s in bound.frame) else None
     changes = {"work": work, "iterations": iterations, "waits": checked.waits, "host_rates": rates}
     return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
+
+
+def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES) -> HostRates | None:
+    """How fast one thread of this CPU reads and writes memory, its part of a host stage's time: the best of
+    three, as calibration measures them; None without the memory for it."""
+    try:
+        words = np.ones(size // 8, np.uint64)
+    except MemoryError:
+        return None
+
+    def rate(run: Callable[[], object]) -> float:
+        seconds = []
+        for _ in range(3):
+            before = clock()
+            run()
+            seconds.append(clock() - before)
+        return size / max(min(seconds), 1e-9)
+
+    return HostRates(
+        read_bytes_per_second=rate(words.max),
+        write_bytes_per_second=rate(lambda: words.fill(1)),
+    )
 
 
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:

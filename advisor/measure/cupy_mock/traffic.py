@@ -44,8 +44,6 @@ def unique_bytes(array: Array) -> int:
 
 @dataclass
 class _Tally:
-    """Totals of one stage over all its runs."""
-
     runs: int = 0
     read: dict[str, float] = field(default_factory=dict)
     written: dict[str, float] = field(default_factory=dict)

@@ -54,7 +54,6 @@ class ReusedAllocations:
         return there.pop() if there else None
 
     def put(self, like: Hashable, held: Held) -> None:
-        """In place of freeing it."""
         self._held.setdefault(like, []).append(held)
 
     def clear(self) -> None:
@@ -65,8 +64,6 @@ class ReusedAllocations:
 
 
 class Arena:
-    """Allocates through one backend and frees on exit."""
-
     def __init__(
         self,
         backend: Backend,
@@ -114,7 +111,6 @@ class Arena:
         return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
 
     def pinned(self, nbytes: int, *flags: HostFlag) -> int:
-        """Page-locked host memory. The host's pointer."""
         backend = self.backend
         return self._book(
             "pinned", nbytes, lambda: backend.host_alloc(nbytes, *flags), backend.free_host, *flags
@@ -157,7 +153,6 @@ class Arena:
         return array
 
     def managed(self, nbytes: int) -> int:
-        """Managed memory. One pointer for both sides."""
         return self._book("managed", nbytes, lambda: self.backend.malloc_managed(nbytes), self.backend.free)
 
     def device(self, nbytes: int) -> int:

@@ -154,7 +154,6 @@ class Placement:
 
     @property
     def locks(self) -> bool:
-        """It takes page-locked memory."""
         return "pinned" in (self.own.host_kind, self.own.device_kind)
 
     @property
@@ -193,7 +192,6 @@ class Placement:
         return not (memory_class == "tegra" and self.host_kind == "pinned")
 
     def traits(self, device: Device) -> Traits:
-        """What the schedule must know of it on that device."""
         return Traits(
             moves="copies" if self._is_copied else "prefetches" if self.prefetched else "never",
             blocking=self._is_copied and not self.locks,
