@@ -22,15 +22,9 @@ from advisor.model.simulate import Way, way_of
 from advisor.model.terms import HIGH, LOW, Values, log_triangular
 from advisor.strategies.registry import by_name
 
-MISSES, MISSES_WHERE_FEW = 0.08, 0.1
+MISSES, MISSES_WHERE_FEW = 0.1, 0.1
 """Of the figures of a kind on either side of the range; where few devices tell, that widens it again."""
 GRID = tuple(float(x) for x in np.exp(np.arange(0.16, 2.4, 0.08)))
-KINDS = (
-    ("discrete", "discrete-hmm"),
-    ("tegra", "tegra-io-coherent"),
-    ("tegra-coherent", "coherent"),
-)
-"""Memory classes that share a factor."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class Score:
     device: str
     family: str
     source: str
-    kind: tuple[str, ...]
+    memory_class: str
     way: str
     published: float
     draws: Values
@@ -72,17 +66,16 @@ class LeftOut:
     def _scores(self, case: Case) -> Iterable[Score]:
         entry = sheet(case.entry)
         plain = with_values(self._fitted(case), _no_factors(self.fit.among))
-        kind = next(kind for kind in KINDS if entry.memory_class in kind)
         machine = Machine(entry, plain)
         seconds = seconds_of(case, machine)
         for f in case.figures:
             if f.strategy in seconds:
-                way = way_of(by_name(f.strategy).placement, shares_memory=machine.shares_memory)
+                way = way_of(by_name(f.strategy).placement, entry)
                 yield Score(
                     case.device,
                     family_of(case.entry),
                     case.source,
-                    kind,
+                    entry.memory_class,
                     way,
                     f.published,
                     seconds[f.strategy],
@@ -107,7 +100,7 @@ def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, flo
     """
     found: dict[Key, dict[str, float]] = {}
     for i, layer in enumerate(among.layers):
-        own = [s for s in scores if set(s.kind) <= set(layer.memory_classes)] if i else list(scores)
+        own = [s for s in scores if s.memory_class in layer.memory_classes]
         for way in get_args(Way):
             if f"unexplained_{way}" in layer.figures:
                 its = [s for s in own if s.way == way]

@@ -122,9 +122,19 @@ def defaults() -> Defaults:
 
 
 def default(name: str, entry: CatalogueEntry, among: Defaults | None = None) -> Default | None:
-    """The default for a figure of that device, or None: then its term is left out or declined."""
-    layers = (layer for layer in reversed((among or defaults()).layers) if name in layer.figures)
-    return next((layer.figures[name] for layer in layers if layer.covers(entry)), None)
+    """The default for a figure of that device, or None: then its term is left out or declined.
+
+    The last layer's counts, of those whose base the device has.
+    """
+    for layer in reversed((among or defaults()).layers):
+        figure = layer.figures.get(name)
+        if figure and layer.covers(entry) and (figure.of is None or _has(figure.of, entry, among)):
+            return figure
+    return None
+
+
+def _has(name: str, entry: CatalogueEntry, among: Defaults | None) -> bool:
+    return getattr(entry.figures, name, None) is not None or default(name, entry, among) is not None
 
 
 def shares_memory(entry: CatalogueEntry) -> bool:

@@ -15,8 +15,10 @@ from typing import Literal
 import numpy as np
 
 from advisor import units
+from advisor.devices.entries import CatalogueEntry
+from advisor.devices.memory_class import moves_whole
 from advisor.model.context import NOTHING, Context, Learned
-from advisor.model.machines import Machine
+from advisor.model.machines import Machine, shares_memory
 from advisor.model.several_gpus import frame_on_several, unknown, unknown_strategy
 from advisor.model.steady_frame import Frame, by_part, overlapped, timed_steps
 from advisor.model.terms import Values, constant
@@ -28,7 +30,7 @@ from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of
 
-Way = Literal["pinned", "pageable", "in_place", "managed"]
+Way = Literal["pinned", "pageable", "in_place", "managed", "prefetched", "whole"]
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,19 @@ def _residual(at: Context, step: Step) -> Values:
     common = (slower * machine.model("unexplained")) ** at.learned.unexplained
     if step.action == "host":
         return common
-    way = way_of(at.placement_of(step), shares_memory=machine.shares_memory)
+    way = way_of(at.placement_of(step), machine.entry)
     return np.asarray(common * machine.model(f"unexplained_{way}") ** at.learned.unexplained)
 
 
-def way_of(placement: Placement, *, shares_memory: bool) -> Way:
+def way_of(placement: Placement, entry: CatalogueEntry) -> Way:
+    """How a strategy moves data: managed memory by faults, on request, or whole before each launch."""
     if placement.device_kind == "device":
         return "pinned" if placement.locks else "pageable"
-    return "managed" if placement.managed and not shares_memory else "in_place"
+    if not placement.managed or shares_memory(entry):
+        return "in_place"
+    if moves_whole(entry.device().attributes):
+        return "whole"
+    return "prefetched" if placement.prefetched else "managed"
 
 
 def _unknown_work(workload: WorkloadRecord, trace: Trace, learned: Learned) -> str:
