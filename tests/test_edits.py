@@ -12,7 +12,9 @@ from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.strategies.edits import CannotWrite, Change, apply, diff, edited
+from advisor.strategies.edits import Change, edited
+from advisor.strategies.patches import apply, diff
+from advisor.strategies.syntax import CannotWrite
 
 CUPY = """\
 import cupy as cp

@@ -12,7 +12,8 @@ from every import every
 
 from advisor.measure.trying.changes import IMPOSED, ScriptChange
 from advisor.profiles.trials import ChangeKind
-from advisor.strategies.edits import CannotWrite, Change, edited
+from advisor.strategies.edits import Change, edited
+from advisor.strategies.syntax import CannotWrite
 
 PACKAGES = Path(__file__).parent / "trial_packages"
 SCRIPT = "planted.py"

@@ -183,7 +183,8 @@ def _patch_name(settings: Settings) -> str:
 
 def _apply(result: Profile) -> None:
     """Changes the user's files where the patch was proved equal. Raises `UsageError` otherwise."""
-    from advisor.strategies.edits import CannotWrite, apply
+    from advisor.strategies.patches import apply
+    from advisor.strategies.syntax import CannotWrite
 
     patch = result.trials.patch if result.trials else None
     if patch is None or not patch.text or not patch.equal:

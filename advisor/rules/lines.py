@@ -10,7 +10,9 @@ from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.profiles.trials import ChangeKind
 from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both
-from advisor.strategies.edits import CannotWrite, Change, diff, edited
+from advisor.strategies.edits import Change, edited
+from advisor.strategies.patches import diff
+from advisor.strategies.syntax import CannotWrite
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24

@@ -31,7 +31,9 @@ from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import OUTCOME, TrialJob, TrialRun
 from advisor.profiles.crossings import Crossing, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
-from advisor.strategies.edits import CannotWrite, Change, diff, edited, loader_line, loop_lines
+from advisor.strategies.edits import Change, edited
+from advisor.strategies.patches import diff
+from advisor.strategies.syntax import CannotWrite, loader_line, loop_lines
 from advisor.verdicts.ceilings import ceiling_of, is_little, scopes
 from advisor.verdicts.trials import AS_IS, judged, trial_times
 

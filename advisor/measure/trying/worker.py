@@ -28,7 +28,7 @@ from advisor.measure.trying.results import Downloads, Results, files_digest
 from advisor.profiles.base import Record
 from advisor.profiles.text_files import write_atomically
 from advisor.profiles.trials import TrialBlock
-from advisor.strategies.edits import loop_lines
+from advisor.strategies.syntax import loop_lines
 
 OUTCOME = "trial.json"
 

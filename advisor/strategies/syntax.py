@@ -1,0 +1,134 @@
+"""What a syntax tree tells of a user's source: statements by line, loops, imports, names that are set."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+Loop = ast.For | ast.AsyncFor | ast.While
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class CannotWrite(Exception):
+    """Why the change is not written, in words."""
+
+
+def loader_line(source: str, loop: int) -> int | None:
+    """The line of the DataLoader(...) that the loop in a line iterates over; None where it is not plain."""
+    tree = ast.parse(source)
+    loops = (n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.AsyncFor)) and n.lineno == loop)
+    names = {n.id for found in loops for n in ast.walk(found.iter) if isinstance(n, ast.Name)}
+    made = [
+        (statement.lineno, {target.id for target in statement.targets if isinstance(target, ast.Name)})
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Assign) and any(map(is_loader, calls_in(statement.value)))
+    ]
+    of_loop = [line for line, targets in made if targets & names]
+    lines = of_loop or [line for line, _ in made]
+    return lines[0] if len(lines) == 1 else None
+
+
+def loop_lines(source: str) -> list[int]:
+    """The lines in which a `for` or `while` begins. Changes move them, and keep their order."""
+    return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, LOOPS))
+
+
+def statement_at(tree: ast.AST, line: int) -> ast.stmt:
+    """The innermost statement on that line. Raises `CannotWrite` where there are several, or none."""
+    there = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+    if not there:
+        raise CannotWrite(f"line {line} has no statement")
+    least = min((n.end_lineno or 0) - n.lineno for n in there)
+    inner = [n for n in there if (n.end_lineno or 0) - n.lineno == least]
+    if len(inner) > 1 or hasattr(inner[0], "body"):
+        raise CannotWrite(f"line {line} holds several statements")
+    return inner[0]
+
+
+def calls_in(statement: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def is_loader(call: ast.Call) -> bool:
+    function = call.func
+    return (
+        function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    ) == "DataLoader"
+
+
+def imports_of(tree: ast.Module) -> Iterator[tuple[str, str, ast.stmt]]:
+    """Name in the file, what it names in full, and the statement, of each import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name, alias.name, node
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}", node
+
+
+def imported_name(tree: ast.Module, function: ast.expr, library: str) -> str:
+    """`empty` of `np.empty` and of an `empty` that was imported from the library; empty for others."""
+    names = {name: full for name, full, _ in imports_of(tree)}
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        return function.attr if names.get(function.value.id) == library else ""
+    if isinstance(function, ast.Name):
+        home, _, name = names.get(function.id, "").rpartition(".")
+        return name if home == library else ""
+    return ""
+
+
+def alias_of(tree: ast.Module, library: str) -> str:
+    """What the file calls the library. Raises `CannotWrite` where it does not import it as a whole."""
+    name = next((name for name, full, _ in imports_of(tree) if full == library), None)
+    if name is None:
+        raise CannotWrite(f"the file does not import {library} as a module")
+    return name
+
+
+def line_after(statement: ast.stmt) -> int:
+    return (statement.end_lineno or statement.lineno) + 1
+
+
+def is_inside(tree: ast.AST, statement: ast.stmt, loop: int | None) -> bool:
+    return any(
+        isinstance(n, LOOPS) and n.lineno == loop and n.lineno <= statement.lineno <= (n.end_lineno or 0)
+        for n in ast.walk(tree)
+    )
+
+
+def loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> Loop:
+    """The loop of the frames, in the function that holds the statement."""
+    for node in ast.walk(tree):
+        if isinstance(node, LOOPS) and node.lineno == line and statement in ast.walk(node):
+            functions = (n for n in ast.walk(node) if isinstance(n, _FUNCTIONS))
+            if not any(statement in ast.walk(function) for function in functions):
+                return node
+    raise CannotWrite("the line is not in the loop itself, but in a function that it calls")
+
+
+def names_set(loop: Loop, without: ast.stmt) -> Iterator[str]:
+    """Names that the loop sets or deletes, but for one statement."""
+    skipped = set(map(id, ast.walk(without)))
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in skipped:
+            yield node.id
+
+
+def names_changed(loop: Loop, without: ast.stmt) -> Iterator[str]:
+    """Names that the loop sets or changes in place, but for one statement."""
+    yield from names_set(loop, without)
+    skipped = set(map(id, ast.walk(without)))
+    for node in ast.walk(loop):
+        if id(node) in skipped:
+            continue
+        target: ast.expr | None = None
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            target = node.value if isinstance(node.ctx, ast.Store) else None
+        elif isinstance(node, ast.keyword):
+            target = node.value if node.arg == "out" else None
+        while isinstance(target, (ast.Subscript, ast.Attribute)):
+            target = target.value
+        if isinstance(target, ast.Name):
+            yield target.id
