@@ -13,7 +13,7 @@ from advisor.rules.advise import advice_of
 from advisor.rules.base import Finding
 from advisor.rules.lines import LineCase
 from advisor.rules.registry import RULES, limits
-from advisor.verdicts.ceilings import ceiling_of, ceilings, is_little, path_seconds, scopes
+from advisor.verdicts.ceilings import ceiling_of, ceilings, is_little, scopes, spared_seconds
 
 
 def conclude_lines(
@@ -85,7 +85,7 @@ def _case(
     drawn, locked = (
         (occurrence(crossing, machine, memory) for memory in ("", "pinned")) if machine else (None, None)
     )
-    seconds = path_seconds(crossing)
+    seconds = spared_seconds(crossing)
     one = None if seconds is None or ceiling.predicted else seconds / crossing.count
     if ceiling.predicted and drawn is not None:
         one = float(drawn[0])
