@@ -218,3 +218,15 @@ def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
         (Path(folder) / "x.py").write_text(whole := source + "\n" * ends, encoding="utf-8")
         apply(diff("x.py", whole, after), Path(folder))
         assert (Path(folder) / "x.py").read_text(encoding="utf-8") == after
+
+
+def test_an_allocator_is_set_after_the_imports() -> None:
+    added, removed = added_and_removed(CUPY, Change("allocator", 1, allocator="async-pool"))
+    setting = "cp.cuda.set_allocator(cp.cuda.MemoryAsyncPool().malloc)  # stream-ordered pool"
+    assert (added, removed) == (["", setting], [])
+    change = Change("allocator", 1, allocator="managed-prefetch-pool")
+    prefetched = edited(CUPY.replace("\n", "\r\n"), [change])
+    assert "import numpy as np\r\n\r\n\r\ndef prefetched(size):\r\n    memory = cp.cuda" in prefetched
+    assert prefetched.count("\n") == prefetched.count("\r\n")
+    with pytest.raises(CannotWrite, match="does not import cupy"):
+        edited(TORCH, [change])

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from every import every
 
+from advisor.measure.trying.allocators import imposed
 from advisor.measure.trying.changes import IMPOSED, ScriptChange
 from advisor.profiles.trials import ChangeKind
+from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.syntax import CannotWrite
 
@@ -191,14 +195,14 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
 
     cupy = a_cupy(monkeypatch)
     change = ScriptChange(name="n", kind=kind, file=SCRIPT, line=line(text, "#line"))
-    imposed = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
-    imposed.install(cupy)
-    imposed.switch(True)
+    imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
+    imposing.install(cupy)
+    imposing.switch(True)
     assert logged(text) == expected, "wrong while imposed"
-    imposed.switch(False)
-    if imposed.refused:
+    imposing.switch(False)
+    if imposing.refused:
         assert answer
-        assert answer in imposed.refused
+        assert answer in imposing.refused
         return
 
     also = tuple(filter(None, [line(text, "#also")]))
@@ -211,3 +215,48 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
     patched = edited(text, [written])
     a_cupy(monkeypatch)
     assert logged(patched) == expected, "wrong as written"
+
+
+def test_allocators_take_turns_and_a_script_that_sets_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = a_cupy(monkeypatch)
+    default = cupy.cuda.get_allocator()
+    changes = [
+        imposed(
+            ScriptChange(name=name, kind="allocator", file=SCRIPT, line=1), {SCRIPT}.__contains__, checks=True
+        )
+        for name in ("no-pool", "async-pool", "managed-prefetch-pool")
+    ]
+    for change in changes:
+        change.install(cupy)
+    for change in changes:
+        change.switch(True)
+        assert cupy.cuda.get_allocator() != default
+        cupy.ndarray(np.zeros(3))
+        change.switch(False)
+        assert cupy.cuda.get_allocator() == default
+    changes[2].switch(True)
+    cupy.cuda.get_allocator()(8)  # the pool has no memory
+    assert cupy.cuda.get_allocator() == default
+    own = cupy.cuda.MemoryPool().malloc
+    cupy.cuda.set_allocator(own)
+    assert cupy.cuda.get_allocator() == own
+    assert {change.refused for change in changes[:2]} == {"the script sets an allocator itself"}
+
+
+def test_pytorchs_allocator_is_a_variable_that_nobody_else_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    change = ScriptChange(name="cuda-malloc-async", kind="allocator", file=SCRIPT, line=1)
+    for given, refused in ((None, False), ("backend:native", True)):
+        monkeypatch.delenv(VARIABLE, raising=False)
+        if given:
+            monkeypatch.setenv(VARIABLE, given)
+        allocator = imposed(change, {SCRIPT}.__contains__, checks=False)
+        allocator.switch(True)
+        allocator.install(None)
+        assert bool(allocator.refused) == refused
+        assert os.environ[VARIABLE] == (given or "backend:cudaMallocAsync")
+    monkeypatch.delenv(VARIABLE)
+    late = imposed(change, {SCRIPT}.__contains__, checks=False)
+    late.switch(True)
+    monkeypatch.setenv(VARIABLE, "backend:native")  # by the script, before it imports PyTorch
+    late.install(None)
+    assert VARIABLE in late.refused

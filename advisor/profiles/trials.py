@@ -13,7 +13,7 @@ from pydantic import Field
 from advisor.profiles.base import Interval, PositiveSeconds, Record, Seconds, Text, Word, optional
 from advisor.profiles.crossings import Count, Place
 
-ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist"]
+ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
 """faster: with 95 % confidence, and with equal results. open: more frames could tell. differs: other results.
 refused: it was not measured, or not kept, for the reason told."""
@@ -41,6 +41,7 @@ class Trial(Record):
     title: Text
     outcome: TrialOutcome
     reason: Text = ""
+    rule: Word | None = optional("The rule whose advice promised it")
     promised_seconds: Seconds | None = optional("Of a frame, as estimated before")
     frame_seconds: PositiveSeconds | None = optional("Of a frame, as measured")
     speedup: Annotated[float, Field(gt=0)] | None = optional("The script's frame as it is over this one's")

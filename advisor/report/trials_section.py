@@ -43,6 +43,8 @@ def _answer(tried: Trials) -> str:
         promised = _promised(patch, tried.frame_seconds)
         got = f"{promised}, got {_times(patch.speedup, patch.interval)}; {equal}"
         return f"Patch of {words.count(patch.lines, 'line')}, applied to a copy: {got}."
+    if patch and not patch.text:
+        return "What was proved faster could not be written as a patch."
     if patch:
         return f"The patch does not hold: {words.line(patch.reason or 'it was not faster when it ran')}."
     return "No change was proved faster with equal results."

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from advisor.profiles.trials import ChangeKind
+from advisor.strategies.allocators import BY_NAME
 from advisor.strategies.patches import lines_of
 from advisor.strategies.syntax import (
     CannotWrite,
@@ -36,6 +38,7 @@ _PINNED = {
 """NumPy's allocating functions and those of cupyx with the same arguments."""
 _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor", "arange", "eye")
 """torch functions that take pin_memory=True."""
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _REPEATING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -50,6 +53,7 @@ class Change:
     """The line of the loop whose iterations are frames."""
     uploads: tuple[int, ...] = ()
     """Other lines that upload the same array: what is page-locked is waited for there too."""
+    allocator: str = ""
 
 
 @dataclass
@@ -242,12 +246,25 @@ def _hoist(edits: _Edits, change: Change) -> None:
     edits.insert(loop.lineno, "", *(outer + row.rstrip("\r\n").removeprefix(inner) for row in rows))
 
 
+def _allocator(edits: _Edits, change: Change) -> None:
+    """CuPy's allocator is set after the imports that follow its own."""
+    cupy, body = alias_of(edits.tree, "cupy"), edits.tree.body
+    here = next((n for name, _, n in imports_of(edits.tree) if name == cupy and n in body), None)
+    if here is None:
+        raise CannotWrite("the file does not import cupy at its top level")
+    rest = body[body.index(here) :]
+    last = next((before for before, n in pairwise(rest) if not isinstance(n, _IMPORTS)), rest[-1])
+    lines = BY_NAME[change.allocator].lines(cupy)
+    edits.insert(line_after(last), "", edits.newline.join(("", *([""] * (len(lines) > 1)), *lines)))
+
+
 _WRITERS: Mapping[ChangeKind, Callable[[_Edits, Change], None]] = {
     "lock": _lock,
     "reuse": _reuse,
     "non-blocking": _non_blocking,
     "pin-memory": _pin_memory,
     "hoist": _hoist,
+    "allocator": _allocator,
 }
 
 

@@ -70,9 +70,9 @@ def path_seconds(crossing: Crossing) -> float | None:
 def spared_seconds(crossing: Crossing) -> float | None:
     """What a frame is expected to save without the crossing; sums of it count no second twice.
 
-    From or to pageable memory the host copies or waits, so that its calls follow one another. The span in the
-    stream begins before the host's own copy and ends beside the host's next work: on an H200 the spans of three
-    copies added up to 1.3 times their calls, and promised 1.5 times what was gained.
+    From or to pageable memory the host copies or waits, so that its calls follow one another. The span in
+    the stream begins before the host's own copy and ends beside the host's next work: on an H200 the spans of
+    three copies added up to 1.3 times their calls, and promised 1.5 times what was gained.
     """
     is_pageable = crossing.memory == "pageable" and crossing.host_seconds is not None
     return crossing.host_seconds if is_pageable else path_seconds(crossing)

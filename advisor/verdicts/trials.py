@@ -39,12 +39,22 @@ def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTi
     return TrialTimes(seconds, {name: one for name, one in speedups.items() if known(one)})
 
 
-def judged(trials: Sequence[Trial], measured: TrialTimes, differing: Mapping[str, str]) -> tuple[Trial, ...]:
-    """The trials with their figures and outcomes. differing: those with other results, in words."""
-    return tuple(_judged(trial, measured, differing.get(trial.name, "")) for trial in trials)
+def judged(
+    trials: Sequence[Trial],
+    measured: TrialTimes,
+    differing: Mapping[str, str],
+    dropped: Mapping[str, str] | None = None,
+) -> tuple[Trial, ...]:
+    """The trials with their figures and outcomes. differing: those with other results, in words. dropped:
+    those that a first process left out, with the reason."""
+    left_out = dropped or {}
+    return tuple(
+        _judged(trial, measured, differing.get(trial.name, ""), left_out.get(trial.name, ""))
+        for trial in trials
+    )
 
 
-def _judged(trial: Trial, measured: TrialTimes, difference: str) -> Trial:
+def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str) -> Trial:
     if trial.outcome == "refused":
         return trial
     speedup = measured.speedups.get(trial.name)
@@ -53,6 +63,8 @@ def _judged(trial: Trial, measured: TrialTimes, difference: str) -> Trial:
         figures |= {"speedup": speedup.value, "interval": (speedup.low, speedup.high)}
     if difference:
         return trial.model_copy(update={**figures, "outcome": "differs", "reason": difference})
+    if dropped:
+        return trial.model_copy(update={**figures, "outcome": "not-faster", "reason": dropped})
     if speedup is None:
         return trial.model_copy(update={**figures, "outcome": "open", "reason": "too few frames were timed"})
     sure = speedup.low > 1

@@ -333,5 +333,5 @@ IMPOSED: dict[ChangeKind, type[Imposed]] = {
     "non-blocking": NonBlocking,
     "pin-memory": PinnedLoader,
 }
-WHOLE_PROCESS: tuple[ChangeKind, ...] = ("pin-memory",)
-"""Changes that cannot alternate within a process."""
+WHOLE_PROCESS: tuple[ChangeKind, ...] = ("pin-memory", "allocator")
+"""Changes that hold for a whole process: what a loader is, and where all memory comes from."""

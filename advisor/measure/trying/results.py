@@ -88,7 +88,7 @@ class Equality:
     """What two runs of the unchanged script agree in, by which changed runs are judged."""
 
     def __init__(self, first: Results, second: Results) -> None:
-        self._expected = first
+        self.expected = first
         pairs = zip(first.downloads, second.downloads, strict=False)
         self._downloads = [at for at, (one, other) in enumerate(pairs) if one == other]
         self._files = _agreeing(first.files, second.files)
@@ -120,17 +120,17 @@ class Equality:
 
     def difference(self, changed: Results) -> str:
         """How a changed run differs, in words; empty where it does not."""
-        if changed.exit_code != self._expected.exit_code:
+        if changed.exit_code != self.expected.exit_code:
             return f"the script ended with exit code {changed.exit_code}"
         for at in self._downloads:
-            line, digest = self._expected.downloads[at]
+            line, digest = self.expected.downloads[at]
             if [each for _, each in changed.downloads[at : at + 1]] != [digest]:
                 return f"line {line} downloads other values"
         for name in self._files:
-            if changed.files.get(name) != self._expected.files[name]:
+            if changed.files.get(name) != self.expected.files[name]:
                 return f"the file {Path(name).name} differs"
         for number in self._printed:
-            if changed.printed[number : number + 1] != (self._expected.printed[number],):
+            if changed.printed[number : number + 1] != (self.expected.printed[number],):
                 return f"it prints another line {number + 1}"
         return ""
 

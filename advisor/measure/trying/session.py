@@ -1,8 +1,8 @@
-"""Trials of a script: which changes there are, runs of it with each, and a patch of those that pay.
+"""Trials of a script: runs of it with changes imposed, and a patch of those that pay.
 
-    two unchanged runs -> what results are compared by
-    one run with all changes -> whether results are equal; without them, each alone
-    runs with frames in turns -> how much faster each is
+    one run with all changes -> what refuses itself
+    runs with frames in turns -> how much faster each is; where none is, that is all
+    an unchanged run, and a second where they differ -> whether results are equal; without them, each alone
     the patch on a copy -> its results, and its time beside the script's
 
 No file of the user's is written: a patched source stands in for the file in the process that runs it.
@@ -11,8 +11,6 @@ No file of the user's is written: a patched source stands in for the file in the
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,111 +20,34 @@ from typing import Literal
 
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob
-from advisor.measure.processes import end, start
 from advisor.measure.progress import Progress
 from advisor.measure.recorded import script_job
 from advisor.measure.settings import Settings
+from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
+from advisor.measure.trying.process import run_trial
 from advisor.measure.trying.results import Equality, Results
-from advisor.measure.trying.worker import OUTCOME, TrialJob, TrialRun
-from advisor.profiles.crossings import Crossing, Place, ScriptRun
-from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
+from advisor.measure.trying.worker import TrialJob, TrialRun
+from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
+from advisor.strategies.allocators import BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
-from advisor.strategies.syntax import CannotWrite, loader_line, loop_lines
+from advisor.strategies.syntax import CannotWrite, loop_lines
 from advisor.verdicts.ceilings import ceiling_of, is_little, scopes
-from advisor.verdicts.trials import AS_IS, judged, trial_times
+from advisor.verdicts.trials import AS_IS, TrialTimes, judged, trial_times
 
-WORKER = "advisor.measure.trying.worker"
 PROCESSES = 2
 """Runs in which frames alternate: what a process draws is told from what a change gives by two."""
 PATCHED_PROCESSES = 3
 """Runs of the script as it is and as patched, in turns."""
-TOGETHER, PATCHED = "together", "patched"
-_LEAST_REPEATS = 3
-"""Uploads whose bytes were seen to be the same before keeping them out of the loop is tried."""
+SCREENING = PROCESSES
+"""The number of the process in which CuPy's allocators take turns; those of the patch come after it."""
+PATCHED = "patched"
+_ANOTHER = "another allocator was faster"
+_LEAST_SPEEDUP = 1.01
+"""Of an allocator in the screening, before processes of its own are spent on it."""
 RunTrial = Callable[[TrialJob], TrialRun]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A change that the record suggests, and its trial before anything is measured."""
-
-    trial: Trial
-    change: ScriptChange
-
-
-def candidates(
-    script: ScriptRun, loop: int, promised: Mapping[int, float], start: Path
-) -> tuple[Candidate, ...]:
-    """Changes of the crossings of a loop. promised: seconds of a frame by crossing; start: what files are
-    relative to."""
-    found: list[Candidate] = []
-    for index, crossing in enumerate(script.crossings):
-        if crossing.loop == loop and (suggested := _suggested(script, crossing, loop)):
-            kind, origin, title = suggested
-            made = origin if kind == "pin-memory" and origin else crossing.place
-            name = f"{kind}-{made.line}"
-            if any(each.change.name == name for each in found):
-                continue
-            trial = Trial(
-                name=name, kind=kind, place=crossing.place, origin=origin, title=title, outcome="open",
-                promised_seconds=promised.get(index),
-            )  # fmt: skip
-            change = ScriptChange(
-                name=name, kind=kind, file=str(start / crossing.place.file), line=crossing.place.line,
-                origin_file=str(start / origin.file) if origin else "",
-                origin_line=origin.line if origin else 0,
-                uploads=tuple(_uploads(script, origin, crossing, start)) if kind == "lock" else (),
-            )  # fmt: skip
-            found.append(Candidate(trial, change))
-    return tuple(found)
-
-
-def _uploads(
-    script: ScriptRun, origin: Place | None, upload: Crossing, start: Path
-) -> Iterator[tuple[str, int]]:
-    """File and line of other uploads of what a line allocates."""
-    for other in script.crossings:
-        same = other.origin and origin and other.origin.place == origin
-        if same and other.kind == "upload" and other.place != upload.place:
-            yield str(start / other.place.file), other.place.line
-
-
-def _suggested(
-    script: ScriptRun, crossing: Crossing, loop: int
-) -> tuple[ChangeKind, Place | None, str] | None:
-    """The change for one crossing, the line where what crosses is made, and its title."""
-    origin = crossing.origin.place if crossing.origin else None
-    each_frame = bool(crossing.origin and crossing.origin.each_frame)
-    repeats, name = crossing.repeats, _name(crossing.place)
-    if crossing.library == "cupy" and crossing.kind == "upload":
-        if repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
-            return "hoist", None, f"upload {name} once"
-        if crossing.memory == "pageable" and origin and not each_frame:
-            return "lock", origin, f"page-lock {_name(origin)} (line {origin.line})"
-    if (
-        crossing.library == "cupy"
-        and crossing.kind == "download"
-        and crossing.memory == "pageable"
-        and each_frame
-    ):
-        return "reuse", None, f"reuse {name}"
-    if crossing.library == "torch" and crossing.kind == "upload" and not crossing.non_blocking:
-        if crossing.memory == "pinned":
-            return "non-blocking", None, f"copy {name} without blocking"
-        file = next((s for s in script.sources if s.file == crossing.place.file and s.first == 1), None)
-        line = loader_line("\n".join(file.lines), script.loops[loop].place.line) if file else None
-        if file and line:
-            made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
-            return "pin-memory", made, f"pin the loader's memory (line {line})"
-    return None
-
-
-def _name(place: Place) -> str:
-    """The variable that the line sets."""
-    name = re.match(r"(\w+)\s*(:[^=]*)?=", place.text.strip())
-    return name[1] if name else "the array"
 
 
 def try_script(
@@ -148,16 +69,13 @@ def try_script(
         return Trials(reason="Nothing was tried: no loop repeats a copy or a wait.", seconds=0.0)
     if ceiling is not None and is_little(ceiling):
         return Trials(reason="Nothing was tried: memory can change too little of a frame.", seconds=0.0)
-    gains = {each.crossing: each.advice.gain for each in run.advice}
-    promised = {
-        i: gain.seconds_per_frame for i, gain in gains.items() if gain and gain.seconds_per_frame is not None
-    }
     runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials")
     job, loop = script_job(settings, folder), told[0].number
     job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
     session = Session(script, job, loop, runs, progress, settings.checked)
     most = ceiling.seconds if ceiling else float("inf")
-    return session.trials(candidates(script, loop, promised, Path.cwd()), most)
+    suggested = candidates(script, loop, Path.cwd(), run.advice)
+    return session.trials((*suggested, *allocator_candidates(script, loop, settings.file.absolute())), most)
 
 
 @dataclass
@@ -174,6 +92,10 @@ class Session:
     _blocks: list[TrialBlock] = field(default_factory=list)
     _refused: dict[str, str] = field(default_factory=dict)
     _differing: dict[str, str] = field(default_factory=dict)
+    _dropped: dict[str, str] = field(default_factory=dict)
+    """Changes that screening left out, with the reason."""
+    _unchanged: Equality | None = None
+    _ran_twice: bool = False
 
     def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
         """most: seconds of a frame that memory can change. Raises `WorkloadError` where the script fails
@@ -183,32 +105,98 @@ class Session:
             reason = "No change that can be imposed fits the lines of this loop."
             return Trials(loop=self.loop, reason=reason, seconds=0.0)
         changes = tuple(each.change for each in suggested)
-        equality = self._equality()
-        self._check(changes, equality)
-        live = self._live(changes)
-        self._time(live)
-        measured = trial_times(self._blocks)
-        trials = judged(self._with_refusals(suggested), measured, self._differing)
-        kept = [each for each in trials if each.outcome == "faster"]
-        patch = self._patched(kept, {c.name: c for c in changes}, equality) if kept else None
-        written = {name for each in ([patch] if patch else []) for name in each[1]}
-        promises = [t.promised_seconds for t in trials if t.name in written]
-        promised = min(sum(p or 0.0 for p in promises), most) if any(promises) else None
+        together = self._together(changes)
+        self._time(changes)
+        kept = self._equal(self._judged(suggested), changes, together)
+        patch, written = self._patched(kept, {c.name: c for c in changes}) if kept else (None, ())
+        promised = {
+            i: seconds for c in suggested if c.change.name in written for i, seconds in c.promised.items()
+        }
+        if patch and promised:
+            patch = patch.model_copy(update={"promised_seconds": min(sum(promised.values()), most)})
+        equality = self._unchanged
         return Trials(
-            frame_seconds=measured.seconds.get(AS_IS),
+            frame_seconds=self._times().seconds.get(AS_IS),
             loop=self.loop,
-            trials=tuple(t.model_copy(update={"in_patch": t.name in written}) for t in trials),
+            trials=tuple(
+                t.model_copy(update={"in_patch": t.name in written}) for t in self._judged(suggested)
+            ),
             blocks=tuple(self._blocks),
-            compared=equality.compared,
-            unlike=equality.unlike,
-            patch=patch[0].model_copy(update={"promised_seconds": promised}) if patch else None,
+            compared=equality.compared if equality else (),
+            unlike=equality.unlike if equality else (),
+            patch=patch,
             seconds=monotonic() - began,
         )
 
-    def _equality(self) -> Equality:
-        """What two unchanged runs agree in."""
-        first, second = (self._results("the script as it is") for _ in range(2))
-        return Equality(first, second)
+    def _judged(self, suggested: Iterable[Candidate]) -> tuple[Trial, ...]:
+        refused = [
+            each.trial.model_copy(update={"outcome": "refused", "reason": self._refused[each.trial.name]})
+            if each.trial.name in self._refused
+            else each.trial
+            for each in suggested
+        ]
+        return judged(refused, self._times(), self._differing, self._dropped)
+
+    def _times(self) -> TrialTimes:
+        """Of the main processes; of what screening left out, those of the screening."""
+        main = trial_times(b for b in self._blocks if b.process < SCREENING)
+        screened = trial_times(b for b in self._blocks if b.process == SCREENING)
+        return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
+
+    def _together(self, changes: Sequence[ScriptChange]) -> Results | None:
+        """Results with all changes but allocators, which exclude one another; None without such."""
+        imposed = [change for change in changes if change.kind != "allocator"]
+        if not imposed:
+            return None
+        results = self._results("all changes", imposed)
+        if results.exit_code:
+            self._compare(results, imposed)
+        return results
+
+    def _equal(
+        self, trials: Iterable[Trial], changes: Sequence[ScriptChange], together: Results | None
+    ) -> list[Trial]:
+        """Those that are faster, with equal results. Where one differs, the others are timed without it."""
+        kept = [trial for trial in trials if trial.outcome == "faster"]
+        imposed = [c for c in changes if c.kind != "allocator"]
+        if together and any(trial.kind != "allocator" for trial in kept) and not self._differing:
+            self._compare(together, imposed)
+            if self._differing and self._live(imposed):
+                self._blocks = [b for b in self._blocks if b.process >= SCREENING]
+                self._time(changes)
+        for change in self._live(changes):
+            if change.kind == "allocator" and any(trial.name == change.name for trial in kept):
+                self._compare(self._results(change.name, [change]), [change])
+        times, live = self._times(), {change.name for change in self._live(changes)}
+        again = judged([t for t in kept if t.name in live], times, {}, self._dropped)
+        faster = [trial for trial in again if trial.outcome == "faster"]
+        allocators = [trial for trial in faster if trial.kind == "allocator"]
+        best = min(allocators, key=lambda trial: trial.frame_seconds or 0.0, default=None)
+        others = {t.name: _ANOTHER for t in allocators if t is not best}
+        self._dropped |= others
+        return [trial for trial in faster if trial.name not in others]
+
+    def _difference(self, changed: Results) -> str:
+        """How a changed run differs from an unchanged one. A second unchanged run is needed only where it
+        does: it tells what the script does not agree in with itself."""
+        if self._unchanged is None:
+            first = self._results("the script as it is")
+            self._unchanged = Equality(first, first)
+        if not self._ran_twice and self._unchanged.difference(changed):
+            self._ran_twice = True
+            self._unchanged = Equality(self._unchanged.expected, self._results("the script as it is"))
+        return self._unchanged.difference(changed)
+
+    def _compare(self, together: Results, changes: Sequence[ScriptChange]) -> None:
+        """Whether results are equal under all changes; where they are not, which change is why."""
+        difference = self._difference(together)
+        if difference and len(changes) == 1:
+            self._differing |= {each.name: difference for each in self._live(changes)}
+        elif difference:
+            alone = {c.name: self._difference(self._results(c.name, [c])) for c in self._live(changes)}
+            self._differing |= {name: why for name, why in alone.items() if why}
+            if not any(alone.values()):
+                self._differing |= dict.fromkeys(alone, f"only together with the others, {difference}")
 
     def _results(
         self, what: str, changes: Sequence[ScriptChange] = (), sources: Mapping[str, str] | None = None
@@ -227,28 +215,43 @@ class Session:
             )
         return run.results
 
-    def _check(self, changes: Sequence[ScriptChange], equality: Equality) -> None:
-        """Whether results are equal under all changes; where they are not, which change is why."""
-        together = equality.difference(self._results("all changes", changes))
-        if together and len(changes) == 1:
-            self._differing |= {each.name: together for each in self._live(changes)}
-        elif together:
-            alone = {c.name: equality.difference(self._results(c.name, [c])) for c in self._live(changes)}
-            self._differing |= {name: why for name, why in alone.items() if why}
-            if not self._differing:
-                self._differing |= dict.fromkeys(alone, f"only together with the others, {together}")
-
     def _live(self, changes: Iterable[ScriptChange]) -> list[ScriptChange]:
-        return [c for c in changes if c.name not in self._refused and c.name not in self._differing]
+        without = {*self._refused, *self._differing, *self._dropped}
+        return [change for change in changes if change.name not in without]
 
     def _time(self, changes: Sequence[ScriptChange]) -> None:
         """Frames in turns; a change of the whole process beside them in another process."""
-        turning = [c for c in changes if c.kind not in WHOLE_PROCESS]
-        for process in range(PROCESSES if changes else 0):
+        self._screen([c for c in self._live(changes) if BY_NAME.get(c.name) and not _is_variable(c)])
+        for process in range(PROCESSES if self._live(changes) else 0):
+            live = self._live(changes)
+            turning = [c for c in live if c.kind not in WHOLE_PROCESS]
             contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}
             self._timed("the changes in turns", process, contestants, turning)
-            for change in (c for c in changes if c.kind in WHOLE_PROCESS):
+            for change in (c for c in live if c.kind in WHOLE_PROCESS):
                 self._timed(change.name, process, {change.name: (change.name,)}, [change])
+            self._drop([c for c in live if _is_variable(c)], "slower in its first process")
+
+    def _screen(self, allocators: Sequence[ScriptChange]) -> None:
+        """CuPy's allocators in turns in one process: the fastest, if it gains, is timed on its own."""
+        if not allocators:
+            return
+        contestants = {AS_IS: (), **{c.name: (c.name,) for c in allocators}}
+        if not any(block.process == SCREENING for block in self._blocks):
+            self._timed("allocators in turns", SCREENING, contestants, allocators)
+        self._drop(allocators, "dropped early: no faster in its first process", SCREENING)
+        ahead = self._seconds(SCREENING)
+        for change in sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]:
+            self._dropped[change.name] = _ANOTHER
+
+    def _seconds(self, process: int) -> Mapping[str, float]:
+        return trial_times(b for b in self._blocks if b.process == process).seconds
+
+    def _drop(self, changes: Sequence[ScriptChange], reason: str, process: int = 0) -> None:
+        """Leaves out allocators that have no frames in a process or gain next to nothing there."""
+        seconds = self._seconds(process)
+        for change in self._live(changes):
+            if seconds.get(change.name, float("inf")) * _LEAST_SPEEDUP > seconds.get(AS_IS, 0.0):
+                self._dropped[change.name] = reason
 
     def _timed(
         self,
@@ -262,7 +265,11 @@ class Session:
         run = self.run(self._job("time", contestants, changes, process=process, sources=sources))
         self.progress.end()
         self._refused |= run.refused
-        self._blocks += [b for b in run.blocks if b.contestant not in run.refused]
+        if run.results.exit_code and all(change.kind == "allocator" for change in changes) and changes:
+            it = "it" if len(changes) == 1 else "one of the allocators in turns"
+            failed = f"the script ends with exit code {run.results.exit_code} under {it}"
+            self._refused |= dict.fromkeys((change.name for change in changes), failed)
+        self._blocks += [b for b in run.blocks if b.contestant not in self._refused]
 
     def _job(
         self,
@@ -292,16 +299,8 @@ class Session:
             files=self.files,
         )
 
-    def _with_refusals(self, suggested: Iterable[Candidate]) -> list[Trial]:
-        return [
-            each.trial.model_copy(update={"outcome": "refused", "reason": self._refused[each.trial.name]})
-            if each.trial.name in self._refused
-            else each.trial
-            for each in suggested
-        ]
-
     def _patched(
-        self, kept: Sequence[Trial], changes: Mapping[str, ScriptChange], equality: Equality
+        self, kept: Sequence[Trial], changes: Mapping[str, ScriptChange]
     ) -> tuple[Patch, tuple[str, ...]]:
         """The patch of these, run and timed; and the names of those that are in it."""
         written, left_out = self._written(kept, changes)
@@ -315,17 +314,18 @@ class Session:
         patch = Patch(text=text, lines=lines, left_out=tuple(left_out))
         if not text:
             return patch.model_copy(update={"reason": "none of the changes could be written"}), ()
-        difference = equality.difference(self._results("the patch", sources=sources))
+        difference = self._difference(self._results("the patch", sources=sources))
         if difference:
             return patch.model_copy(update={"equal": False, "reason": difference}), names
-        first = PROCESSES
+        first = SCREENING + 1
         for process in range(first, first + PATCHED_PROCESSES):
             self._timed("the script as it is", process, {AS_IS: ()})
             self._timed("the patch", process, {PATCHED: ()}, sources=sources)
         mine = [b for b in self._blocks if b.process >= first]
         found = trial_times(mine, alone=True).speedups.get(PATCHED)
         figures = {"speedup": found.value, "interval": (found.low, found.high)} if found else {}
-        return patch.model_copy(update={"equal": bool(equality.compared) or None, **figures}), names
+        compared = bool(self._unchanged and self._unchanged.compared)
+        return patch.model_copy(update={"equal": compared or None, **figures}), names
 
     def _written(
         self, kept: Iterable[Trial], changes: Mapping[str, ScriptChange]
@@ -343,7 +343,7 @@ class Session:
                 mine = [*texts.get(change.file, ()), *_edits(change, at)]
                 after = edited(before, mine)
             except CannotWrite as reason:
-                left_out.append(f"line {change.line}: {reason}")
+                left_out.append(f"{trial.title}: {reason}")
                 continue
             texts[change.file] = mine
             written[change.file] = before, after, (*names, trial.name)
@@ -355,8 +355,18 @@ def _text(file: str) -> str:
     return Path(file).read_bytes().decode()
 
 
+def _is_variable(change: ScriptChange) -> bool:
+    allocator = BY_NAME.get(change.name)
+    return allocator is not None and allocator.library == "torch"
+
+
 def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
-    """Raises `CannotWrite` where an array is page-locked that another file uploads too."""
+    """Raises `CannotWrite` where an array is page-locked that another file uploads too, and of a variable."""
+    if change.kind == "allocator":
+        if _is_variable(change):
+            raise CannotWrite(f"run the script with {VARIABLE}={BY_NAME[change.name].setting}")
+        yield Change("allocator", change.line, allocator=change.name)
+        return
     origin = change.origin_line if change.origin_file == change.file else None
     others = {line for file, line in change.uploads if file == change.file}
     if len(others) < len(change.uploads):
@@ -364,34 +374,3 @@ def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
     yield Change(change.kind, change.line, origin, loop, (*sorted(others),))
     if change.kind == "pin-memory":
         yield Change("non-blocking", change.line, None, loop)
-
-
-def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
-    """Runs the script once, with its output kept apart. Raises `WorkloadError` without an outcome."""
-    number = len([*folder.glob("trial-*")])
-    directory = folder / f"trial-{number}"
-    job = job.model_copy(update={"script": job.script.model_copy(update={"directory": str(directory)})})
-    directory.mkdir(parents=True)
-    printed = directory / "stdout"
-    with printed.open("wb") as output, (directory / "stderr").open("wb") as errors:
-        process = start(job, directory, WORKER, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
-    try:
-        process.wait(timeout if timeout < float("inf") else None)
-    except subprocess.TimeoutExpired:
-        raise WorkloadError(
-            f"a trial of the script took longer than {timeout:.0f} s",
-            next_step="Run again with a longer --timeout.",
-        ) from None
-    finally:
-        end(process, directory)
-    outcome = directory / OUTCOME
-    if not outcome.exists():
-        tail = (directory / "stderr").read_text("utf-8", "replace")[-2000:]
-        raise WorkloadError(
-            f"a trial of the script ended without results: exit code {process.returncode}",
-            next_step="Check that it ends normally or with sys.exit, not os._exit.",
-            detail=tail,
-        )
-    run = TrialRun.model_validate_json(outcome.read_bytes())
-    lines = tuple(printed.read_text("utf-8", "replace").splitlines())
-    return run.model_copy(update={"results": run.results.model_copy(update={"printed": lines})})

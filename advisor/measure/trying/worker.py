@@ -22,8 +22,9 @@ from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import OwnFiles
 from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.running import program_of, run
+from advisor.measure.trying.allocators import imposed
 from advisor.measure.trying.alternation import Alternation
-from advisor.measure.trying.changes import IMPOSED, Imposed, ScriptChange
+from advisor.measure.trying.changes import Imposed, ScriptChange
 from advisor.measure.trying.results import Downloads, Results, files_digest
 from advisor.profiles.base import Record
 from advisor.profiles.text_files import write_atomically
@@ -78,7 +79,7 @@ class _Session:
         self.own = OwnFiles.of(Path(self.script.file), self.script.module)
         checks = job.task == "results"
         self.changes: dict[str, Imposed] = {
-            change.name: IMPOSED[change.kind](change, self.loops.files.__contains__, checks=checks)
+            change.name: imposed(change, self.loops.files.__contains__, checks=checks)
             for change in job.changes
         }
         self.downloads = Downloads(self.loops.files.__contains__) if checks else None

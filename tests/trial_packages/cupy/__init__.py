@@ -4,6 +4,7 @@ An upload from page-locked memory is asynchronous: the bytes are read when the s
 a host that writes too early changes them, as on a GPU.
 """
 
+import os
 import time
 import types
 
@@ -51,10 +52,42 @@ runtime = types.SimpleNamespace(
     hostUnregister=lambda pointer: _locked.pop(pointer),
     deviceSynchronize=_synchronize,
 )
+
+
+class Pool:
+    """Memory on the GPU, which takes some seconds to get."""
+
+    def __init__(self, source=None):
+        self.seconds = float(os.environ.get("TRIAL_POOL_SECONDS", "0")) if source is None else 2e-3
+        self.source = source
+
+    def malloc(self, size):
+        time.sleep(self.seconds)
+        if callable(self.source):
+            self.source(size)
+
+
+class MemoryAsyncPool(Pool):
+    def __init__(self):
+        super().__init__(0)
+        self.seconds = 0
+
+
+def _malloc_managed(size):
+    raise RuntimeError("managed memory is not played")
+
+
+_allocator = [Pool().malloc]
 cuda = types.SimpleNamespace(
     runtime=runtime,
     get_current_stream=lambda: _stream,
     alloc_pinned_memory=bytearray,
+    MemoryPool=Pool,
+    MemoryAsyncPool=MemoryAsyncPool,
+    malloc_managed=_malloc_managed,
+    get_allocator=lambda: _allocator[0],
+    set_allocator=lambda allocator=None: _allocator.__setitem__(0, allocator),
+    using_allocator=None,
 )
 
 
@@ -62,6 +95,7 @@ class ndarray:  # noqa: N801
     def __init__(self, host):
         self.host = host
         self.shape, self.dtype, self.size, self.nbytes = host.shape, host.dtype, host.size, host.nbytes
+        (_allocator[0] or Pool(0).malloc)(self.nbytes)
 
     def get(self, out=None):
         _synchronize()

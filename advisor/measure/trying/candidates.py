@@ -1,0 +1,151 @@
+"""Changes that a record suggests for the lines of its slowest loop, and what advice promises of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from advisor.measure.trying.changes import ScriptChange
+from advisor.profiles.conclusions import Advice
+from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
+from advisor.profiles.trials import ChangeKind, Trial
+from advisor.strategies.allocators import ALLOCATORS
+from advisor.strategies.syntax import loader_line
+
+_LEAST_REPEATS = 3
+"""Uploads whose bytes were seen to be the same before keeping them out of the loop is tried."""
+_PAGE_LOCKING = ("hidden-host-copy", "pageable-async-copy", "pageable-transfer")
+_PROMISING: Mapping[ChangeKind, tuple[str, ...]] = {
+    "lock": _PAGE_LOCKING,
+    "reuse": _PAGE_LOCKING,
+    "pin-memory": _PAGE_LOCKING,
+    "hoist": ("repeated-upload",),
+}
+"""Rules whose advice is what the change does. What others advise of the line is no promise of it."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change that the record suggests, and its trial before anything is measured."""
+
+    trial: Trial
+    change: ScriptChange
+    promised: Mapping[int, float] = field(default_factory=dict)
+    """Seconds of a frame by crossing: a patch counts each crossing once, whatever changes touch it."""
+
+
+@dataclass(frozen=True)
+class _Suggestion:
+    kind: ChangeKind
+    origin: Place | None
+    """The line where what crosses is made."""
+    title: str
+
+
+def candidates(
+    script: ScriptRun, loop: int, start: Path, advice: Iterable[LineAdvice] = ()
+) -> tuple[Candidate, ...]:
+    """Changes of the crossings of a loop. start: what files are relative to.
+
+    Crossings that one change makes faster together are one candidate.
+    """
+    groups: dict[tuple[ChangeKind, Place], dict[int, _Suggestion]] = {}
+    for index, crossing in enumerate(script.crossings):
+        if crossing.loop == loop and (suggestion := _suggested(script, crossing, loop)):
+            made = suggestion.origin if suggestion.kind in ("lock", "pin-memory") else None
+            groups.setdefault((suggestion.kind, made or crossing.place), {})[index] = suggestion
+    advised = {told.crossing: told.advice for told in advice}
+    return tuple(_candidate(script, group, start, advised) for group in groups.values())
+
+
+def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Candidate, ...]:
+    """One for each allocator of the libraries that the loop uses. file: the script, which would set it."""
+    libraries = {crossing.library for crossing in script.crossings if crossing.loop == loop}
+    return tuple(
+        Candidate(
+            Trial(name=each.name, kind="allocator", title=f"allocator: {each.title}", outcome="open"),
+            ScriptChange(name=each.name, kind="allocator", file=str(file), line=1),
+        )
+        for each in ALLOCATORS
+        if each.library in libraries
+    )
+
+
+def _candidate(
+    script: ScriptRun, group: Mapping[int, _Suggestion], start: Path, advised: Mapping[int, Advice]
+) -> Candidate:
+    """The change of the first crossing of the group, with what is promised of all."""
+    first, suggestion = next(iter(group.items()))
+    kind, origin, place = suggestion.kind, suggestion.origin, script.crossings[first].place
+    made = origin if kind == "pin-memory" and origin else place
+    promising = {i: advised[i] for i in group if i in advised and advised[i].rule in _PROMISING.get(kind, ())}
+    promised = {i: told.gain.seconds_per_frame or 0.0 for i, told in promising.items() if told.gain}
+    trial = Trial(
+        name=f"{kind}-{made.line}",
+        kind=kind,
+        place=place,
+        origin=origin,
+        title=suggestion.title,
+        outcome="open",
+        rule=next((told.rule for told in promising.values()), None),
+        promised_seconds=sum(promised.values()) if promised else None,
+    )
+    change = ScriptChange(
+        name=trial.name,
+        kind=kind,
+        file=str(start / place.file),
+        line=place.line,
+        origin_file=str(start / origin.file) if origin else "",
+        origin_line=origin.line if origin else 0,
+        uploads=tuple(_uploads(script, origin, place, start)) if kind == "lock" else (),
+    )
+    return Candidate(trial, change, promised)
+
+
+def _uploads(
+    script: ScriptRun, origin: Place | None, upload: Place, start: Path
+) -> Iterator[tuple[str, int]]:
+    """File and line of other uploads of what a line allocates."""
+    for other in script.crossings:
+        same = other.origin and origin and other.origin.place == origin
+        if same and other.kind == "upload" and other.place != upload:
+            yield str(start / other.place.file), other.place.line
+
+
+def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> _Suggestion | None:
+    """The change for one crossing."""
+    name = _name(crossing.place)
+    if crossing.library == "cupy" and crossing.kind in ("upload", "download"):
+        return _of_cupy(crossing, name)
+    if crossing.library == "torch" and crossing.kind == "upload" and not crossing.non_blocking:
+        if crossing.memory == "pinned":
+            return _Suggestion("non-blocking", None, f"copy {name} without blocking")
+        file = next((s for s in script.sources if s.file == crossing.place.file and s.first == 1), None)
+        line = loader_line("\n".join(file.lines), script.loops[loop].place.line) if file else None
+        if file and line:
+            made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
+            return _Suggestion("pin-memory", made, f"pin the loader's memory (line {line})")
+    return None
+
+
+def _of_cupy(crossing: Crossing, name: str) -> _Suggestion | None:
+    origin = crossing.origin.place if crossing.origin else None
+    each_frame = bool(crossing.origin and crossing.origin.each_frame)
+    repeats = crossing.repeats
+    if crossing.kind == "upload" and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
+        return _Suggestion("hoist", None, f"upload {name} once")
+    if crossing.memory != "pageable":
+        return None
+    if crossing.kind == "upload" and origin and not each_frame:
+        return _Suggestion("lock", origin, f"page-lock {_name(origin)} (line {origin.line})")
+    if crossing.kind == "download" and each_frame:
+        return _Suggestion("reuse", None, f"reuse {name}")
+    return None
+
+
+def _name(place: Place) -> str:
+    """The variable that the line sets."""
+    name = re.match(r"(\w+)\s*(:[^=]*)?=", place.text.strip())
+    return name[1] if name else "the array"
