@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from advisor import units
@@ -183,7 +184,7 @@ def compare_versions(
         with measurement.version(HEAD) as head:
             _require(settings, head.describe())
             head.prepare()
-            head.screen(measurement.screening_order(_screening_order(head, context)))
+            head.screen(measurement.screening_order(partial(_screening_order, head, context)))
         measurement.require_base()
         run = measurement.runs[HEAD]
         chosen = (
@@ -193,7 +194,7 @@ def compare_versions(
         with measurement.version(BASE) as base:
             results = measurement.results(base, base.describe())
             base.prepare()
-            base.screen(measurement.screening_order(_screening_order(base, context)))
+            base.screen(measurement.screening_order(partial(_screening_order, base, context)))
         final = measurement.final()
     runs = measurement.runs
     notes = (

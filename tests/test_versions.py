@@ -17,8 +17,8 @@ import pytest
 from builders import measured, profile, recommendation, vector_add_workload
 from fakes import FakeClock, RecordingBackend, job
 from rendering import Accepted, markup
-from running import REPOSITORY
-from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
+from running import REPOSITORY, asked
+from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, ChargingLauncher, simulated
 
 from advisor import stats
 from advisor.errors import NothingToCompare, WorkloadError
@@ -26,7 +26,7 @@ from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_measurement import VersionFinal, require_both
+from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.scratch import scratch
@@ -522,6 +522,23 @@ def test_what_a_change_of_code_may_bring_is_told() -> None:
 
 
 # The page.
+
+
+def test_a_busy_machine_is_left_more_time_to_conclude(tmp_path: Path) -> None:
+    """By how long a prediction takes on it; at most a quarter of the time."""
+    for predicting, left in ((0.05, 3.0), (0.2, 6.0), (5.0, 11.25)):
+        clock = FakeClock()
+        settings = replace(asked("w.py", backend="cpu", max_seconds=45.0), began=clock())
+        launcher = ChargingLauncher(clock, np.random.default_rng(1), KINDS["mid"], 0.0, CPU, 0.0)
+        both = Versions(settings, settings, ("pinned",), Question())
+        measurement = VersionMeasurement(both, launcher, Silent(), tmp_path, clock=clock)
+
+        def predict(clock: FakeClock = clock, seconds: float = predicting) -> list[str]:
+            clock.advance(seconds)
+            return ["zero-copy", "pinned", "pageable"]
+
+        assert measurement.screening_order(predict) == ["pinned", "pageable", "zero-copy"]
+        assert measurement.end - measurement.deadline == pytest.approx(left)
 
 
 def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -> VersionComparison:

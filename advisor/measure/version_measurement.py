@@ -43,6 +43,8 @@ BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
 CONCLUDING_SECONDS, CONCLUDING_SHARE = 3.0, 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4."""
+CONCLUDING_PREDICTIONS = 30
+"""They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
 
@@ -85,9 +87,15 @@ class VersionMeasurement:
     def __post_init__(self) -> None:
         head = self.versions.head
         self.began = head.began if head.began is not None else self.clock()
-        end = self.began + head.max_seconds
-        self.deadline = end - min(CONCLUDING_SECONDS, CONCLUDING_SHARE * head.max_seconds)
-        self.progress.limit(end - self.clock())
+        self.end = self.began + head.max_seconds
+        self.deadline = math.inf
+        self._reserve(CONCLUDING_SECONDS)
+        self.progress.limit(self.end - self.clock())
+
+    def _reserve(self, seconds: float) -> None:
+        """Leaves so much time to conclude, at most a share of all; never less than before."""
+        most = CONCLUDING_SHARE * self.versions.head.max_seconds
+        self.deadline = min(self.deadline, self.end - min(seconds, most))
 
     @contextmanager
     def version(self, name: str) -> Iterator[Measurement]:
@@ -150,8 +158,12 @@ class VersionMeasurement:
         chosen = (recommended,) if recommended else ()
         self.compared = tuple(dict.fromkeys((BASELINE, *chosen, *self.versions.named)))
 
-    def screening_order(self, order: Sequence[str]) -> list[str]:
-        """The baseline and the strategies that the user names come first."""
+    def screening_order(self, predict: Callable[[], Sequence[str]]) -> list[str]:
+        """The baseline and the strategies that the user names come first. How long it takes to predict the
+        order tells how long it takes to conclude on a machine as busy as this one."""
+        began = self.clock()
+        order = predict()
+        self._reserve(CONCLUDING_PREDICTIONS * (self.clock() - began))
         return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
 
     def final(self) -> VersionFinal:
