@@ -99,6 +99,14 @@ def test_the_code_is_written_from_the_users_own_line() -> None:
     assert "d = cupy.asarray(together)" in codes["small-transfers"]
 
 
+def test_a_bare_synchronization_copies_no_value() -> None:
+    text = "stream.synchronize()"
+    line = wait(call="Stream.synchronize", bytes=0, host_seconds=FRAMES * 0.2e-3)
+    found = said(run_of(line.model_copy(update={"place": line.place.model_copy(update={"text": text})})))
+    assert "value" not in str(found["implicit-wait"])
+    assert (found["implicit-wait"].snippet or "").endswith(f"# after the loop\n{text}")
+
+
 def test_of_several_statements_in_a_line_the_one_with_the_call_counts() -> None:
     both = place(DOWNLOAD).model_copy(update={"text": "a = cupy.asarray(x); out = m.get()"})
     found = said(run_of(download(place=both)))["pageable-transfer"]

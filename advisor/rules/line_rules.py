@@ -165,14 +165,15 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
         return None
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
     held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
+    reads = not crossing.call.endswith("ynchronize")
     return case.advice(
-        f"Keep {case.what} on the GPU",
-        f"`{case.line.call or crossing.call}` copies a value to the host and returns when all earlier work "
-        f"is done{held}.",
+        f"Keep {case.what} on the GPU" if reads else "Wait for the GPU only before its results are read",
+        f"`{case.line.call or crossing.call}` {'copies a value to the host and ' * reads}returns when all "
+        f"earlier work is done{held}.",
         f"It stands for {units.seconds(kernels)} of kernels in a frame, which take as long without it."
         if kernels
         else "",
         "The gain is the time of the calls, without the kernels that they wait for.",
         saved=saved,
-        after=on_gpu(case.line, "after the loop"),
+        after=on_gpu(case.line, "after the loop") if reads else once(case.line, "after the loop"),
     )

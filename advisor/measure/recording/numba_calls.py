@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Location, Recorder
-from advisor.measure.recording.played import NAN, Device
+from advisor.measure.recording.played import NAN, CannotPlay, Device
 from advisor.profiles.crossings import HostMemory, Library
 
 _ARGUMENT = "kernel argument"
@@ -56,6 +56,9 @@ class NumbaCalls:
         self._cuda.event_elapsed_time = lambda *_: NAN
         self._cuda.get_current_device = Device
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(self._launch))
+        ufuncs = import_module("numba.np.ufunc.decorators")
+        for kind in (ufuncs.Vectorize, ufuncs.GUVectorize):
+            kind.target_registry.update(cuda=_unplayed)
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
@@ -160,6 +163,10 @@ def _place(array: Any) -> int:
         return address(owner)
     pointer: Any = getattr(array, "device_ctypes_pointer", SimpleNamespace(value=0))
     return int(pointer.value or 0)
+
+
+def _unplayed(*_: Any, **__: Any) -> None:
+    raise CannotPlay("ufuncs that Numba compiles for cuda cannot be computed")
 
 
 def _located(array: Any) -> Location | None:
