@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.nsys.database import UNKNOWN, Integers
-from advisor.nsys.intervals import Intervals, seconds, union
+from advisor.nsys.intervals import NOTHING, Intervals, length, seconds, union
 from advisor.nsys.ranges import LEAST
 from advisor.nsys.repeats import Sequence as Events
 from advisor.nsys.repeats import idle_before, repeats
@@ -57,15 +57,13 @@ def by_ranges(name: str, ranges: Intervals) -> Marked | None:
 
 def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers) -> Marked | None:
     """Frames by what repeats. `uploads`, `downloads`: positions among the copies."""
-    busy = union([work.intervals("kernels"), work.intervals("copies"), work.intervals("moved")])
-    total = int((busy[1] - busy[0]).sum()) / 1e9
+    busy = union(work.busy())
     for source, events in _sequences(work, calls, uploads, downloads):
-        found = repeats(events) if len(events.kinds) else None
-        if found is None:
+        if (found := repeats(events)) is None:
             continue
         begins, ends = events.begins[found.firsts], _ends(events, found.firsts, found.lasts, busy)
         marked = Marked(source, source, found.alike, begins, ends, _warm(begins, ends))
-        if seconds((begins, ends), busy) >= _COVERED * total:
+        if seconds((begins, ends), busy) >= _COVERED * length(busy):
             return marked
     return None
 
@@ -100,8 +98,7 @@ def _sequences(
     """All work with the host's waits, then without them; kernels that run equally often; the uploads, also by
     their size, doubled or halved; the downloads."""
     copies, kernels = work.copies, work.kernels
-    sizes = copies.get("bytes", np.array([], np.int64)).astype(np.int64)
-    kinds = copies.get("kind", np.array([], np.int64)).astype(np.int64)
+    sizes, kinds = (copies.get(name, NOTHING).astype(np.int64) for name in ("bytes", "kind"))
     exact = sizes * (1 << 20) + kinds % (1 << 20)
     is_upload = np.zeros(len(sizes), bool)
     is_upload[uploads] = True
@@ -112,18 +109,19 @@ def _sequences(
         waits = calls.of("waits")
         waited = {name: column[waits] for name, column in calls.columns.items()}
         yield "all work", _events([*parts, (waited, np.full(len(waits), 2), True, None)])
-    yield "all work", _events(parts)
-    for source, at, named in (
+    if parts:
+        yield "all work", _events(parts)
+    orders: tuple[tuple[Source, Integers, Integers], ...] = (
         ("uploads", uploads, exact),
-        ("uploads by size", uploads, np.round(np.log2(np.maximum(sizes, 1)))),
+        ("uploads by size", uploads, np.round(np.log2(np.maximum(sizes, 1))).astype(np.int64)),
         ("downloads", downloads, exact),
-    ):
+    )
+    for source, at, named in orders:
         if source == "uploads by size" and kernels:
             yield from _as_often(kernels)
         if len(at):
             chosen = {name: column[at] for name, column in copies.items()}
-            events = _events([(chosen, named[at].astype(np.int64), True, is_upload[at])])
-            yield source, events  # type: ignore[misc]
+            yield source, _events([(chosen, named[at], True, is_upload[at])])
 
 
 def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[Source, Events]]:
@@ -145,10 +143,6 @@ _Part = tuple[Mapping[str, Integers], Integers, bool, npt.NDArray[np.bool_] | No
 
 def _events(parts: Sequence[_Part]) -> Events:
     """Several columns as one sequence, in the order of the calls where all of them are known."""
-    parts = [part for part in parts if len(part[1])]
-    if not parts:
-        nothing = np.array([], np.int64)
-        return Events(nothing.astype(np.int32), nothing > 0, nothing, nothing, nothing > 0)
     calls = np.concatenate([columns["call"] for columns, *_ in parts])
     begins = np.concatenate([columns["start"] for columns, *_ in parts])
     known = len(calls) and calls.min() > max(UNKNOWN, 0)

@@ -19,7 +19,7 @@ from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integer
 from advisor.nsys.intervals import seconds, union
 from advisor.nsys.ranges import Frame
 from advisor.nsys.spans import Row, gpu_rows, timeline
-from advisor.nsys.work import Calls, GpuWork, allocations, copy_kinds, move_kinds, read_calls, read_work
+from advisor.nsys.work import Calls, allocations, copy_kinds, move_kinds, read_calls, read_work
 from advisor.profiles.traces import (
     Activity,
     Allocations,
@@ -122,37 +122,23 @@ class _Seen:
         first, last = min(frame.begin for frame in frames), max(frame.end for frame in frames) + slack
         self._around = f'"start" <= {last} AND {{}} >= {first}'
         self._sums: defaultdict[str, dict[tuple[int, int], Integers]] = defaultdict(dict)
-        self.works = self._read()
-        self._waits(read_calls(database, self._around.format('"end"')))
+        calls = read_calls(database, self._around.format('"end"'))
+        self.works = read_work(database, self._around.format('"end"'), device_copies=True)
+        self._work(calls)
+        self._waits(calls)
         self._faults()
 
-    def _read(self) -> list[GpuWork]:
-        works = read_work(self._database, self._around.format('"end"'), device_copies=True)
-        launched = {work.process: self._launches(work.process) for work in works}
-        for work in works:
+    def _work(self, calls: dict[int, Calls]) -> None:
+        for work in self.works:
+            own = calls.get(work.process)
             for kind, columns in (("copies", work.copies), ("kernels", work.kernels), ("moved", work.moved)):
                 for begin in range(0, len(columns.get("start", ())), BLOCK):
                     part = {name: column[begin : begin + BLOCK] for name, column in columns.items()}
-                    moments = part["start"]
-                    if kind != "moved":
-                        moments = _launched(part["call"], launched[work.process], moments)
+                    moments, lasted = part["start"], part["end"] - part["start"]
+                    if kind != "moved" and own is not None:
+                        moments = own.began(part["call"], moments)
                     key = part["name"] + 1 if kind == "kernels" else part["kind"]
-                    lasted = part["end"] - part["start"]
                     self._add(kind, work.process, moments, key, lasted, part.get("bytes", lasted))
-        return works
-
-    def _launches(self, process: int) -> tuple[Integers, Integers]:
-        """The process's calls by correlation id, and when they began."""
-        if not self._database.has(Tables.CALLS, "start", "globalTid", "correlationId"):
-            return np.array([], np.int64), np.array([], np.int64)
-        where = f"{self._around.format('start')} AND globalTid / {THREAD_BITS} = {process}"
-        blocks = list(self._database.blocks(Tables.CALLS, ("correlationId", "start"), where))
-        ids, begins = (
-            np.concatenate([block[name] for block in blocks] or [np.array([], np.int64)])
-            for name in ("correlationId", "start")
-        )
-        order = np.argsort(ids, kind="stable")
-        return ids[order], begins[order]
 
     def _add(
         self, kind: str, process: int, moments: Integers, keys: Integers, lasted: Integers, sizes: Integers
@@ -265,15 +251,6 @@ class _Seen:
         if not database.has(Tables.CALLS):
             reasons |= {"calls": _NONE, "synchronizations": _NONE}
         return reasons
-
-
-def _launched(ids: Integers, calls: tuple[Integers, Integers], otherwise: Integers) -> Integers:
-    """When the call of each row began; where no call is known, `otherwise`."""
-    known, begins = calls
-    if not len(known):
-        return otherwise
-    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return np.where(known[at] == ids, begins[at], otherwise)
 
 
 def _timeline(database: Database, frame: Frame, seen: _Seen) -> Timeline:

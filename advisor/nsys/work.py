@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -177,7 +178,7 @@ class Calls:
     columns: Columns
     """Those that memory decides on: copies, waits, allocations and page-locking."""
     light: Columns
-    """The others, which are many: begin, length and work."""
+    """The others, which are many: begin, length, work and correlation id."""
 
     def of(self, *works: HostWork) -> Integers:
         """Positions of the calls of these kinds."""
@@ -185,6 +186,20 @@ class Calls:
 
     def intervals(self, at: Integers | slice = slice(None)) -> Intervals:
         return self.columns["start"][at], self.columns["end"][at]
+
+    def began(self, ids: Integers, otherwise: Integers) -> Integers:
+        """When the calls of these correlation ids began; where no call is known, `otherwise`."""
+        known, begins = self._by_id
+        if not len(known):
+            return otherwise
+        at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        return np.where(known[at] == ids, begins[at], otherwise)
+
+    @cached_property
+    def _by_id(self) -> Intervals:
+        ids, begins = (np.concatenate([self.columns[n], self.light[n]]) for n in ("call", "start"))
+        order = np.argsort(ids, kind="stable")
+        return ids[order], begins[order]
 
 
 def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
@@ -200,14 +215,20 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
         known = [(_work(name), _blocks(name)) for name in (names.get(n, "") for n in kinds.tolist())]
         work, blocking = np.array(known, np.int8)[which.reshape(-1)].T
         ends, processes = np.maximum(block["end"], block["start"]), block["globalTid"] // THREAD_BITS
+        calls = _small(block["correlationId"])
         for process in distinct(processes):
             mine = processes == process
             rows = mine & (work < len(_HEAVY))
             kept = {"start": block["start"], "end": ends, "work": work, "blocking": blocking}
-            kept |= {"call": _small(block["correlationId"]), "name": _small(block["nameId"])}
+            kept |= {"call": calls, "name": _small(block["nameId"])}
             heavy[process].append({name: column[rows] for name, column in kept.items()})
             rows = mine & (work >= len(_HEAVY))
-            kept = {"start": block["start"], "length": _small(ends - block["start"]), "work": work}
+            kept = {
+                "start": block["start"],
+                "length": _small(ends - block["start"]),
+                "work": work,
+                "call": calls,
+            }
             light[process].append({name: column[rows] for name, column in kept.items()})
     return {
         process: Calls(_joined(heavy.pop(process)), _joined(light.pop(process))) for process in list(heavy)
