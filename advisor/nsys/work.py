@@ -76,7 +76,9 @@ def read_work(database: Database, where: str = "1", *, device_copies: bool = Fal
             keys = block["globalPid"] // THREAD_BITS * _DEVICES + np.maximum(block["deviceId"], 0)
             for key in distinct(keys):
                 mine = keys == key
-                parts[key].append({name: _small(each[mine]) for name, each in columns.items()})
+                kept = {name: each[mine] for name, each in columns.items()}
+                small = {name: _small(each) for name, each in kept.items() if name not in ("start", "end")}
+                parts[key].append(kept | small)
         for key in list(parts):
             setattr(works.setdefault(key, GpuWork(*divmod(key, _DEVICES))), kind, _joined(parts.pop(key)))
     return [works[key] for key in sorted(works)]
