@@ -9,6 +9,7 @@ more than the rules proposed.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,16 +17,24 @@ from pathlib import Path
 from statistics import median
 
 from advisor import stats, units
+from advisor.measure.trying.candidates import candidates
 from advisor.model.measured import compare
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise
+from advisor.rules.concluding import conclude
 from advisor.strategies.registry import BASELINE
+from advisor.verdicts.ceilings import ceiling_of, scopes
 from advisor.verdicts.final import ratio as final_ratio
 from advisor.verdicts.measured import compared
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "reports" / "h200"
+SCRIPT = ROOT / "tests" / "data" / "h200-camera-trials.json"
+KEPT = [REPORTS, SCRIPT]
+REACHED = 0.75
+"""Of a promise, from which it counts as kept."""
+PATCH = "the patch, all changes together"
 DOCUMENT = ROOT / "docs" / "rules-report.md"
 
 
@@ -79,7 +88,8 @@ class Change:
 
 def found(directories: Sequence[Path]) -> list[Path]:
     """The profiles in these directories and in folders of theirs, in the order of their names."""
-    return sorted(path for directory in directories for path in directory.rglob("profile.json"))
+    files = [path for path in directories if path.is_file()]
+    return [*sorted(path for folder in directories for path in folder.rglob("profile.json")), *files]
 
 
 def proposed(name: str, profile: Profile) -> Iterator[Change]:
@@ -118,6 +128,52 @@ def _change(name: str, rule: str, old: str, new: str, profile: Profile) -> Itera
             rows[new].likely,
             ratio.low > 1 or ratio.high < 1,
         )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One change of a script, or its patch: seconds of a frame as promised and as saved."""
+
+    rule: str
+    promised: float
+    got: float
+
+
+def tried(profile: Profile) -> Iterator[Trial]:
+    """What `--try` measured of what today's rules advise; a patch has the sum, each crossing once."""
+    script, trials = conclude(profile, ()).script, profile.trials
+    if not (script and trials and trials.loop is not None and trials.frame_seconds):
+        return
+    frame, measured = trials.frame_seconds, {trial.name: trial for trial in trials.trials}
+    whole = dict[int, float]()
+    for one in candidates(script, trials.loop, Path(), script.advice):
+        trial = measured.get(one.trial.name)
+        if trial and trial.speedup and one.trial.rule and one.trial.promised_seconds:
+            yield Trial(one.trial.rule, one.trial.promised_seconds, frame * (1 - 1 / trial.speedup))
+        if trial and trial.in_patch:
+            whole |= one.promised
+    if whole and trials.patch and trials.patch.speedup:
+        ceiling = ceiling_of(script, scopes(script)[0])
+        most = ceiling.seconds if ceiling else math.inf
+        yield Trial(PATCH, min(sum(whole.values()), most), frame * (1 - 1 / trials.patch.speedup))
+
+
+def tried_table(trials: Sequence[Trial]) -> list[str]:
+    """A row for each rule, the patches last."""
+    if not trials:
+        return ["No script was tried."]
+    lines = [
+        "| rule | trials | promised, median | got, median | reached 75 % |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for rule in sorted({trial.rule for trial in trials}, key=lambda rule: (rule == PATCH, rule)):
+        own = [trial for trial in trials if trial.rule == rule]
+        promised, got = (median(getattr(trial, name) for trial in own) for name in ("promised", "got"))
+        reached = sum(trial.got >= REACHED * trial.promised for trial in own)
+        count = f"{len(own)} trial{'s' * (len(own) > 1)}"
+        name = rule if rule == PATCH else f"`{rule}`"
+        lines.append(f"| {name} | {count} | {_saved(promised)} | {_saved(got)} | {reached} of {len(own)} |")
+    return lines
 
 
 def summary(changes: Sequence[Change]) -> list[str]:
@@ -169,12 +225,15 @@ def _saved(seconds: float) -> str:
 
 
 def tables(paths: Sequence[Path]) -> dict[str, list[str]]:
-    """Both tables with their summaries, by the name of their marks in the document."""
-    loaded = [(path.parent.name, reading.load(path)) for path in paths]
+    """The tables with their summaries, by the name of their marks in the document."""
+    every_profile = [(path.parent.name, reading.load(path)) for path in paths]
+    loaded = [(name, profile) for name, profile in every_profile if profile.script is None]
+    scripts = [profile for _, profile in every_profile if profile.script is not None]
     told = [change for name, profile in loaded for change in proposed(name, profile)]
     every = [change for name, profile in loaded for change in possible(name, profile)]
     return {
         "proposed": [*summary(told), "", *table(told, rules=True)],
+        "tried": tried_table([trial for profile in scripts for trial in tried(profile)]),
         "possible": [*summary(every), "", *table(every, rules=False)],
     }
 
@@ -191,7 +250,13 @@ def documented(made: dict[str, list[str]], text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """0; 5 where no profile is found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directories", nargs="*", type=Path, default=[REPORTS], help="of profile.json files")
+    parser.add_argument(
+        "directories",
+        nargs="*",
+        type=Path,
+        default=[REPORTS, SCRIPT],
+        help="of profile.json files, or such files",
+    )
     parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name}")
     given = parser.parse_args(arguments)
     paths = found(given.directories)
