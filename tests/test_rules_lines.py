@@ -103,8 +103,9 @@ def test_a_bare_synchronization_copies_no_value() -> None:
     text = "stream.synchronize()"
     line = wait(call="Stream.synchronize", bytes=0, host_seconds=FRAMES * 0.2e-3)
     found = said(run_of(line.model_copy(update={"place": line.place.model_copy(update={"text": text})})))
-    assert "value" not in str(found["implicit-wait"])
-    assert (found["implicit-wait"].snippet or "").endswith(f"# after the loop\n{text}")
+    advice = found["implicit-wait"]
+    assert "value" not in f"{advice.title} {advice.detail}"
+    assert (advice.snippet or "").endswith(f"# after the loop\n{text}")
 
 
 def test_of_several_statements_in_a_line_the_one_with_the_call_counts() -> None:

@@ -58,7 +58,7 @@ class NumbaCalls:
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(self._launch))
         ufuncs = import_module("numba.np.ufunc.decorators")
         for kind in (ufuncs.Vectorize, ufuncs.GUVectorize):
-            kind.target_registry.update(cuda=_unplayed)
+            kind.target_registry.ondemand.update(cuda=lambda: _unplayed)
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
