@@ -13,7 +13,7 @@ from running import eventually, is_gone
 from test_launcher import job, launched
 
 from advisor.measure.fork_server import ForkServer
-from advisor.measure.jobs import Problem, Sample
+from advisor.measure.jobs import Sample
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.processes import fork_server
 
@@ -38,13 +38,6 @@ def until_noted(note: Path) -> tuple[int, int]:
     return (0, 1) if note.exists() and note.read_text() else (2, 1)
 
 
-def test_a_forked_worker_gives_its_outcome(launcher: ProcessLauncher, tmp_path: Path) -> None:
-    ended = launched(tmp_path, launcher, how="print", at="2")
-    assert ended.how == "finished"
-    assert isinstance(ended.outcome, Sample)
-    assert ended.log.endswith("line 19999 of the log of a workload that talks\n")
-
-
 def test_it_is_the_servers_child(shared: ForkServer, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     seen: list[int] = []
@@ -57,25 +50,6 @@ def test_it_is_the_servers_child(shared: ForkServer, tmp_path: Path) -> None:
     assert ended.how == "memory"
     assert set(seen) == {int(note.read_text())}
     assert eventually(lambda: children(shared) == [])
-
-
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ("_exit", "the process exited with code 0 without a result"),
-        ("kill", "the process was killed by SIGKILL; usually the system ran out of memory"),
-        ("segfault", "the process was killed by SIGSEGV"),
-    ],
-)
-def test_how_it_died_is_told(launcher: ProcessLauncher, how: str, reason: str, tmp_path: Path) -> None:
-    ended = launched(tmp_path, launcher, how=how, at="2")
-    assert (ended.outcome, ended.how, ended.reason) == (None, "died", reason)
-
-
-def test_what_a_stage_raises_is_told(launcher: ProcessLauncher, tmp_path: Path) -> None:
-    problem = launched(tmp_path, launcher, how="exit", at="2").outcome
-    assert isinstance(problem, Problem)
-    assert "frame 2: the workload called exit(7); buffers: " in problem.message
 
 
 def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path: Path) -> None:

@@ -87,15 +87,14 @@ def test_a_memory_error_is_told_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("_exit", "exited with code 0 without a result"),
-        ("kill", "killed by SIGKILL; usually the system ran out of memory"),
-        ("segfault", "killed by SIGSEGV"),
+        ("_exit", "the process exited with code 0 without a result"),
+        ("kill", "the process was killed by SIGKILL; usually the system ran out of memory"),
+        ("segfault", "the process was killed by SIGSEGV"),
     ],
 )
 def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> None:
     ended = launched(tmp_path, how=how, at="2")
-    assert (ended.outcome, ended.how) == (None, "died")
-    assert reason in ended.reason
+    assert (ended.outcome, ended.how, ended.reason) == (None, "died", reason)
 
 
 @pytest.mark.parametrize("worker", ["advisor.measure.worker", "advisor.calibration.calibrations"])
