@@ -448,7 +448,7 @@ def test_versions_have_the_same_memory_in_a_round_and_other_in_the_next(tmp_path
     with final.open:
         for number, place in product((0, 1), range(3)):
             before = backend.names.count("host_alloc")
-            final.made.clear()  # one file stands for both versions
+            final.loaders.clear()  # one file stands for both versions
             final.block(FinalRound(round=number, order=tuple(names), warm_frames=1), place)
             taken.append(backend.names.count("host_alloc") - before)
     assert taken == [3, 0, 3] * 2

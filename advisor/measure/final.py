@@ -179,7 +179,7 @@ class _Final(SessionLoop):
                     return False
             self.close()
             complete = all(self._by_itself(name, step.rounds) for name in self.beside)
-            self._tell_pace()
+            self._note_pace()
             if not complete:
                 return False
         return True
@@ -229,10 +229,10 @@ class _Final(SessionLoop):
             least = math.ceil(max(LEAST_WARM / self.plan.frame_seconds - 1, 0))
             self.results.warm_frames = max(least, settled(frames for frames in self.warming if frames))
         self.rounds, self.results.rounds = self.rounds + 1, self.results.rounds + 1
-        self._tell_pace()
+        self._note_pace()
         return not self.results.unmeasurable and (self.session is not None or self._open_next())
 
-    def _tell_pace(self) -> None:
+    def _note_pace(self) -> None:
         """What a process costs, with those beside it, and a round."""
         self.results.pace = Pace(self.starting / self.processes, self.measuring / self.results.rounds)
 

@@ -97,7 +97,7 @@ class Final:
 
     def __post_init__(self) -> None:
         self.needed = 0
-        self.made = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
+        self.loaders = {} if self.job.jobs else {_code(self.job.base): self.load(self.job.base)}
         """By the code of a job: calls the workload's function."""
         self.open.callback(self.reused.clear)
         self.spaces = {_code(job): Namespace(job.tree) for job in self.job.jobs.values()}
@@ -236,10 +236,10 @@ class Final:
         stack.enter_context(ranges.strategy(job.strategy))
         padding = self.random.randrange(1, _PADDING)
         comparing = self.job.compare if name not in self.compared else 0
-        if comparing or _code(job) not in self.made:
-            self.made[_code(job)] = self.load(job)
+        if comparing or _code(job) not in self.loaders:
+            self.loaders[_code(job)] = self.load(job)
         begin = self.clock()
-        loaded = self.made[_code(job)]()
+        loaded = self.loaders[_code(job)]()
         seconds = self.clock() - begin
         clock = self.clock if self.job.jobs else perf_counter
         reused = self._shared(job, loaded, number)

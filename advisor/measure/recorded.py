@@ -90,23 +90,23 @@ def run_script(
 
 def _watch(process: Process, directory: Path, timeout: float) -> str:
     """Waits for the end; why it was asked to end before, in a note."""
-    begin, asked, note = time.monotonic(), math.inf, ""
+    begin, ending, note = time.monotonic(), math.inf, ""
     while True:
         try:
             if wait(process, _POLL_SECONDS):
                 return note
             now = time.monotonic()
-            if now > asked + _ENDING_SECONDS:
+            if now > ending + _ENDING_SECONDS:
                 return note
-            if asked == math.inf and (directory / "outcome.json").exists():
-                asked = now
-            elif asked == math.inf and (why := _too_much(now - begin, timeout)):
-                asked, note = now, why
+            if ending == math.inf and (directory / "outcome.json").exists():
+                ending = now
+            elif ending == math.inf and (why := _too_much(now - begin, timeout)):
+                ending, note = now, why
                 _interrupt(process)
         except KeyboardInterrupt:
             if note:
                 raise
-            asked, note = time.monotonic(), INTERRUPTED
+            ending, note = time.monotonic(), INTERRUPTED
             _interrupt(process)
 
 

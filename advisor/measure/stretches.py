@@ -170,13 +170,13 @@ def _names(node: ast.AST, *kinds: type[ast.expr_context]) -> Iterator[str]:
 
 def _read(statements: Sequence[ast.stmt]) -> list[str]:
     """Names that they read before they set them, in order."""
-    set_, found = set[str](), dict[str, None]()
+    set_, inputs = set[str](), dict[str, None]()
     for node in statements:
         augmented = [n.target for n in ast.walk(node) if isinstance(n, ast.AugAssign)]
         read = [*_names(node, ast.Load), *(t.id for t in augmented if isinstance(t, ast.Name))]
-        found |= dict.fromkeys(name for name in read if name not in set_)
+        inputs |= dict.fromkeys(name for name in read if name not in set_)
         set_ |= set(_names(node, ast.Store))
-    return list(found)
+    return list(inputs)
 
 
 def _written(statements: Sequence[ast.stmt], tree: ast.Module) -> list[str]:

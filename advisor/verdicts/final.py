@@ -200,7 +200,7 @@ def judge(
         return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())
     final = _Final(pairs, rows, aim)
     decision = replace(final.verdict(), noise=noise, excluded=excluded)
-    slower = {one.contestant.name for one in final.found if surely_outside(one, aim)}
+    slower = {one.contestant.name for one in final.standings if surely_outside(one, aim)}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
     if noise and not trusted(noise):
         decision = replace(decision, kind="untrusted")
@@ -217,8 +217,9 @@ class _Final:
         self.every, self.rows, self.aim = pairs, rows, aim
         self.pairs = pairs.among([one.name for one in rows])
         self.half = self.pairs.half_widths(aim.certainty, max(1, len(rows) - 1))
-        self.found = standings(self.pairs, {one.name: one for one in rows}, self.half)
-        self.choice: Choice = choose(self.found, aim)
+        self.standings = standings(self.pairs, {one.name: one for one in rows}, self.half)
+        self.fastest = sorted(self.standings, key=lambda one: (one.over_best.value, one.contestant.name))
+        self.choice: Choice = choose(self.standings, aim)
 
     @property
     def settled(self) -> bool:
@@ -233,7 +234,7 @@ class _Final:
             chosen.contestant.name,
             chosen.bound if chosen.bound < NOTHING else None,
             self._speedup(chosen.contestant.name),
-            {one.contestant.name: one.over_best for one in self.found},
+            {one.contestant.name: one.over_best for one in self.standings},
             self._groups(),
             tuple(one.contestant.name for one in self.choice.undecided),
             self._saved(chosen),
@@ -246,8 +247,7 @@ class _Final:
             return "open"
         if chosen.contestant.name == self.aim.baseline:
             return "keep"
-        first = _fastest_first(self.found)[0]
-        return "fastest" if chosen.bound == 0 and chosen is first else "near"
+        return "fastest" if chosen.bound == 0 and chosen is self.fastest[0] else "near"
 
     def _speedup(self, chosen: str) -> stats.Ratio | None:
         if self.aim.baseline not in self.every.names:
@@ -256,7 +256,7 @@ class _Final:
         return ratio(both, self.aim.confidence)
 
     def _saved(self, chosen: Standing) -> Saving | None:
-        first = _fastest_first(self.found)[0].contestant
+        first = self.fastest[0].contestant
         if first is chosen.contestant:
             return None
         return Saving(
@@ -266,7 +266,7 @@ class _Final:
         )
 
     def _behind(self, chosen: str) -> stats.Ratio | None:
-        first = _fastest_first(self.found)[0].contestant.name
+        first = self.fastest[0].contestant.name
         if first == chosen:
             return None
         at = self.pairs.names.index(chosen), self.pairs.names.index(first)
@@ -277,7 +277,7 @@ class _Final:
         inside = np.abs(self.pairs.difference) + self.half <= self.aim.margin
         place = {name: index for index, name in enumerate(self.pairs.names)}
         groups: list[list[str]] = []
-        for name in (one.contestant.name for one in _fastest_first(self.found)):
+        for name in (one.contestant.name for one in self.fastest):
             home = (g for g in groups if all(inside[place[name], place[other]] for other in g))
             group = next(home, None)
             if group is None:
@@ -289,10 +289,6 @@ class _Final:
 def known(ratio: stats.Ratio | None) -> tuple[float, float] | None:
     """The interval of a ratio; None where it is too wide to be useful, as after one process."""
     return (ratio.low, ratio.high) if ratio and ratio.high <= NOTHING * ratio.low else None
-
-
-def _fastest_first(standings: Sequence[Standing]) -> list[Standing]:
-    return sorted(standings, key=lambda one: (one.over_best.value, one.contestant.name))
 
 
 def ratio(both: Pairs, confidence: float) -> stats.Ratio:

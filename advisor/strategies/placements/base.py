@@ -135,6 +135,8 @@ class Placement:
     """The CPU copies it into CuPy's pinned pool on its way to the device."""
     prefetched: bool = False
     """Pages are moved on request at each change of side, where the device can do that."""
+    where_host_reads: Placement | None = None
+    """What takes its place for a buffer that the host reads; None where it is the same."""
     between_gpus: bool = False
     """What one GPU of a workload holds and another needs crosses between them."""
     hints: tuple[Hint, ...] = ()
@@ -202,9 +204,10 @@ class Placement:
         )
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        """The placement for this very buffer; most are the same for all."""
-        del buffer, workload
-        return self
+        """The placement for this very buffer: one that the host must not read is for those it only writes."""
+        if self.where_host_reads is None or host_only_writes(buffer, workload):
+            return self
+        return self.where_host_reads
 
     def among_gpus(self) -> Placement:
         """The placement of a buffer that several GPUs use and no host stage: through the host too."""

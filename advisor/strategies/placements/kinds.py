@@ -17,7 +17,6 @@ from advisor.strategies.placements.base import (
     Placed,
     Placement,
     flag_is_off,
-    host_only_writes,
     on_each,
 )
 from advisor.strategies.schedule import Traits
@@ -96,9 +95,7 @@ class WriteCombined(Pinned):
     """
 
     host_flags = ("write-combined",)
-
-    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        return self if host_only_writes(buffer, workload) else Pinned()
+    where_host_reads = Pinned()
 
 
 class Registered(Pinned):
@@ -124,9 +121,7 @@ class ZeroCopyWriteCombined(ZeroCopy):
 
     host_flags = ("mapped", "write-combined")
     not_on_cpu = "the CPU device has no write-combined memory"
-
-    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        return self if host_only_writes(buffer, workload) else ZeroCopy()
+    where_host_reads = ZeroCopy()
 
 
 class ZeroCopyRegistered(ZeroCopy):
