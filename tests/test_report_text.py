@@ -30,8 +30,11 @@ from advisor.profiles.conclusions import Checkup
 from advisor.profiles.conclusions import Finding as Found
 from advisor.profiles.reading import load
 from advisor.report import terminal
+from advisor.report.answer import Answers
+from advisor.report.blocks import Prose, Verdict
 from advisor.report.markdown import LIMIT
-from advisor.report.page import Page
+from advisor.report.page import Page, Section
+from advisor.report.page import shown as section_blocks
 from advisor.report.pages import comparison_page, doctor_page, page_of, render
 from advisor.report.terminal import LINES
 from advisor.verdicts.comparing.comparisons import compare
@@ -180,3 +183,22 @@ def test_no_sentence_is_cut_at_any_width() -> None:
         assert set(title.split()) <= set(screen.split())
         assert "Use `pinned`: 2.00× faster than `pageable`" in " ".join(screen.split())
         assert " …" not in screen.replace("\n… ", "")
+
+
+@every("width", [40, 60, 80, 140])
+def test_no_verdict_and_no_advice_is_cut_at_any_width(width: int) -> None:
+    """Each sentence of the verdicts is whole, and no screen ends within a wrapped line."""
+    for name, make in PAGES.items():
+        page = make()
+        text = " ".join(render(page, "txt", width=width).replace("\N{NO-BREAK SPACE}", " ").split())
+        for block in (b for section in page.sections if section.lead for b in section_blocks(section, "txt")):
+            told = block.sentences if isinstance(block, Answers) else getattr(block, "items", ())
+            for verdict in (each for each in told if isinstance(each, Verdict)):
+                assert " ".join(verdict.headline.split()) in text, (name, width)
+
+
+def test_the_end_of_a_screen_never_splits_a_sentence() -> None:
+    text = "Nobody reads half of " * 100
+    page = Page("report", "b", "n", (Section("a", "A", (Prose(text), Prose("Next.")), lead=True),))
+    assert render(page, "txt").splitlines()[-1].startswith("… ")
+    assert "reads half" not in render(page, "txt")

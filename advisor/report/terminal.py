@@ -29,7 +29,7 @@ MARK = "→ "
 BAR = 12
 """Cells of a whole bar."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_NAME, _HEAD, _CELL, _REASON = 12, 24, 50, 300
+_NAME, _HEAD, _CELL, _REASON = 12, 30, 50, 300
 """Least columns for a table's names; most characters of its heads, its cells, and of a reason."""
 _SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z`])")
 _ALL = 10**6
@@ -66,14 +66,20 @@ def render(page: Page, *, bars: bool = False, details: bool = False, width: int 
     `bars` are for a terminal, where they take the place of the intervals.
     """
     WIDTH.set(width)
+    most = max(LINES, LINES * 80 // width)
     tried = (_Writer(room, bars).page(page) for room in ([EVERYTHING] if details else SCREENS))
     lines: list[str] = []
     for lines in tried:
-        if details or len(lines) <= LINES:
+        if details or len(lines) <= most:
             break
     else:
-        lines = [*lines[: LINES - 1], f"… {len(lines) - LINES + 1} more lines: --details"]
+        end = next(i for i in range(most - 1, 0, -1) if not isinstance(lines[i], _Rest))
+        lines = [*lines[:end], f"… {len(lines) - end} more lines: --details"]
     return "\n".join(lines) + "\n"
+
+
+class _Rest(str):
+    """A line that goes on with the text of the line before it: no screen ends between the two."""
 
 
 def verdict(page: Page) -> str:
@@ -100,7 +106,8 @@ def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> li
         )
         if len(lines) <= most:
             break
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+    first, *rest = (line.replace("\N{NO-BREAK SPACE}", " ") for line in lines or [""])
+    return [first, *map(_Rest, rest)] if lines else []
 
 
 def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
@@ -181,7 +188,7 @@ class _Writer:
         paragraphs = [wrap(_title(page)), *chain.from_iterable(map(self.section, page.sections))]
         left = ", ".join(words.count(n, f"more {noun}") for noun, n in self.left.items() if n > 0)
         paragraphs.append(wrap(f"… {left}: --details" if left else ""))
-        return "\n\n".join("\n".join(lines) for lines in paragraphs if lines).split("\n")
+        return [line for lines in paragraphs if lines for line in ("", *lines)][1:]
 
     def section(self, section: Section) -> Iterator[list[str]]:
         """Its paragraphs; on a screen those of the sections that are `brief` alone."""
@@ -286,7 +293,10 @@ class _Writer:
         lines = []
         for told in self.first(found, "finding"):
             room = WIDTH.get() - 4 - len(told.saves)
-            first, *rest = textwrap.wrap(told.title, max(room, _NAME))
+            if room < _NAME:
+                lines += wrap(f"{told.title}: {told.saves}", "  ", "  ")
+                continue
+            first, *rest = textwrap.wrap(told.title, room)
             lines += [f"  {first:<{room}}  {told.saves}".rstrip(), *(f"    {line}" for line in rest)]
         return ["Advice (times are per frame):", *lines] if lines else []
 
