@@ -443,6 +443,13 @@ def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
     assert 0 < high < middle < low < 100, "up is more time"
 
 
+def test_a_long_last_label_keeps_off_its_neighbour_on_a_phone() -> None:
+    _, ticks, _ = value_axis([f"{i:07x}" for i in range(12)], ordered=True)
+    *_, before, last = [tick for tick in ticks if tick.narrow]
+    assert last.anchor == "end"
+    assert last.share - before.share >= 1.5 * 8 * 0.045, "it reaches back from its place by all its length"
+
+
 @every("last", [1.0, 5.0, 10.0])
 def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]

@@ -18,6 +18,8 @@ _LEAST, _MOST = 1.2, 8.0
 """A strip spans the least factor either way, so that noise does not look like a change; the rest is cut."""
 _LABELS = ((8, 0.0225), (4, 0.045))
 """The most labels of an axis, and what a character takes of its width: on a screen, and on a phone."""
+END_FROM = 0.93
+"""Labels of places beyond this share of the axis end there, so that they keep within the picture."""
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -55,7 +57,7 @@ class Tick:
     @property
     def anchor(self) -> Literal["start", "middle", "end"]:
         """Where the label stands, so that it keeps within the picture."""
-        return "start" if self.share < 0.05 else "end" if self.share > 0.93 else "middle"
+        return "start" if self.share < 0.05 else "end" if self.share > END_FROM else "middle"
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Tic
     for value, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1]):
         if kept and kept[-1].share - share < apart:
             continue
-        narrow = narrow_at - share >= on_a_phone
+        ends = narrow_at > END_FROM and length > 5  # a long one there ends at its place, others have it amid
+        narrow = narrow_at - share >= on_a_phone * (1.5 if ends else 1.0)
         narrow_at = share if narrow else narrow_at
         kept.append(Tick(share, compact(value), narrow))
     return tuple(reversed(kept))

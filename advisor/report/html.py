@@ -138,4 +138,5 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters["spans"] = words.spans
+    made.filters["capital"] = lambda text: text[:1].upper() + text[1:]  # a name in backticks stays
     return made

@@ -43,6 +43,7 @@ class Section:
 class Page:
     """All of one page. `kind` names its files; `basis` says where its figures are from.
 
+    `heading` stands over the HTML page in place of the name, where that is the verdict.
     `profile` is what it was made from, for JSON; `records` are its figures, for CSV; `document` is the JSON
     of a page of several profiles.
     """
@@ -51,6 +52,7 @@ class Page:
     brand: str
     name: str
     sections: tuple[Section, ...]
+    heading: str = ""
     where: str = ""
     basis: Literal["measured", "predicted", "nothing"] = "measured"
     tool: str = f"advisor {__version__}"

@@ -53,6 +53,7 @@ def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ())
         kind="compare",
         brand="comparison",
         name=answer(comparison),
+        heading=f"{words.name(comparison.head.workload.name)}, HEAD vs. BASE",
         meta=(named, *(f"{side.label} {side.value}" for side in sides)),
         records=compared(comparison),
         sections=tuple(_sections(comparison, where, rulings, (Fact("workload", named), *sides))),
