@@ -12,10 +12,11 @@ from published_cases import predicted
 
 from advisor.devices.catalogue import load
 from advisor.model.context import Context
+from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
 from advisor.model.measured import compare, entry_of, host_spread, learned, pooled
 from advisor.model.predict import predict
-from advisor.model.stages import host_seconds, kernel_seconds
+from advisor.model.stages import kernel_seconds
 from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, StageWork, Trace
 from advisor.strategies.registry import by_name
 

@@ -407,6 +407,19 @@ def test_random_expressions_have_the_same_values(values: list[int], steps: list[
     assert [str(x) for x in traced[1:]] == [str(x) for x in plain[1:]]
 
 
+@pytest.mark.parametrize(("shape", "seconds"), [((4, 4), 52e-6), ((3, 4, 4), 16e-6)])
+def test_a_batched_product_that_repeats_an_operand_takes_the_host_longer(
+    shape: tuple[int, ...], seconds: float
+) -> None:
+    a = np.ones((3, 4, 4))
+    recorder = TrafficRecorder()
+    x = trace_buffer(recorder, "a", a)
+    with recorder.stage("s"):
+        np.matmul(np.ones(shape), x)
+    (work,) = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {}, {"a": a.nbytes}).work
+    assert work.issue_seconds == pytest.approx(seconds)
+
+
 def test_calls_that_do_work_are_counted() -> None:
     a, b = np.ones(8), np.zeros(8)
     recorder = TrafficRecorder()

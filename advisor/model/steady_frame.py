@@ -20,13 +20,12 @@ import numpy as np
 
 from advisor.model import terms
 from advisor.model.context import Context
+from advisor.model.host_stages import foreign_copy, host_seconds
 from advisor.model.stages import (
     asking_seconds,
     blocks,
     bytes_of,
     first_writes,
-    foreign_copy,
-    host_seconds,
     kernel_seconds,
     migration,
     peer_copy,

@@ -169,8 +169,9 @@ def count_ufunc(
     recorder: TrafficRecorder, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, result: Any
 ) -> None:
     """Inputs are read and outputs written once; `where` says which share of both."""
-    recorder.called(issuing.ufunc_seconds(ufunc.__name__, method))
     operands = [x for x in inputs if isinstance(x, np.ndarray)]
+    repeats = ufunc is np.matmul and len({x.shape[:-2] for x in operands}) > 1
+    recorder.called(issuing.ufunc_seconds(issuing.REPEATED if repeats else ufunc.__name__, method))
     if method == "at":
         touched = int(np.broadcast_to(np.int8(0), inputs[0].shape)[inputs[1]].size)
         recorder.read(inputs[0], touched * inputs[0].itemsize)

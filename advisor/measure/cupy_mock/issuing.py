@@ -11,7 +11,8 @@ _UFUNC, _REDUCTION, _FUNCTION, _TORCH = 9.5e-6, 16e-6, 23e-6, 6.5e-6
 """Of calls that have no figure of their own: a composite function takes the median of those measured."""
 _JOIN = 10e-6
 """For each array that is joined."""
-INDEX, SCATTER, WRITE, VIEW = "index", "scatter", "write", "view"
+INDEX, SCATTER, WRITE, VIEW, REPEATED = "index", "scatter", "write", "view", "repeated"
+"""REPEATED: a batched product that repeats an operand."""
 
 _CALLS = {
     1.8: VIEW,
@@ -30,6 +31,7 @@ _CALLS = {
     31.0: "roll norm",
     39.4: "fft2",
     44.3: "sort",
+    52.0: REPEATED,
     59.6: "argsort",
     61.4: "var nanvar",
     68.0: "std nanstd",
