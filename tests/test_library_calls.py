@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -21,9 +20,6 @@ class Heard:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.launches: list[tuple[int, ...]] = []
-
-    def inside(self) -> Any:
-        return nullcontext()
 
     def is_sampled(self, event: Event) -> bool:
         return event.call != "untimed"

@@ -119,14 +119,10 @@ class Calls:
         copies = event.kind in ("upload", "download")
         if (copies or blocks) and self.recorder.has_gpu and self.recorder.is_sampled(event):
             return self._run_measured(event, call, args, options, blocks, stream)
-        depth = self._depth
-        depth.value += 1
-        try:
+        with self._depth:
             begin = perf_counter()
             result = call(*args, **options)
             event.host_seconds = perf_counter() - begin
-        finally:
-            depth.value -= 1
         event.kernel_seconds = None if blocks else 0.0
         return result
 
@@ -134,7 +130,7 @@ class Calls:
         self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any
     ) -> Any:
         copies = event.kind in ("upload", "download")
-        with self.recorder.inside():
+        with self._depth:
             begin = perf_counter()
             if blocks:
                 self._gpu.synchronize(stream)
@@ -192,23 +188,18 @@ class Calls:
         return self.around(body)
 
     def waiting(self, name: str, size: Call = lambda *_, **__: 0) -> Wrap:
-        """Around what waits for earlier kernels and has a result of `size` bytes for the host."""
-
-        def body(call: Call, *args: Any, **options: Any) -> Any:
-            event = self.event("wait", name)
-            result = self.run(event, call, args, options, blocks=True)
-            event.bytes = int(size(*args, **options))
-            self.crossed(event)
-            return result
-
-        return self.around(body)
+        """Around what waits for earlier kernels and has a result for the host, of `size` bytes of the
+        arguments."""
+        return self._sized("wait", name, lambda _, *args, **options: size(*args, **options), blocks=True)
 
     def locking(self, name: str, size: Call) -> Wrap:
         """Around what page-locks memory; `size` takes the result and the arguments."""
+        return self._sized("lock", name, size, memory="pinned")
 
+    def _sized(self, kind: CrossingKind, name: str, size: Call, blocks: bool = False, **details: Any) -> Wrap:
         def body(call: Call, *args: Any, **options: Any) -> Any:
-            event = self.event("lock", name, memory="pinned")
-            result = self.run(event, call, args, options, blocks=False)
+            event = self.event(kind, name, **details)
+            result = self.run(event, call, args, options, blocks)
             event.bytes = int(size(result, *args, **options))
             self.crossed(event)
             return result

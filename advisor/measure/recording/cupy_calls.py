@@ -137,15 +137,15 @@ class CupyCalls:
 
     def _locate(self, array: Any) -> Location | None:
         """None while the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
-        if not self._recorder.has_gpu:
-            return None if self._cupy._watch.uses_cupyx else (id(owner := _owner(array)), weakref(owner))
-        if any(name in sys.modules for name in _UNSEEN_READERS):
+        played = not self._recorder.has_gpu
+        names = () if played else _UNSEEN_READERS
+        if any(name in sys.modules for name in names) or (played and self._cupy._watch.uses_cupyx):
             return None
+        if isinstance(array, int):  # an address
+            return array, None
+        if played:
+            return id(owner := _owner(array)), weakref(owner)
         return self._place(array), weakref(array if array.base is None else array.base)
-
-    def _locate_pointer(self, pointer: int) -> Location | None:
-        """Memory on the GPU without an array."""
-        return None if any(name in sys.modules for name in _UNSEEN_READERS) else (pointer, None)
 
     def _set(self, call: Call, array: Any, arr: Any, stream: Any = None) -> Any:
         """ndarray.set: never waits, and copies from the caller's memory."""
@@ -329,7 +329,7 @@ class CupyCalls:
         event.asynchronous = asks and event.memory == "pinned"
         event.bytes = int(size)
         if up:
-            event.device, event.locate = device, self._locate_pointer
+            event.device, event.locate = device, self._locate
         elif self._recorder.listens:
             self._recorder.read(device)
         self._calls.crossed(event)

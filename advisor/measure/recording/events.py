@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from time import perf_counter
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import ref as weakref
 
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -57,9 +56,15 @@ class Event:
 
 
 class Depth(threading.local):
-    """How many recorded calls each thread is inside of."""
+    """How many recorded calls each thread is inside of. `with` it, calls are not the script's own."""
 
     value = 0
+
+    def __enter__(self) -> None:
+        self.value += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.value -= 1
 
 
 class Recorder(Protocol):
@@ -71,9 +76,6 @@ class Recorder(Protocol):
     """A call is the script's own where this is 0: not inside another that is being recorded."""
     listens: bool
     """Whether it has to know of every launch and read; else one launch in `LAUNCH_SAMPLE` is enough."""
-
-    def inside(self) -> AbstractContextManager[None]:
-        """In which calls are not the script's: those a wrapped call makes itself."""
 
     def is_sampled(self, event: Event) -> bool:
         """Whether to measure this one in detail: the first of each line, then a sample."""
@@ -105,14 +107,13 @@ class LibraryRecorder(Protocol):
     def seconds_between(self, begin: Any, end: Any) -> float: ...
 
 
-class StandIn(Protocol):
+class StandIn(NamedTuple):
     """What plays the GPU for a library where there is none. `words` name it: `a mock of CuPy`."""
 
     module: str
     words: str
+    provide: Callable[[], ModuleType | None]
+    """Called when the script imports the library: a module in its place, or None for the library itself.
 
-    def provide(self) -> ModuleType | None:
-        """Called when the script imports the library: a module in its place, or None for the library itself.
-
-        Raises `AdvisorError` where neither can run the script.
-        """
+    Raises `AdvisorError` where neither can run the script.
+    """

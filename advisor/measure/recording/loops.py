@@ -112,8 +112,7 @@ class Loop:
         if fast:
             self.fast = count()
             self._table[self._index] = self.fast.__next__
-            self._table[self._index + 1] = _same
-            self._table[self._index + 2] = _nothing
+            self._table[self._index + 1 : self._index + 3] = lambda iterable=None: iterable, lambda: None
             self.begun, self.open = None, True
 
     def slow_down(self) -> None:
@@ -123,14 +122,6 @@ class Loop:
         self.fast = None
         self._table[self._index : self._index + 3] = (self.head, self.enter, self.leave)
         self.since = self._clock()
-
-
-def _same(iterable: Any = None) -> Any:
-    return iterable
-
-
-def _nothing() -> None:
-    pass
 
 
 def head_cost(clock: Clock = perf_counter, turns: int = 1000) -> float:

@@ -6,7 +6,8 @@ Works alike in Numba's simulator.
 from __future__ import annotations
 
 import weakref
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ class NumbaCalls:
         replace(module, "synchronize", self._calls.synchronizing("cuda.synchronize"))
         for name in ("pinned_array", "pinned_array_like", "mapped_array", "mapped_array_like"):
             replace(module, name, self._calls.locking(f"cuda.{name}", self._lock))
-        replace(module, "pinned", around(lambda call, *arrays: _Registered(self, arrays, call(*arrays))))
+        replace(module, "pinned", around(self._register))
 
     def _simulator(self) -> None:
         """Its arrays are made, and copied, by functions of its own."""
@@ -128,31 +129,20 @@ class NumbaCalls:
         weakref.finalize(result, self._locked.pop, place, None)
         return int(result.nbytes)
 
-    def register(self, arrays: Any, context: AbstractContextManager[Any]) -> Any:
-        nbytes = sum(array.nbytes for array in arrays)
-        event = self._calls.event("lock", "cuda.pinned", bytes=nbytes, memory="pinned")
-        result = self._calls.run(event, context.__enter__, (), {}, False)
+    @contextmanager
+    def _register(self, call: Call, *arrays: Any) -> Iterator[Any]:
+        """The context of `cuda.pinned`, which registers arrays as it is entered."""
+        context = call(*arrays)
+        event = self._calls.event("lock", "cuda.pinned", memory="pinned")
+        event.bytes = sum(array.nbytes for array in arrays)
+        result = self._calls.run(event, context.__enter__, (), {}, blocks=False)
         self._calls.crossed(event)
         self._locked.update({address(array): array.nbytes for array in arrays})
-        return result
-
-    def unregister(self, arrays: Any) -> None:
-        for array in arrays:
-            self._locked.pop(address(array), None)
-
-
-class _Registered:
-    """The context of `cuda.pinned`, which registers arrays as it is entered."""
-
-    def __init__(self, owner: NumbaCalls, arrays: Any, context: AbstractContextManager[Any]) -> None:
-        self._owner, self._arrays, self._context = owner, arrays, context
-
-    def __enter__(self) -> Any:
-        return self._owner.register(self._arrays, self._context)
-
-    def __exit__(self, *details: Any) -> Any:
-        self._owner.unregister(self._arrays)
-        return self._context.__exit__(*details)
+        with ExitStack() as leaving:
+            leaving.push(context)
+            for array in arrays:
+                leaving.callback(self._locked.pop, address(array), None)
+            yield result
 
 
 def _place(array: Any) -> int:

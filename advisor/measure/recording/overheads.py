@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from advisor.measure.recording.calls import untimed_costs
 from advisor.measure.recording.loops import Loop, Loops, head_cost
 from advisor.measure.recording.origins import Origins
-from advisor.measure.recording.recorder import Record, ScriptRecorder
+from advisor.measure.recording.recorder import ScriptRecorder
 
 
 @dataclass(frozen=True)
@@ -33,31 +33,18 @@ class Overheads:
         allocations = origins.calls * origins.call_cost()
         return cls(recorder, loops, *untimed_costs(recorder), head_cost(), allocations, seconds)
 
-    def whole(self) -> float:
-        heads = sum(loop.called for loop in self.loops.all) * self.head
-        lines = self._lines(list(self.recorder.records.values()))
+    def of(self, loop: Loop | None = None) -> float:
+        """Of all iterations of a loop, or of the run; allocations are taken to be spread evenly over it."""
+        recorder, seconds = self.recorder, loop.seconds if loop else self.seconds
+        chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
+        inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]
+        heads = {each for _, chain in inside for each in chain} if loop else self.loops.all
         return min(
-            self.recorder.overhead + self._launches(None) + heads + lines + self.allocations, self.seconds
+            sum(record.overhead + record.count * self.crossing for record, _ in inside)
+            + recorder.launch_overhead[loop]
+            + recorder.launches[loop] * self.launch
+            + sum(each.called for each in heads) * self.head
+            + self.allocations * seconds / self.seconds
+            + (recorder.overhead if loop is None else 0.0),
+            seconds,
         )
-
-    def of_loop(self, loop: Loop) -> float:
-        """Of all its iterations; allocations are taken to be spread evenly over the run."""
-        records = [
-            record
-            for record in self.recorder.records.values()
-            if any(each.loop is loop for each in record.loops)
-        ]
-        inner = {each.loop for record in records for each in record.loops[_place(record, loop) :]}
-        heads = sum(each.called for each in {loop, *inner}) * self.head
-        allocations = self.allocations * loop.seconds / self.seconds
-        return min(self._lines(records) + self._launches(loop) + heads + allocations, loop.seconds)
-
-    def _lines(self, records: list[Record]) -> float:
-        return sum(record.overhead + record.count * self.crossing for record in records)
-
-    def _launches(self, loop: Loop | None) -> float:
-        return self.recorder.launch_overhead[loop] + self.recorder.launches[loop] * self.launch
-
-
-def _place(record: Record, loop: Loop) -> int:
-    return [each.loop for each in record.loops].index(loop)

@@ -82,19 +82,6 @@ class Record:
     """Seconds spent on noting them."""
 
 
-class _Inside:
-    """Calls within are not the script's own."""
-
-    def __init__(self, depth: Depth) -> None:
-        self._depth = depth
-
-    def __enter__(self) -> None:
-        self._depth.value += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._depth.value -= 1
-
-
 class ScriptRecorder:
     """The `Recorder` of a run. `seconds_between` is told by a library once it has marks."""
 
@@ -111,7 +98,6 @@ class ScriptRecorder:
         """By library: seconds between two marks."""
         self._loops, self._lines, self._origins, self._contents = loops, lines, origins, contents
         self._clock, self._began = clock, clock()
-        self._within = _Inside(self.depth)
         self._waiting: list[Record] = []
         self._unseen: Counter[str] = Counter()
         self._elsewhere = [0, 0]
@@ -130,9 +116,6 @@ class ScriptRecorder:
     def stop(self) -> None:
         """Nothing is recorded from here on: the script is over, or this is a child that it forked."""
         self.recording = False
-
-    def inside(self) -> _Inside:
-        return self._within
 
     def is_sampled(self, event: Event) -> bool:
         event.site = site = self._lines.site(sys._getframe(1))

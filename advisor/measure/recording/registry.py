@@ -19,40 +19,22 @@ def library_recorders() -> tuple[LibraryRecorder, ...]:
 
 
 def stand_ins() -> tuple[StandIn, ...]:
-    return CupyMock(), CupyxMock(), TorchOnCpu(), NumbaSimulator()
+    """PyTorch's recorder plays the GPU itself, once the module is there."""
+    return (
+        StandIn("cupy", "a mock of CuPy", _mocked),
+        StandIn("cupyx", "a mock of CuPy", lambda: import_module("cupy") and sys.modules["cupyx"]),
+        StandIn("torch", "PyTorch on the CPU", lambda: None),
+        StandIn("numba.cuda", "Numba's simulator", _simulate),
+    )
 
 
-class CupyMock:
-    module, words = "cupy", "a mock of CuPy"
-
-    def provide(self) -> ModuleType:
-        mocked = modules()
-        cupy = mocked.pop("cupy")
-        sys.modules.update(mocked)
-        return cupy
+def _mocked() -> ModuleType:
+    mocked = modules()
+    cupy = mocked.pop("cupy")
+    sys.modules.update(mocked)
+    return cupy
 
 
-class CupyxMock:
-    """A script may import cupyx first."""
-
-    module, words = "cupyx", CupyMock.words
-
-    def provide(self) -> ModuleType:
-        import_module("cupy")
-        return sys.modules["cupyx"]
-
-
-class TorchOnCpu:
-    """Its recorder plays the GPU, once the module is there."""
-
-    module, words = "torch", "PyTorch on the CPU"
-
-    def provide(self) -> None: ...
-
-
-class NumbaSimulator:
-    module, words = "numba.cuda", "Numba's simulator"
-
-    def provide(self) -> None:
-        os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-        import_module("numba.core.config").ENABLE_CUDASIM = 1  # type: ignore[attr-defined]
+def _simulate() -> None:
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    import_module("numba.core.config").ENABLE_CUDASIM = 1  # type: ignore[attr-defined]

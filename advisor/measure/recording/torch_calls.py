@@ -127,7 +127,7 @@ class TorchCalls:
 
     def _memory(self, host: Any) -> HostMemory:
         """The kind of the host's memory; lists and NumPy's arrays become tensors in pageable memory."""
-        with self._recorder.inside():
+        with self._recorder.depth:
             return "pinned" if isinstance(host, self._torch.Tensor) and host.is_pinned() else "pageable"
 
     def _list(self, call: Call, tensor: Any) -> Any:
@@ -197,7 +197,7 @@ class TorchCalls:
             replace(torch, name, functools.partial(_if_pinned, calls.locking(f"torch.{name}", size)))
 
     def _hidden(self, call: Call, *args: Any, **options: Any) -> Any:
-        with self._recorder.inside():
+        with self._recorder.depth:
             return call(*args, **options)
 
     def _work(self) -> None:
@@ -215,7 +215,7 @@ class TorchCalls:
 
     def _unseen(self, what: str, call: Call, *args: Any, **options: Any) -> Any:
         self._recorder.not_seen(what)
-        with self._recorder.inside():
+        with self._recorder.depth:
             return call(*args, **options)
 
 

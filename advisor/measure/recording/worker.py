@@ -24,13 +24,7 @@ from advisor.measure.recording.origins import Origins
 from advisor.measure.recording.overheads import Overheads
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.registry import library_recorders, stand_ins
-from advisor.measure.recording.running import (
-    Ending,
-    Program,
-    program_of,
-    run,
-    telling_processes,
-)
+from advisor.measure.recording.running import Ending, Program, program_of, run, telling_processes
 from advisor.profiles import secrets
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.system_state import GpuState
@@ -57,14 +51,14 @@ def record(job: ScriptJob) -> Recorded:
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
     overheads = Overheads.measured(session.recorder, session.loops, session.origins, seconds)
-    assembled = Assembler(session.recorder, session.start, overheads.of_loop, named).assembled()
+    assembled = Assembler(session.recorder, session.start, overheads.of, named).assembled()
     script = ScriptRun(
         arguments=job.arguments,
         module=bool(job.module),
         exit_code=ended.code,
         error=ended.error[:1000],
         seconds=seconds,
-        overhead_seconds=overheads.whole(),
+        overhead_seconds=overheads.of(),
         played=" and ".join(session.played) or None,
         loops=assembled.loops,
         crossings=assembled.crossings,
