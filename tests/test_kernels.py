@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
+from field import InProcess
 from nvrtc import Nvrtc, libraries
 from running import FILES, cpu_settings
-from shared_server import launching
 
 import advisor
 from advisor import pipeline
@@ -170,16 +170,13 @@ def test_on_the_cpu_it_says_that_it_needs_a_gpu(cupy: FakeCupy) -> None:
 
 def test_a_workload_whose_kernel_is_in_a_file_runs_with_its_twin(tmp_path: Path) -> None:
     settings = cpu_settings(FILES / "cuda_file.py")
-    assert (
-        len(pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=launching(settings)).measured())
-        == 2
-    )
+    assert len(pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).measured()) == 2
 
 
 def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
     settings = cpu_settings(FILES / "cuda_file.py", "twin=False")
     with pytest.raises(WorkloadError, match="'scale' runs only on a GPU") as caught:
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=launching(settings))
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
     assert "cpu=" in caught.value.next_step
 
 
