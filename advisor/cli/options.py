@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +14,8 @@ from typer.core import TyperCommand
 from advisor.errors import UsageError
 from advisor.measure.options import OPTIONS, Option
 
+THE_PATCH = "patch"
+"""What --apply means without a value."""
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -67,9 +70,18 @@ class ProfileCommand(Grouped):
     """Tells who forgot the -- before a script's own options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses as typer does, with a hint about scripts where an option is unknown."""
+        """Parses as typer does, with a hint about scripts where an option is unknown.
+
+        --apply may stand without a value.
+        """
+        end = args.index("--") if "--" in args else len(args)
+        pairs = pairwise((*args[:end], ""))
+        given = [
+            f"{one}={THE_PATCH}" if one == "--apply" and "::" not in following else one
+            for one, following in pairs
+        ]
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [*given, *args[end:]])
         except Exception as problem:
             if type(problem).__name__ == "NoSuchOption" and hasattr(problem, "message"):
                 problem.message = f"{problem.message} (Put the script's own arguments after --.)"

@@ -59,6 +59,8 @@ def profile(**given: Any) -> None:
     wanted = configuration.parse_formats(merged.formats)
     swept = parse_sweep(merged.sweep, outline.defaults_of(merged.workload))
     form = only_format(merged.out, wanted)
+    if merged.apply and (swept or form):
+        raise UsageError("--apply needs one run that writes a report", next_step="Omit --sweep and --out -.")
     if merged.save:
         baselines.folder(merged.save)
     _require_one(merged, targets, swept=swept is not None, printed=form is not None)
@@ -105,9 +107,22 @@ def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
         raise UsageError(
             "--try applies only to scripts: a workload is measured under every strategy", next_step="Omit it."
         )
-    for name in ("checked", "apply"):
-        if given[name] and not given["tries"]:
-            raise UsageError(f"--{OPTIONS[name].key} has no effect without --try", next_step="Add --try.")
+    if given["checked"] and not given["tries"]:
+        raise UsageError("--check has no effect without --try", next_step="Add --try.")
+    if given["apply"]:
+        _require_target(given["apply"], script=bool(script), tries=bool(given["tries"]))
+
+
+def _require_target(target: str, *, script: bool, tries: bool) -> None:
+    """Raises `UsageError` where --apply cannot mean anything, before anything is measured."""
+    if script and not tries:
+        raise UsageError("--apply has no effect on a script without --try", next_step="Add --try.")
+    file, _, function = target.partition("::")
+    if not script and not (function and Path(file).is_file()):
+        raise UsageError(
+            f"--apply {target} names no function of a file",
+            next_step="For a workload, give what it stands for: --apply FILE::FUNCTION.",
+        )
 
 
 @contextmanager
@@ -155,8 +170,10 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         _save(result, merged)
-    if merged.apply:
+    if merged.apply and settings.tries:
         _apply(result)
+    elif merged.apply:
+        _apply_to_function(result, merged.apply)
     _end(result, page)
 
 
@@ -197,6 +214,30 @@ def _apply(result: Profile) -> None:
         raise UsageError(f"the patch does not apply: {reason}", next_step="Apply it by hand.") from None
     for file in changed:
         say(f"changed {file}", written=True)
+
+
+def _apply_to_function(result: Profile, target: str) -> None:
+    """Page-locks arrays of the function where the recommended strategy does; tells what it leaves."""
+    from advisor.strategies.functions import written_as
+    from advisor.strategies.patches import apply, diff
+    from advisor.strategies.syntax import CannotWrite
+
+    file, _, function = target.partition("::")
+    try:
+        before = Path(file).read_bytes().decode()
+        applied = written_as(result, before, function)
+        if applied.written:
+            apply(diff(Path(file).name, before, applied.text), Path(file).parent)
+    except (CannotWrite, SyntaxError, OSError, UnicodeDecodeError) as reason:
+        say(f"{file} is not changed: {reason}", written=True)
+        return
+    for left_out in applied.left_out:
+        say(f"not written to {file}: {left_out}", written=True)
+    if applied.written:
+        names = ", ".join(applied.written)
+        say(f"changed {file}: {names}. Its results were not compared: run your tests.", written=True)
+    if applied.left_out:
+        say("the code to copy is in the report")
 
 
 def _profile_to_stdout(settings: Settings, form: str, quiet: bool) -> None:

@@ -110,7 +110,12 @@ class Options:
     checked: tuple[str, ...] = _recording(
         (), "With --try: a file that the script writes; changes must not change it. Repeatable.", "FILE"
     )
-    apply: bool = _recording(False, "With --try: apply the patch to your files.")
+    apply: str = _recording(
+        "",
+        "Change your files: with --try by the patch, without a value; for a workload the function that it "
+        "stands for, by the recommended strategy.",
+        "[FILE::FUNCTION]",
+    )
     parameters: tuple[str, ...] = _parameter((), "Set a parameter of the workload. Repeatable.", "NAME=VALUE")
     sweep: tuple[str, ...] = _parameter(
         (),

@@ -1,0 +1,152 @@
+"""A recommended strategy written into the function that a workload stands for: arrays page-locked, downloads
+reused. Without a run of that function, only what its text shows to be safe is written."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.profiles.schema import Profile
+from advisor.strategies.edits import Change, edited
+from advisor.strategies.mixes import strategies_of
+from advisor.strategies.registry import Strategy
+from advisor.strategies.syntax import LOOPS, CannotWrite, calls_in, imported_name
+
+PAGE_LOCKING = ("pinned", "registered")
+"""Strategies that are the copies of the code as it is, from and to page-locked arrays that are kept."""
+_UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray")
+_METHODS = (
+    *("all", "any", "argmax", "argmin", "astype", "copy", "dot", "fill", "item", "max", "mean", "min"),
+    *("prod", "std", "sum", "tobytes", "tolist", "var"),
+)
+_FACTS = ("dtype", "nbytes", "ndim", "shape", "size")
+_READERS = ("abs", "bool", "float", "int", "len", "print", "repr", "str")
+_NUMPY = ("allclose", "array_equal", "copyto", "max", "mean", "min", "save", "std", "sum", "var")
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The file's text, what was written by name of the array, and why not for the others."""
+
+    text: str
+    written: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def written_as(profile: Profile, source: str, function: str) -> Applied:
+    """The file with what the recommended strategy means for the function. Raises `CannotWrite` where that is
+    nothing, or more than edits can do."""
+    told = profile.recommendation
+    if told is None or told.strategy is None:
+        raise CannotWrite("no strategy was measured and recommended")
+    if told.verdict not in ("fastest", "near"):
+        raise CannotWrite(f"the verdict on {told.strategy} is {told.verdict}: no change is proved to pay")
+    chosen = strategies_of(profile).get(told.strategy)
+    if told.strategy not in PAGE_LOCKING or not isinstance(chosen, Strategy):
+        raise CannotWrite(f"{told.strategy} is more than page-locked arrays: copy the code of the report")
+    placed = chosen.placements(profile.workload)
+    return page_locked(source, function, [name for name, placement in placed.items() if placement.locks])
+
+
+def page_locked(source: str, function: str, names: Sequence[str]) -> Applied:
+    """The file with these arrays of a function page-locked. Raises `CannotWrite` without that function, and
+    `SyntaxError`."""
+    tree = ast.parse(source)
+    defined = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    bodies = [node for node in defined if node.name == function]
+    if len(bodies) != 1:
+        raise CannotWrite(f"the file has {'several functions' if bodies else 'no function'} {function}")
+    changes, written, left_out, text = list[Change](), [], [], source
+    for name in names:
+        try:
+            wanted = [*changes, _change(tree, bodies[0], name)]
+            text = edited(source, wanted)
+        except CannotWrite as reason:
+            left_out.append(f"{name}: {reason}")
+        else:
+            changes = wanted
+            written.append(name)
+    return Applied(text, tuple(written), tuple(left_out))
+
+
+def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Change:
+    """Raises `CannotWrite` where the text does not show that the change is safe."""
+    ups = [call.lineno for call in calls_in(tree) if _is_upload(tree, call, name)]
+    downs = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_download(tree, n, name)]
+    here = [line for line in ups if function.lineno <= line <= (function.end_lineno or 0)]
+    if not here and not downs:
+        raise CannotWrite(f"{function.name} has no copy of an array of that name")
+    _require_unkept(tree, name)
+    if downs:
+        return Change("reuse", downs[0].lineno, None, _loop(function, downs[0].lineno))
+    if name in {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}:
+        raise CannotWrite("its caller makes it")
+    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and _is_stored(n)]
+    made = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
+    if len(stored) != 1 or len(made) != 1:
+        raise CannotWrite("not one line of the file makes it")
+    loop, origin = _loop(function, here[0]), made[0].lineno
+    if made[0] not in tree.body and loop is None:
+        raise CannotWrite(f"each call of {function.name} makes it")
+    return Change("lock", here[0], origin, loop, tuple(line for line in ups if line != here[0]))
+
+
+def _loop(function: ast.AST, line: int) -> int | None:
+    """The outermost loop of the function that holds the line."""
+    loops = (n for n in ast.walk(function) if isinstance(n, LOOPS))
+    around = [n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or 0)]
+    return min(around, default=None)
+
+
+def _sets(statement: ast.Assign, name: str) -> bool:
+    return [target.id for target in statement.targets if isinstance(target, ast.Name)] == [name]
+
+
+def _is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
+
+
+def _is_upload(tree: ast.Module, call: ast.Call, name: str) -> bool:
+    plain = len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == name
+    sets = isinstance(call.func, ast.Attribute) and call.func.attr == "set"
+    return plain and (sets or imported_name(tree, call.func, "cupy") in _UPLOADS)
+
+
+def _is_download(tree: ast.Module, statement: ast.Assign, name: str) -> bool:
+    call = statement.value
+    if not (_sets(statement, name) and isinstance(call, ast.Call)):
+        return False
+    gets = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and not call.args
+    return gets or imported_name(tree, call.func, "cupy") == "asnumpy"
+
+
+def _require_unkept(tree: ast.Module, name: str) -> None:
+    """Raises `CannotWrite` where the array gets a second name, is passed on, or is returned: who holds it may
+    read it after it was written again."""
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Name) or node.id != name or _is_stored(node):
+            continue
+        if not _is_read(tree, node, above, name):
+            raise CannotWrite(f"line {node.lineno} passes it on")
+
+
+def _is_read(tree: ast.Module, node: ast.expr, above: dict[ast.AST, ast.AST], name: str) -> bool:
+    """Whether only values leave the expression that holds the array or a view of it."""
+    parent = above[node]
+    if isinstance(parent, ast.Subscript) and parent.value is node:
+        return not isinstance(parent.ctx, ast.Load) or _is_read(tree, parent, above, name)
+    if isinstance(parent, ast.Attribute):
+        called = isinstance(above[parent], ast.Call) and parent.attr in _METHODS
+        return parent.attr in _FACTS or called
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "out" and isinstance(above[above[parent]], ast.Expr)
+    if isinstance(parent, ast.Call):
+        function = imported_name(tree, parent.func, "numpy")
+        plain = isinstance(parent.func, ast.Name) and parent.func.id in _READERS
+        values = function in _NUMPY or isinstance(getattr(np, function or "-", None), np.ufunc)
+        return plain or values or _is_upload(tree, parent, name)
+    return isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue))
