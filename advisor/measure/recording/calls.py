@@ -24,39 +24,39 @@ _TURNS = 2000
 
 
 class Gpu:
-    """The library's streams; on a machine without a GPU nothing is asked of them."""
+    """A library's streams, by functions of the library's: its current stream, what waits for one, the number
+    of the current GPU, what makes an event, and the milliseconds between two."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        stream: Call = lambda: None,
+        wait: Call = lambda _: None,
+        gpu: Call = lambda: 0,
+        event: Call = lambda: None,
+        elapsed: Call = lambda begin, end: begin.elapsed_time(end),
+    ) -> None:
+        self._stream, self._wait, self._gpu, self._event, self._elapsed = stream, wait, gpu, event, elapsed
         self._spare: defaultdict[int, list[Any]] = defaultdict(list)
 
     def synchronize(self, stream: Any = None) -> None:
         """Returns when the stream (None: the current one) is done."""
+        self._wait(stream or self._stream())
 
     def mark(self, stream: Any = None) -> tuple[int, Any]:
         """A CUDA event, recorded on the stream, and its GPU. Making one takes up to 75 µs: it is reused."""
-        gpu = self._current()
+        gpu = int(self._gpu())
         try:
             event = self._spare[gpu].pop()
         except IndexError:
             event = self._event()
-        self._record(event, stream)
+        event.record(stream or self._stream())
         return gpu, event
 
     def seconds_between(self, begin: tuple[int, Any], end: tuple[int, Any]) -> float:
         """Of two marks that are done, and read once: their events serve again."""
-        seconds = self._milliseconds(begin[1], end[1]) * 1e-3
+        seconds = float(self._elapsed(begin[1], end[1])) * 1e-3
         self._spare[begin[0]] += (begin[1], end[1])
         return seconds
-
-    def _current(self) -> int:
-        return 0
-
-    def _event(self) -> Any: ...
-
-    def _record(self, event: Any, stream: Any) -> None: ...
-
-    def _milliseconds(self, begin: Any, end: Any) -> float:
-        return float(begin.elapsed_time(end))
 
 
 class Calls:
@@ -190,13 +190,15 @@ class Calls:
     def waiting(self, name: str, size: Call = lambda *_, **__: 0) -> Wrap:
         """Around what waits for earlier kernels and has a result for the host, of `size` bytes of the
         arguments."""
-        return self._sized("wait", name, lambda _, *args, **options: size(*args, **options), blocks=True)
+        return self.sized("wait", name, lambda _, *args, **options: size(*args, **options), blocks=True)
 
     def locking(self, name: str, size: Call) -> Wrap:
         """Around what page-locks memory; `size` takes the result and the arguments."""
-        return self._sized("lock", name, size, memory="pinned")
+        return self.sized("lock", name, size, memory="pinned")
 
-    def _sized(self, kind: CrossingKind, name: str, size: Call, blocks: bool = False, **details: Any) -> Wrap:
+    def sized(self, kind: CrossingKind, name: str, size: Call, blocks: bool = False, **details: Any) -> Wrap:
+        """Around what crosses with `size` bytes of the result and the arguments."""
+
         def body(call: Call, *args: Any, **options: Any) -> Any:
             event = self.event(kind, name, **details)
             result = self.run(event, call, args, options, blocks)

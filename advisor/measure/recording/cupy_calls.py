@@ -50,9 +50,12 @@ class CupyCalls:
     def install(self, module: Any, recorder: Recorder) -> None:
         self._cupy, self._recorder = module, recorder
         self._array = module.ndarray
-        self._gpu = _CupyGpu(module)
-        self._calls = Calls("cupy", recorder, self._gpu)
-        self.seconds_between = self._gpu.seconds_between
+        cuda = module.cuda
+        gpu = Gpu(
+            cuda.get_current_stream, cuda.Stream.synchronize, cuda.runtime.getDevice, cuda.Event,
+            cuda.get_elapsed_time,
+        )  # fmt: skip
+        self._calls, self.seconds_between = Calls("cupy", recorder, gpu), gpu.seconds_between
         self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
         self._data = module.ndarray.data
         self._get_waits = int(module.__version__.partition(".")[0]) >= _BLOCKING_OPTION
@@ -393,25 +396,3 @@ class _Told:
 
     def __repr__(self) -> str:
         return repr(self._library)
-
-
-class _CupyGpu(Gpu):
-    def __init__(self, cupy: Any) -> None:
-        super().__init__()
-        self._cuda = cupy.cuda
-        self._wait = cupy.cuda.Stream.synchronize
-
-    def synchronize(self, stream: Any = None) -> None:
-        self._wait(stream or self._cuda.get_current_stream())
-
-    def _current(self) -> int:
-        return int(self._cuda.runtime.getDevice())
-
-    def _event(self) -> Any:
-        return self._cuda.Event()
-
-    def _record(self, event: Any, stream: Any) -> None:
-        event.record(stream or self._cuda.get_current_stream())
-
-    def _milliseconds(self, begin: Any, end: Any) -> float:
-        return float(self._cuda.get_elapsed_time(begin, end))

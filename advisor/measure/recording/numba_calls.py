@@ -31,9 +31,15 @@ class NumbaCalls:
 
     def install(self, module: Any, recorder: Recorder) -> None:
         self._cuda, self._recorder = module, recorder
-        self._gpu = _NumbaGpu(module)
-        self._calls = Calls("numba", recorder, self._gpu)
-        self.seconds_between = self._gpu.seconds_between
+        self._wait = wait = module.synchronize
+        gpu = Gpu(
+            lambda: 0,
+            lambda _: wait(),
+            lambda: module.get_current_device().id,
+            lambda: module.event(timing=True),
+            lambda begin, end: module.event_elapsed_time(begin, end),
+        )
+        self._calls, self.seconds_between = Calls("numba", recorder, gpu), gpu.seconds_between
         self._locked: dict[int, int] = {}
         around = self._calls.around
         if hasattr(module, "FakeCUDAKernel"):  # `simulator` is there without it too, once imported
@@ -63,7 +69,7 @@ class NumbaCalls:
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
-            self._gpu.synchronize()
+            self._wait()
 
     # Copies
 
@@ -161,24 +167,3 @@ def _unplayed(*_: Any, **__: Any) -> None:
 
 def _located(array: Any) -> Location | None:
     return _place(array), None
-
-
-class _NumbaGpu(Gpu):
-    def __init__(self, cuda: Any) -> None:
-        super().__init__()
-        self._cuda, self._wait = cuda, cuda.synchronize
-
-    def synchronize(self, stream: Any = None) -> None:  # noqa: ARG002
-        self._wait()
-
-    def _current(self) -> int:
-        return int(self._cuda.get_current_device().id)
-
-    def _event(self) -> Any:
-        return self._cuda.event(timing=True)
-
-    def _record(self, event: Any, stream: Any) -> None:
-        event.record(stream or 0)
-
-    def _milliseconds(self, begin: Any, end: Any) -> float:
-        return float(self._cuda.event_elapsed_time(begin, end))

@@ -62,8 +62,8 @@ def modules() -> dict[str, ModuleType]:
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
-    for kind in (_ElementwiseKernel, _ReductionKernel):
-        setattr(cupy, kind.__name__[1:], kind)
+    for name in ("ElementwiseKernel", "ReductionKernel"):
+        setattr(cupy, name, type(name, (_Kernel,), {}))
     cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
     del cupy.show_config  # NumPy's
@@ -259,7 +259,7 @@ class _Generator:
 # Kernels
 
 
-class _ElementwiseKernel:
+class _Kernel:
     """A kernel whose results nothing here can compute."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -267,10 +267,6 @@ class _ElementwiseKernel:
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise CannotPlay("the results of a kernel written in CUDA C++ cannot be computed")
-
-
-class _ReductionKernel(_ElementwiseKernel):
-    pass
 
 
 def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:

@@ -37,9 +37,10 @@ class TorchCalls:
         self._originals: list[tuple[Any, str, Call]] = []
         if not recorder.has_gpu:
             played_torch.play(module, recorder)
-        self._gpu = _TorchGpu(module)
-        self._calls = Calls("torch", recorder, self._gpu)
-        self.seconds_between = self._gpu.seconds_between
+        cuda = module.cuda
+        event = functools.partial(cuda.Event, enable_timing=True)
+        gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)
+        self._calls, self.seconds_between = Calls("torch", recorder, gpu), gpu.seconds_between
         self._copies()
         self._waits()
         self._locks()
@@ -64,7 +65,10 @@ class TorchCalls:
         for name in ("to", "cuda", "cpu"):
             replace(torch.nn.Module, name, self._calls.named(f"Module.{name}"))
         replace(torch.Tensor, "copy_", around(self._copy))
-        replace(torch.Tensor, "tolist", around(self._list))
+        details: dict[str, Any] = {"blocks": True, "memory": "pageable", "asynchronous": False}
+        size = lambda _, tensor: tensor.numel() * tensor.itemsize  # noqa: E731
+        download = self._calls.sized("download", "Tensor.tolist", size, **details)
+        replace(torch.Tensor, "tolist", self._on_gpu(download))
         for name in _FROM_HOST:
             replace(torch, name, around(functools.partial(self._make, f"torch.{name}", 0)))
         replace(torch.Tensor, "new_tensor", around(functools.partial(self._make, "Tensor.new_tensor", 1)))
@@ -130,15 +134,6 @@ class TorchCalls:
         with self._recorder.depth:
             return "pinned" if isinstance(host, self._torch.Tensor) and host.is_pinned() else "pageable"
 
-    def _list(self, call: Call, tensor: Any) -> Any:
-        if not tensor.is_cuda:
-            return call(tensor)
-        event = self._calls.event("download", "Tensor.tolist", memory="pageable", asynchronous=False)
-        result = self._calls.run(event, call, (tensor,), {}, True)
-        event.bytes = int(tensor.numel() * tensor.itemsize)
-        self._calls.crossed(event)
-        return result
-
     # Waits
 
     def _waits(self) -> None:
@@ -192,13 +187,13 @@ class TorchCalls:
         lock = calls.locking("Tensor.pin_memory", size)
         pinning = calls.around(lambda call, tensor, *_: tensor if tensor.is_pinned() else lock(call)(tensor))
         replace(torch.Tensor, "pin_memory", pinning)
-        replace(import_module("torch.utils.data._utils.pin_memory"), "pin_memory", calls.around(self._hidden))
+        replace(
+            import_module("torch.utils.data._utils.pin_memory"),
+            "pin_memory",
+            calls.around(functools.partial(self._unseen, "")),
+        )
         for name in _PINNED:
             replace(torch, name, functools.partial(_if_pinned, calls.locking(f"torch.{name}", size)))
-
-    def _hidden(self, call: Call, *args: Any, **options: Any) -> Any:
-        with self._recorder.depth:
-            return call(*args, **options)
 
     def _work(self) -> None:
         """Tells of work for the GPU, until something is compiled."""
@@ -214,7 +209,8 @@ class TorchCalls:
         return self._unseen(f"Copies and waits in what torch's {name} compiles", call, *args, **options)
 
     def _unseen(self, what: str, call: Call, *args: Any, **options: Any) -> Any:
-        self._recorder.not_seen(what)
+        if what:
+            self._recorder.not_seen(what)
         with self._recorder.depth:
             return call(*args, **options)
 
@@ -227,22 +223,3 @@ def _if_pinned(lock: Wrap, call: Call) -> Call:
         return (locking if options.get("pin_memory") else call)(*args, **options)
 
     return wrapped
-
-
-class _TorchGpu(Gpu):
-    def __init__(self, torch: Any) -> None:
-        super().__init__()
-        self._cuda = torch.cuda
-        self._wait, self._make = torch.cuda.Stream.synchronize, torch.cuda.Event
-
-    def synchronize(self, stream: Any = None) -> None:
-        self._wait(stream or self._cuda.current_stream())
-
-    def _current(self) -> int:
-        return int(self._cuda.current_device())
-
-    def _event(self) -> Any:
-        return self._make(enable_timing=True)
-
-    def _record(self, event: Any, stream: Any) -> None:
-        event.record(stream or self._cuda.current_stream())
