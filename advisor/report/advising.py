@@ -44,10 +44,10 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     return tuple(_across(_finding(same, again=bool(says[-1])) for says, same in joined.items()))
 
 
-def _across(found: Iterable[Finding]) -> Iterator[Finding]:
+def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
     """The same advice for several devices once, in the words of the first, with the figures of each."""
     alike = words.grouped(
-        found, lambda one: (one.outcome, one.rule, one.title, one.over, one.again, one.snippet)
+        findings, lambda one: (one.outcome, one.rule, one.title, one.over, one.again, one.snippet)
     )
     for (outcome, *_), same in alike.items():
         if outcome != "advice" or len(same) == 1:

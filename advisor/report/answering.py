@@ -39,10 +39,10 @@ def answers(profile: Profile, *, targets_first: bool = False) -> Answers:
     """One answer where something was measured on a GPU; else, or if asked for, one for each target device."""
     if profile.device.kind != "cpu" and not (targets_first and profile.predictions):
         return Answers((measured_answer(profile),))
-    found = tuple(predicted_answer(profile, made) for made in profile.predictions)
-    if not found:
+    predicted = tuple(predicted_answer(profile, prediction) for prediction in profile.predictions)
+    if not predicted:
         return Answers((Answer(verdicts(profile)[0]),))
-    return Answers(found, over=_over(found) if len(found) > 1 else ())
+    return Answers(predicted, over=_over(predicted) if len(predicted) > 1 else ())
 
 
 def beside(profile: Profile, *, targets_first: bool) -> Facts:
@@ -52,21 +52,21 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
     if targets_first:
         told = measured_verdict(profile)
         return Facts((Fact(f"Measured on {told.device}", told.headline),))
-    each = (prediction_verdict(profile, made) for made in profile.predictions)
+    each = (prediction_verdict(profile, prediction) for prediction in profile.predictions)
     return Facts(tuple(Fact(told.device, told.headline) for told in each))
 
 
-def _over(found: Sequence[Answer]) -> tuple[Verdict, ...]:
+def _over(answers: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
     told = words.on_devices(
         (f"{'likely' if answer.likely else 'use'} {words.code(answer.chosen)}", answer.verdict.device)
-        for answer in found
+        for answer in answers
         if answer.change or answer.unchanged
     )
     if not told:
         return ()
-    tones = {answer.verdict.tone for answer in found}
-    tone = found[0].verdict.tone if len(tones) == 1 else "tie"
+    tones = {answer.verdict.tone for answer in answers}
+    tone = answers[0].verdict.tone if len(tones) == 1 else "tie"
     return (Verdict("predicted", tone, "", f"Predicted: {told}"),)
 
 
@@ -76,7 +76,7 @@ def measured_answer(profile: Profile) -> Answer:
     bars = tuple(measured_bars(counted(marked), overlaps(profile)))
     base = baseline(profile)
     how = counts(profile.preferences.objective)
-    made = Answer(
+    answer = Answer(
         told,
         bars,
         counts=f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame",
@@ -85,7 +85,7 @@ def measured_answer(profile: Profile) -> Answer:
         advice=_advice(profile, profile.device.name),
         missing=gaps(profile.results),
     )
-    return drawn(_with_change(_with_facts(made, chosen), profile, profile.device, chosen))
+    return drawn(_with_change(_with_facts(answer, chosen), profile, profile.device, chosen))
 
 
 def _with_parts(told: Verdict, profile: Profile) -> Verdict:
@@ -99,30 +99,30 @@ def _with_parts(told: Verdict, profile: Profile) -> Verdict:
     return replace(told, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
 
 
-def predicted_answer(profile: Profile, made: Prediction) -> Answer:
-    at = profile.predictions.index(made)
+def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
+    at = profile.predictions.index(prediction)
     marked = counted(undoubted(profile)).predictions[at]
-    chosen, notes = marked.recommendation, overlaps(profile, made)
-    found = Answer(
-        _with_simulations(profile, made),
+    chosen, notes = marked.recommendation, overlaps(profile, prediction)
+    answer = Answer(
+        _with_simulations(profile, prediction),
         tuple(predicted_bars(marked, notes, profile.preferences.indifference)),
         against=words.name((chosen and chosen.baseline) or BASELINE),
-        memory_of="host and device" if apart(made.device) else "",
-        advice=() if all_failed(profile) else _advice(profile, made.device.name),
-        missing=gaps(made.results),
+        memory_of="host and device" if apart(prediction.device) else "",
+        advice=() if all_failed(profile) else _advice(profile, prediction.device.name),
+        missing=gaps(prediction.results),
     )
     name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
-    rows = (row for row in made.results if isinstance(row, Predicted) and row.strategy == name)
+    rows = (row for row in prediction.results if isinstance(row, Predicted) and row.strategy == name)
     path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
-    found = _with_facts(replace(found, apart=path), chosen)
-    return drawn(_with_change(found, profile, made.device, chosen))
+    answer = _with_facts(replace(answer, apart=path), chosen)
+    return drawn(_with_change(answer, profile, prediction.device, chosen))
 
 
-def _with_simulations(profile: Profile, made: Prediction) -> Verdict:
-    told = prediction_verdict(profile, made)
-    if told.tone == "none" or made.recommendation is None or made.recommendation.strategy is None:
+def _with_simulations(profile: Profile, prediction: Prediction) -> Verdict:
+    told = prediction_verdict(profile, prediction)
+    if told.tone == "none" or prediction.recommendation is None or prediction.recommendation.strategy is None:
         return told
-    return replace(told, remark=_likely(made, profile.preferences.indifference))
+    return replace(told, remark=_likely(prediction, profile.preferences.indifference))
 
 
 def _apart(row: Predicted) -> Fact:
@@ -138,27 +138,27 @@ def _within(seconds: float, interval: tuple[float, float] | None) -> str:
     return units.seconds(seconds) + (f" ({' to '.join(map(units.seconds, interval))})" if interval else "")
 
 
-def _with_change(made: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
+def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
     """With the code for the recommended strategy, or that none is to change."""
     if chosen is None or chosen.strategy is None:
-        return made
+        return answer
     name, kept = words.name(chosen.strategy), chosen.baseline or BASELINE
     if chosen.strategy == kept:
-        return replace(made, unchanged=f"Nothing to change: keep {words.code(kept)}.")
+        return replace(answer, unchanged=f"Nothing to change: keep {words.code(kept)}.")
     mine, fired = (device.name, chosen.strategy), (a for a in profile.advice if a.outcome == "advice")
     stored = [a for a in fired if a.snippet and (a.device, a.strategy) == mine]
     mixes = strategies_of(profile)
     text = stored[0].snippet if stored else snippet(chosen.strategy, profile.workload, device, mixes)
     if not text:
-        return made
+        return answer
     others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
     further = tuple((words.name(n), words.block(c, 4_000)) for n, c in list(others.items())[:4])
     change = _excerpt(name, words.block(text), further)
     if chosen.verdict not in ("fastest", "near"):
-        return replace(made, change=change)
+        return replace(answer, change=change)
     apply = f"Apply the {words.count(change.lines, 'line')} in report.html."
-    told = replace(made.verdict, next_step=apply) if not made.predicted else made.verdict
-    return replace(made, change=change, verdict=told)
+    told = replace(answer.verdict, next_step=apply) if not answer.predicted else answer.verdict
+    return replace(answer, change=change, verdict=told)
 
 
 def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> Change:
@@ -171,26 +171,26 @@ def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> C
     return Change(strategy, "\n".join(shown), code, others)
 
 
-def _with_facts(made: Answer, chosen: Recommendation | None) -> Answer:
+def _with_facts(answer: Answer, chosen: Recommendation | None) -> Answer:
     """How long and how much memory, from the bars themselves."""
-    mine = next((bar for bar in made.bars if bar.chosen), None) if chosen else None
+    mine = next((bar for bar in answer.bars if bar.chosen), None) if chosen else None
     if mine is None:
-        return replace(made, facts=tuple(filter(None, (made.apart,))))
-    base = next((bar for bar in made.bars if bar.baseline and not bar.chosen), None)
+        return replace(answer, facts=tuple(filter(None, (answer.apart,))))
+    base = next((bar for bar in answer.bars if bar.baseline and not bar.chosen), None)
     kept = words.code(base.name) if base else ""
-    time = Fact(made.counts.capitalize(), mine.value, f"{kept}: {base.value}" if base else "")
+    time = Fact(answer.counts.capitalize(), mine.value, f"{kept}: {base.value}" if base else "")
     memory = Fact("Memory", mine.memory, f"{kept}: {base.memory}" if base and base.memory else "")
-    return replace(made, facts=tuple(filter(None, (time, made.apart, memory if mine.memory else None))))
+    return replace(answer, facts=tuple(filter(None, (time, answer.apart, memory if mine.memory else None))))
 
 
-def _likely(made: Prediction, indifference: float) -> str:
+def _likely(prediction: Prediction, indifference: float) -> str:
     """In how many simulations, and what the model that simulates has been checked on."""
-    known = by_class().get(made.device.memory_class or "discrete")
+    known = by_class().get(prediction.device.memory_class or "discrete")
     checked = f"checked on {words.count(known.choices, 'published choice')}" if known else "not checked"
-    if made.confidence is None:
-        return f"The model was {checked} of memory class {made.device.memory_class}"
-    near = f"In {simulations(made.confidence)}, within {indifference * 100:g} % of the fastest"
-    return f"{near}; the model was {checked} of memory class {made.device.memory_class}"
+    if prediction.confidence is None:
+        return f"The model was {checked} of memory class {prediction.device.memory_class}"
+    near = f"In {simulations(prediction.confidence)}, within {indifference * 100:g} % of the fastest"
+    return f"{near}; the model was {checked} of memory class {prediction.device.memory_class}"
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
@@ -203,9 +203,9 @@ def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
 
 def _recommended(profile: Profile, device: str) -> Iterator[str]:
     measured = (profile.device, profile.recommendation)
-    for where, made in (measured, *((p.device, p.recommendation) for p in profile.predictions)):
-        if made and made.strategy and where.name == device:
-            yield words.name(made.strategy)
+    for where, recommendation in (measured, *((p.device, p.recommendation) for p in profile.predictions)):
+        if recommendation and recommendation.strategy and where.name == device:
+            yield words.name(recommendation.strategy)
 
 
 BRIEF = 5
@@ -247,22 +247,22 @@ def _joined(
     rows: dict[str, Measured], groups: Sequence[Sequence[str]], chosen: str | None
 ) -> list[tuple[str, ...]]:
     """All rows as groups, the recommended one first in its own, else the fastest."""
-    made: list[tuple[str, ...]] = []
+    bars: list[tuple[str, ...]] = []
     grouped = [[name for name in group if name in rows] for group in groups]
     alone = [[name] for name in rows if not any(name in group for group in grouped)]
     for group in [*grouped, *alone]:
         ordered = sorted(group, key=lambda name: (name != chosen, rows[name].median_seconds))
         alike = words.grouped(ordered, lambda name: units.size(rows[name].footprint.physical_bytes))
-        made += [tuple(same) for same in alike.values()]
-    return made
+        bars += [tuple(same) for same in alike.values()]
+    return bars
 
 
-def predicted_bars(made: Prediction, notes: dict[str, str], indifference: float) -> Iterator[Bar]:
+def predicted_bars(prediction: Prediction, notes: dict[str, str], indifference: float) -> Iterator[Bar]:
     """Joined where the likely times are within the indifference of the first and the memory is the same."""
-    chosen = made.recommendation
+    chosen = prediction.recommendation
     name, kept = (chosen.strategy, chosen.baseline or BASELINE) if chosen else (None, BASELINE)
     rows = sorted(
-        (row for row in made.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
+        (row for row in prediction.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
     )
     base = next((row for row in rows if row.strategy == kept), None)
     for group in _alike(rows, base, indifference):
@@ -330,14 +330,14 @@ def _bar(
     )
 
 
-def drawn(made: Answer) -> Answer:
+def drawn(answer: Answer) -> Answer:
     """Fastest first, those outside the final last; with the axis, and the few bars that a phone shows."""
-    bars = sorted(made.bars, key=lambda bar: (bool(bar.note), bar.amount))
+    bars = sorted(answer.bars, key=lambda bar: (bool(bar.note), bar.amount))
     if not bars:
-        return made
+        return answer
     ranked = sorted(bars, key=lambda bar: not (bar.chosen or bar.baseline))[:BRIEF]
     base = next((bar.amount for bar in bars if bar.baseline), bars[0].amount)
     within = max(base, max(bar.amount for bar in bars if bar.amount <= _REACH * bars[0].amount))
     extent = 1.12 * within
     drawn = tuple(replace(bar, brief=bar in ranked) for bar in bars)
-    return replace(made, bars=drawn, extent=extent)
+    return replace(answer, bars=drawn, extent=extent)

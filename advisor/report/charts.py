@@ -218,12 +218,12 @@ def _folded(stacks: Sequence[Stack]) -> list[Stack]:
         largest[part.key] = max(part.amount, largest.get(part.key, 0))
     if len(largest) <= LEGEND_LIMIT:
         return list(stacks)
-    kept, made = set(sorted(largest, key=lambda key: -largest[key])[: LEGEND_LIMIT - 1]), []
+    kept, folded = set(sorted(largest, key=lambda key: -largest[key])[: LEGEND_LIMIT - 1]), []
     for stack in stacks:
         parts = [p for p in stack.parts if p.key in kept and p.category != "rest"]
         rest = sum(p.amount for p in stack.parts if p not in parts)
-        made.append(replace(stack, parts=(*parts, Part("other", "rest", rest))))
-    return made
+        folded.append(replace(stack, parts=(*parts, Part("other", "rest", rest))))
+    return folded
 
 
 def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:
@@ -254,9 +254,9 @@ def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Write) -> 
 
 
 def _ticks(extent: float, step: float, write: Write) -> tuple[Tick, ...]:
-    made = [Tick(0.0, "0")]
+    ticks = [Tick(0.0, "0")]
     for i in range(1, int(extent / step) + 1):
         number, _, unit = write(i * step).partition(" ")
         short = number.rstrip("0").rstrip(".") if "." in number else number
-        made.append(Tick(i * step / extent, f"{short} {unit}"))
-    return tuple(made)
+        ticks.append(Tick(i * step / extent, f"{short} {unit}"))
+    return tuple(ticks)

@@ -65,18 +65,18 @@ def devices_page(compared: DeviceComparison) -> Page:
     numbered = numbered_alike([member.profile for member in compared.members])
     members = tuple(replace(m, profile=p) for m, p in zip(compared.members, numbered, strict=True))
     compared = DeviceComparison(members)
-    first, found = compared.members[0].profile, tuple(_places(compared))
+    first, places = compared.members[0].profile, tuple(_places(compared))
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
-    predicted = all(place.basis == "predicted" for place in found)
-    notes, each = tuple(_notes(compared, found)), "Device by device"
-    told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.answer.verdict.headline) for p in found]
+    predicted = all(place.basis == "predicted" for place in places)
+    notes, each = tuple(_notes(compared, places)), "Device by device"
+    told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.answer.verdict.headline) for p in places]
     told += [blocks.Fact("parameters", parameters)] if parameters else []
     short = blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)
     page = Page(
         kind="devices",
         brand="several devices",
         name=workload,
-        where=f"on {words.count(len(found), 'device')}",
+        where=f"on {words.count(len(places), 'device')}",
         basis="predicted" if predicted else "measured",
         summary=words.line(first.workload.summary, 300),
         meta=(f"`{parameters}`",) if parameters else (),
@@ -84,13 +84,13 @@ def devices_page(compared: DeviceComparison) -> Page:
             lead(
                 *around(
                     blocks.Failures(tuple(_failures(compared))),
-                    Answers(tuple(p.answer for p in found), tuple(_verdicts(found))),
-                    drawn=any(place.answer.bars for place in found),
+                    Answers(tuple(p.answer for p in places), tuple(_verdicts(places))),
+                    drawn=any(place.answer.bars for place in places),
                 ),
                 blocks.Banners("note", notes, forms="html"),
             ),
-            Section("times", "Side by side", _times(found), nav="Side by side", forms="html txt"),
-            Section("devices", each, tuple(map(_card, found)), nav=each, forms="html"),
+            Section("times", "Side by side", _times(places), nav="Side by side", forms="html txt"),
+            Section("devices", each, tuple(map(_card, places)), nav=each, forms="html"),
             Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
         records=records_of(*numbered),
@@ -108,24 +108,24 @@ def _places(compared: DeviceComparison) -> Iterator[Place]:
             stop, answer = measured_stop(member.device, profile), measured_answer(profile)
             yield Place(profile.device, "measured", profile, stop, answer, member.href)
     for member in compared.members:
-        for made in member.profile.predictions:
-            if made.device.name not in seen:
-                seen.add(made.device.name)
-                stop = predicted_stop(made.device.name, member.profile, made.device.name)
-                answer = predicted_answer(member.profile, made)
-                yield Place(made.device, "predicted", member.profile, stop, answer, member.href)
+        for prediction in member.profile.predictions:
+            if prediction.device.name not in seen:
+                seen.add(prediction.device.name)
+                stop = predicted_stop(prediction.device.name, member.profile, prediction.device.name)
+                answer = predicted_answer(member.profile, prediction)
+                yield Place(prediction.device, "predicted", member.profile, stop, answer, member.href)
 
 
-def _times(found: Sequence[Place]) -> tuple[blocks.Block, ...]:
-    named = dict.fromkeys(strategy for place in found for strategy in place.stop.results)
-    strategies = [s for s in named if any(place.stop.seconds(s) for place in found)]
+def _times(places: Sequence[Place]) -> tuple[blocks.Block, ...]:
+    named = dict.fromkeys(strategy for place in places for strategy in place.stop.results)
+    strategies = [s for s in named if any(place.stop.seconds(s) for place in places)]
     if not strategies:
         return (blocks.Prose("No strategy has figures on any device.", forms="html"),)
     table = blocks.Table(
         "sweep devices",
         "strategy",
-        tuple(blocks.Column(place.name, basis=place.basis) for place in found),
-        tuple(blocks.Row(words.name(s), tuple(cell(place.stop, s) for place in found)) for s in strategies),
+        tuple(blocks.Column(place.name, basis=place.basis) for place in places),
+        tuple(blocks.Row(words.name(s), tuple(cell(place.stop, s) for place in places)) for s in strategies),
         caption="Time per frame with the interval of the median below; for predicted devices, the likely "
         f"time and its range. {MARKED}",
         title="Time per frame:",
@@ -211,8 +211,8 @@ def _failures(compared: DeviceComparison) -> Iterator[blocks.Failure]:
             yield blocks.Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
 
 
-def _notes(compared: DeviceComparison, found: Sequence[Place]) -> Iterator[str]:
-    shown = {id(place.profile) for place in found}
+def _notes(compared: DeviceComparison, places: Sequence[Place]) -> Iterator[str]:
+    shown = {id(place.profile) for place in places}
     for member in compared.members:
         name = words.name(member.device)
         for note in (*member.profile.notes, *member.profile.environment.warnings):

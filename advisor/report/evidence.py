@@ -68,10 +68,10 @@ def noise(profile: Profile, against: ModelAgainstRun) -> Section:
     return Section("noise", "How much frame times vary", parts, nav="Noise")
 
 
-def beside_model(found: ModelAgainstRun) -> tuple[blocks.Block, ...]:
+def beside_model(comparison: ModelAgainstRun) -> tuple[blocks.Block, ...]:
     """Measured, predicted, predicted over measured, and where the measured time lies; the fastest first."""
     told = []
-    for row in sorted(found.rows, key=lambda row: row.measured):
+    for row in sorted(comparison.rows, key=lambda row: row.measured):
         between = words.seconds_between(row.low, row.high)
         outside = f"outside: {'slower' if row.measured > row.high else 'faster'} than predicted"
         cells = (
@@ -89,8 +89,8 @@ def beside_model(found: ModelAgainstRun) -> tuple[blocks.Block, ...]:
     )
     times = f"{words.count(len(told), 'measured time')} {'lies' if len(told) == 1 else 'lie'}"
     knew = (
-        f"{found.inside} of {times} in the predicted range. The model used the catalogue figures for "
-        f"{words.name(found.device)} and the traced traffic, but none of these times."
+        f"{comparison.inside} of {times} in the predicted range. The model used the catalogue figures for "
+        f"{words.name(comparison.device)} and the traced traffic, but none of these times."
     )
     figures = blocks.Table("compared", "strategy", columns, tuple(told), label=_BESIDE, forms="html")
     fold = blocks.Fold("Strategy by strategy", (figures,), kind="folded")
@@ -117,7 +117,7 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
     leading: the first section has their answers.
     """
     marked = counted(undoubted(profile)).predictions
-    each = tuple(predicted_answer(profile, made) for made in profile.predictions)
+    each = tuple(predicted_answer(profile, prediction) for prediction in profile.predictions)
     parts = filled(
         None if leading else Answers(each, forms="html txt"),
         blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md txt"),
@@ -206,8 +206,12 @@ def _choice(profile: Profile) -> Choice:
     if measured:
         facts = [blocks.Fact(f"by {name}", _at(by_device, wanted)) for name, by_device in data.items()]
     else:
-        made = [(p.device.name, p.recommendation) for p in profile.predictions if not doubt(profile, p)]
-        facts = [blocks.Fact(words.name(d), sentence(r), predicted=True) for d, r in made if r is not None]
+        recommended = [
+            (p.device.name, p.recommendation) for p in profile.predictions if not doubt(profile, p)
+        ]
+        facts = [
+            blocks.Fact(words.name(d), sentence(r), predicted=True) for d, r in recommended if r is not None
+        ]
     told = {
         "prefix": "" if measured else "Predicted, by the likely times alone: ",
         "objectives": {name: list(by_device.values()) for name, by_device in data.items()},
@@ -262,7 +266,8 @@ def _model(profile: Profile) -> blocks.Table | None:
     return blocks.Table("turns", "if", tuple(columns), rows, caption=_BLIND, identifier="turns", codes=False)
 
 
-def _turned(found: Sensitivity) -> str:
-    if found.factor is None or found.strategy is None:
+def _turned(sensitivity: Sensitivity) -> str:
+    if sensitivity.factor is None or sensitivity.strategy is None:
         return "no change up to 64×"
-    return f"{words.name(found.strategy)} from {found.factor}× {'smaller ' * (found.question == 'smaller')}on"
+    smaller = "smaller " * (sensitivity.question == "smaller")
+    return f"{words.name(sensitivity.strategy)} from {sensitivity.factor}× {smaller}on"

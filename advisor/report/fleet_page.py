@@ -194,8 +194,8 @@ def _page(folder: str) -> blocks.Prose:
 def _missing(rows: Sequence[FleetRow]) -> blocks.Items:
     alike = words.grouped(rows, lambda row: (row.status, row.reason, row.next_step))
     items = []
-    for (status, reason, step), found in alike.items():
-        names = tuple(words.name(f"{row.device} {row.value}".strip()) for row in found)
+    for (status, reason, step), same in alike.items():
+        names = tuple(words.name(f"{row.device} {row.value}".strip()) for row in same)
         told = words.line(f"{reason}. {step}" if step else reason, 500)
         items.append(blocks.Item(names, _STATUS[status], told))
     return blocks.Items(tuple(items), label="Without a result:", most=20)

@@ -41,16 +41,16 @@ _HOW = (
 )
 
 
-def history_page(history: History, found: Sequence[Series]) -> Page:
-    looks = styles(list(dict.fromkeys(name for series in found for name in series.track.with_figures)))
-    names, ends = _names(found), (history.entries[0], history.entries[-1])
-    named = list(zip(names, found, strict=True))
+def history_page(history: History, lines: Sequence[Series]) -> Page:
+    looks = styles(list(dict.fromkeys(name for series in lines for name in series.track.with_figures)))
+    names, ends = _names(lines), (history.entries[0], history.entries[-1])
+    named = list(zip(names, lines, strict=True))
     told = tuple(_verdict(series, name) for name, series in named)
     charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
-    missing = not can_look() and any(len(series.entries) >= FEWEST for series in found)
-    workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in found))
-    devices = dict.fromkeys(words.name(c.track.device.name) for c in found if c.track.basis == "measured")
-    predicted = all(series.track.basis != "measured" for series in found)
+    missing = not can_look() and any(len(series.entries) >= FEWEST for series in lines)
+    workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in lines))
+    devices = dict.fromkeys(words.name(c.track.device.name) for c in lines if c.track.basis == "measured")
+    predicted = all(series.track.basis != "measured" for series in lines)
     return Page(
         kind="history",
         brand="history",
@@ -73,7 +73,7 @@ def history_page(history: History, found: Sequence[Series]) -> Page:
             Section(
                 "method",
                 "Method",
-                filled(blocks.Prose(_HOW), _machines(found)),
+                filled(blocks.Prose(_HOW), _machines(lines)),
                 nav="Method",
                 folded=True,
                 closed=True,
@@ -88,9 +88,9 @@ def _left_out(history: History) -> Iterator[blocks.Item]:
         yield blocks.Item((listed,), "left out", words.line(reason, 300))
 
 
-def _names(found: Sequence[Series]) -> list[str]:
+def _names(lines: Sequence[Series]) -> list[str]:
     """Each series by what tells it from the others: workload, parameters, device, machine."""
-    profiles = [series.profile for series in found]
+    profiles = [series.profile for series in lines]
     tags = [
         [words.name(profile.workload.name) for profile in profiles],
         [pairs(_differing(profile, profiles)) for profile in profiles],
@@ -98,10 +98,10 @@ def _names(found: Sequence[Series]) -> list[str]:
     kept = [tag for tag in tags if len(set(tag)) > 1]
     devices = [
         f"{words.name(series.track.device.name)}{', on the CPU' * (series.track.basis == 'cpu')}"
-        for series in found
+        for series in lines
     ]
     names = [", ".join(filter(None, parts)) for parts in zip(*kept, devices, strict=True)]
-    machines = [words.name(series.machine) for series in found]
+    machines = [words.name(series.machine) for series in lines]
     same = [names.count(name) > 1 for name in names]
     return [
         f"{name} ({machine})" if twice else name
@@ -235,8 +235,8 @@ def _joined(samples: Sequence[Sample | None]) -> Sample | None:
     return Sample(middle, min(s.low for s in known), max(s.high for s in known), known[-1].chosen)
 
 
-def _machines(found: Sequence[Series]) -> blocks.Items:
-    machines = words.grouped(found, lambda series: series.machine)
+def _machines(lines: Sequence[Series]) -> blocks.Items:
+    machines = words.grouped(lines, lambda series: series.machine)
     if len(machines) < 2:
         return blocks.Items(())
     items = (
@@ -306,9 +306,9 @@ def _conditions(around: Sequence[Condition]) -> str:
 
 
 def _steps(series: Series, number: int) -> blocks.Table:
-    found = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
-    found.sort(key=lambda each: -each[0].at)
-    axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in found])
+    steps = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
+    steps.sort(key=lambda each: -each[0].at)
+    axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in steps])
     rows = (
         blocks.Row(
             words.name(strategy),
@@ -319,7 +319,7 @@ def _steps(series: Series, number: int) -> blocks.Table:
             ),
             rank=-float(change.at),
         )
-        for change, strategy, step in found
+        for change, strategy, step in steps
     )
     ends = " to ".join(axis.ends)
     return blocks.Table(
@@ -403,7 +403,7 @@ def _recommended(series: Series) -> Iterator[blocks.Item]:
 
 
 def _surroundings(series: Series) -> Iterator[blocks.Item]:
-    for entry, found in zip(series.entries, series.around, strict=True):
-        lasting = [condition for condition in found if condition.what not in _CLOCKS]
+    for entry, conditions in zip(series.entries, series.around, strict=True):
+        lasting = [condition for condition in conditions if condition.what not in _CLOCKS]
         if lasting:
             yield blocks.Item((words.name(entry.label),), "", _conditions(lasting))

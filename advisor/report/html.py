@@ -112,11 +112,11 @@ def directory(package: Path = _PACKAGE) -> Path:
 @cache
 def page_environment() -> Environment:
     """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
-    made = environment().overlay(finalize=_printed)
-    made.filters["verbatim"] = Verbatim
-    made.filters["percent"] = percent
-    made.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
-    return made
+    jinja = environment().overlay(finalize=_printed)
+    jinja.filters["verbatim"] = Verbatim
+    jinja.filters["percent"] = percent
+    jinja.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
+    return jinja
 
 
 def _printed(value: object) -> object:
@@ -129,7 +129,7 @@ def _printed(value: object) -> object:
 @cache
 def environment() -> Environment:
     """Escapes in every template, whose names end in .j2, and stops at a name that is not there."""
-    made = Environment(
+    jinja = Environment(
         loader=FileSystemLoader(directory()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -137,6 +137,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["spans"] = words.spans
-    made.filters["capital"] = lambda text: text[:1].upper() + text[1:]  # a name in backticks stays
-    return made
+    jinja.filters["spans"] = words.spans
+    jinja.filters["capital"] = lambda text: text[:1].upper() + text[1:]  # a name in backticks stays
+    return jinja

@@ -202,8 +202,8 @@ def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
 
 def _envelope(across: Sequence[float], curves: Sequence[Curve]) -> list[tuple[float, Sample | None]]:
     at_each = [[c.samples[i] for c in curves] for i in range(len(across))]
-    found = [[sample.middle for sample in samples if sample] for samples in at_each]
-    ends = (Sample(min(times), min(times), max(times)) if times else None for times in found)
+    middles = [[sample.middle for sample in samples if sample] for samples in at_each]
+    ends = (Sample(min(times), min(times), max(times)) if times else None for times in middles)
     return list(zip(across, ends, strict=True))
 
 

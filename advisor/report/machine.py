@@ -52,11 +52,11 @@ def readings(profile: Profile) -> tuple[Table, ...]:
 def absent(profile: Profile) -> tuple[Fact, ...]:
     """What could not be read; figures of one source with the same reason stand together."""
     told = profile.environment
-    found = dict(told.absent)
+    reasons = dict(told.absent)
     for row in (r for r in profile.results if isinstance(r, Measured)):
-        found.update(row.footprint.absent)
+        reasons.update(row.footprint.absent)
     return (
-        *_entries(found),
+        *_entries(reasons),
         *(_alike("host", {"": told.host.absent}) if told.host else ()),
         *_alike("GPU", {r.moment: r.absent for r in told.gpu_readings}),
         *_alike("Jetson board", {r.moment: r.absent for r in told.tegra_readings}),
@@ -351,9 +351,9 @@ def preferences(profile: Profile) -> tuple[Fact, ...]:
         told.append(Fact("Memory budget", units.size(wanted.memory_budget_bytes)))
     # What the budget excludes, on the measured device and on each that was predicted.
     chosen = [(of.device.name, of.recommendation) for of in profile.predictions]
-    for device, made in ((profile.device.name, profile.recommendation), *chosen):
-        if made and made.excluded:
-            out = (f"{words.name(name)} {why}" for name, why in made.excluded.items())
+    for device, recommendation in ((profile.device.name, profile.recommendation), *chosen):
+        if recommendation and recommendation.excluded:
+            out = (f"{words.name(name)} {why}" for name, why in recommendation.excluded.items())
             told.append(Fact(f"Over the budget on {words.name(device)}", "; ".join(out)))
     for name, (threshold, value) in changed(wanted, RULES).items():
         default = f"default {threshold.written(threshold.default)}"

@@ -104,7 +104,7 @@ class _Writer:
             yield _list((*lines, *_more(left, "device", self.whole)))
         yield from _chart(block.items, self.room.rows)
         yield from _missing(block.items[0].missing, self.whole) if alone else ()
-        advice = dict.fromkeys(found for answer in block.items for found in answer.advice)
+        advice = dict.fromkeys(finding for answer in block.items for finding in answer.advice)
         if advice:
             yield _numbered(list(advice))
         for change, devices, _ in block.changes:
@@ -172,14 +172,16 @@ def _more(left: int, noun: str, whole: str) -> Iterator[str]:
         yield f"and {words.count(left, f'more {noun}')} in {whole}"
 
 
-def _numbered(found: Sequence[blocks.Finding]) -> str:
-    return "\n".join(f"{i}. {_finding(each)}" for i, each in enumerate(found[:_MOST], 1))
+def _numbered(findings: Sequence[blocks.Finding]) -> str:
+    return "\n".join(f"{i}. {_finding(each)}" for i, each in enumerate(findings[:_MOST], 1))
 
 
-def _finding(found: blocks.Finding) -> str:
-    title, saves = f"**{prose(found.title, 120)}**", f": {escape(found.saves)}" if found.saves else ""
-    where = f"{title} on {escape(found.where, 120)}" if found.devices else f"{escape(found.rule)}: {title}"
-    return f"{where}{saves}. {prose(found.detail, 240)}"
+def _finding(finding: blocks.Finding) -> str:
+    title, saves = f"**{prose(finding.title, 120)}**", f": {escape(finding.saves)}" if finding.saves else ""
+    where = (
+        f"{title} on {escape(finding.where, 120)}" if finding.devices else f"{escape(finding.rule)}: {title}"
+    )
+    return f"{where}{saves}. {prose(finding.detail, 240)}"
 
 
 def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[str]]) -> str:

@@ -47,8 +47,8 @@ def described(page: Page, *profiles: Profile) -> Page:
     names = {name: description(row) for name, row in known.items()}
     pattern = re.compile(rf"`({'|'.join(known)})`|\b({'|'.join(known)})\b")
 
-    def named(found: re.Match[str]) -> str:
-        return names[found[1]] if found[1] else names[found[2]].replace("`", "")
+    def named(match: re.Match[str]) -> str:
+        return names[match[1]] if match[1] else names[match[2]].replace("`", "")
 
     def changed(value: Any) -> Any:
         if isinstance(value, str):
@@ -57,8 +57,8 @@ def described(page: Page, *profiles: Profile) -> Page:
             return type(value)(map(changed, value))
         if is_dataclass(value) and not isinstance(value, type):
             held = {f.name: getattr(value, f.name) for f in fields(value) if f.init and f.name not in _KEPT}
-            made = {name: changed(old) for name, old in held.items()}
-            return replace(value, **made) if made != held else value
+            replaced = {name: changed(old) for name, old in held.items()}
+            return replace(value, **replaced) if replaced != held else value
         return value
 
     told: Page = changed(page)
@@ -76,16 +76,16 @@ def description(row: Row) -> str:
 
 def searched(profile: Profile) -> Iterator[str]:
     """What the search tried, or why there was none; nothing where none was asked for."""
-    made = profile.search
-    if made is None:
+    search = profile.search
+    if search is None:
         return
-    if not made.tried:
-        yield f"not searched for: {words.line(made.reason, 300)}"
+    if not search.tried:
+        yield f"not searched for: {words.line(search.reason, 300)}"
         return
-    early = f"; {words.line(made.reason, 300)}" if made.reason else ""
-    over = f"{words.name(made.over)}, the best uniform strategy"
+    early = f"; {words.line(search.reason, 300)}" if search.reason else ""
+    over = f"{words.name(search.over)}, the best uniform strategy"
     yield (
-        f"{len(made.tried)} of {made.mixes} mixes measured in {units.seconds(made.seconds)}, "
+        f"{len(search.tried)} of {search.mixes} mixes measured in {units.seconds(search.seconds)}, "
         f"side by side with {over}{early}"
     )
 
@@ -98,13 +98,20 @@ def buffers(profile: Profile) -> Iterator[blocks.Table]:
 def _recommended(profile: Profile) -> Iterator[tuple[Device, Row]]:
     chosen = profile.recommendation
     given = [(profile.device, profile.results, chosen)] if chosen else []
-    for device, rows, made in (
+    for device, rows, recommendation in (
         *given,
         *((p.device, p.results, p.recommendation) for p in profile.predictions),
     ):
-        found = next((row for row in rows if made and row.strategy == made.strategy and row.placements), None)
-        if found is not None:
-            yield device, found
+        result = next(
+            (
+                row
+                for row in rows
+                if recommendation and row.strategy == recommendation.strategy and row.placements
+            ),
+            None,
+        )
+        if result is not None:
+            yield device, result
 
 
 def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Table | None:
@@ -222,20 +229,20 @@ def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:
         return getattr(row, "instead", {})
     rows, search = profile.measured(), profile.search
     over = rows.get(search.over) if search else None
-    found: dict[str, Instead] = {}
+    by_buffer: dict[str, Instead] = {}
     for one in search.tried if search and over else ():
         differing = [b for b, how in one.placements.items() if row.placements.get(b) != how]
         if len(differing) == 1 and over:
             seconds = rows[one.name].median_seconds if one.name in rows else over.median_seconds / one.gain
             more = max(0.0, seconds - row.median_seconds)
-            known = found.get(differing[0])
+            known = by_buffer.get(differing[0])
             if known is None or more < known.seconds:
-                found[differing[0]] = Instead(placement=one.placements[differing[0]], seconds=more)
-    return found
+                by_buffer[differing[0]] = Instead(placement=one.placements[differing[0]], seconds=more)
+    return by_buffer
 
 
-def _next_best(found: Instead | None) -> str:
-    if found is None:
+def _next_best(instead: Instead | None) -> str:
+    if instead is None:
         return ""
-    more = f"{units.seconds(found.seconds)} more" if found.seconds else "the same time"
-    return f"{words.name(found.placement)}: {more}"
+    more = f"{units.seconds(instead.seconds)} more" if instead.seconds else "the same time"
+    return f"{words.name(instead.placement)}: {more}"

@@ -51,20 +51,20 @@ PAGES = ("html", "md", "csv")
 """What there is of a comparison, and of several profiles."""
 
 
-def page_of(found: Profile | SweepResults | DeviceComparison, *, targets_first: bool = False) -> Page:
+def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first: bool = False) -> Page:
     """The page of one profile, of a workload or of a script, or over several.
 
     targets_first: of a profile that was measured, the devices that were predicted come first.
     """
-    if isinstance(found, WorkloadResults):
-        return workloads_page(found)
-    if isinstance(found, SweepResults):
-        return sweep_page(found)
-    if isinstance(found, DeviceComparison):
-        return devices_page(found)
-    if found.script:
-        return script_page(found, found.script)
-    return described(profile_page(found, targets_first=targets_first), found)
+    if isinstance(subject, WorkloadResults):
+        return workloads_page(subject)
+    if isinstance(subject, SweepResults):
+        return sweep_page(subject)
+    if isinstance(subject, DeviceComparison):
+        return devices_page(subject)
+    if subject.script:
+        return script_page(subject, subject.script)
+    return described(profile_page(subject, targets_first=targets_first), subject)
 
 
 def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:
@@ -121,12 +121,12 @@ def append_step_summary(page: Page) -> None:
 
 
 def doctor_page(checkup: Checkup) -> Page:
-    found = tuple(
+    findings = tuple(
         Finding(f.subject, f.state, f.found, f.means, next_step=f.next_step) for f in checkup.findings
     )
     return Page(
         kind="doctor",
         brand="doctor",
         name=checkup.verdict,
-        sections=(Section("findings", "Findings", (Findings(found),), brief=True),),
+        sections=(Section("findings", "Findings", (Findings(findings),), brief=True),),
     )

@@ -43,7 +43,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
     leading = cpu or (targets_first and bool(profile.predictions))
     parameters = pairs(profile.workload.parameters)
-    made, found, seen = words.created(profile.created), findings(profile), traces(profile)
+    created, concluded, timelines = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
     against, badge = measured.compare(counted(profile)), "measured" * (leading and not cpu)
     page = Page(
@@ -53,22 +53,22 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         where=_where(profile, leading=leading),
         basis="measured" if not cpu else "predicted" if predicted else "nothing",
         summary=words.line(profile.workload.summary, 300),
-        meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", made))),
+        meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", created))),
         sections=(
             _lead(profile, targets_first=targets_first),
             *(predicted if leading else ()),
             stages(profile, badge=badge),
             *([] if cpu or not profile.measured() else [memory(profile, badge=badge)]),
-            _advice(profile, found),
+            _advice(profile, concluded),
             *([changing] if (changing := sensitivity(profile)).blocks else []),
             *(() if leading else predicted),
             *([varying] if (varying := noise(profile, against)).blocks else []),
-            *([Section("frames", "Timeline of one frame", seen, nav="Timelines")] if seen else []),
+            *([Section("frames", "Timeline of one frame", timelines, nav="Timelines")] if timelines else []),
             _circumstances(profile, "" if against.rows else against.reason),
             Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",
-        created=made,
+        created=created,
         profile=profile,
         records=records_of(profile),
     )
@@ -83,7 +83,9 @@ def _where(profile: Profile, *, leading: bool) -> str:
         return ""
     if not leading:
         return f"on {device}"
-    targets = words.listing((words.name(made.device.name) for made in profile.predictions), limit=3)
+    targets = words.listing(
+        (words.name(prediction.device.name) for prediction in profile.predictions), limit=3
+    )
     return f"on {targets}, predicted from measurements on {device}"
 
 
@@ -115,8 +117,8 @@ def _lead(profile: Profile, *, targets_first: bool) -> Section:
     )
 
 
-def _advice(profile: Profile, found: tuple[blocks.Finding, ...]) -> Section:
-    fired, quiet = tuple(f for f in found if f.fired), tuple(f for f in found if not f.fired)
+def _advice(profile: Profile, concluded: tuple[blocks.Finding, ...]) -> Section:
+    fired, quiet = tuple(f for f in concluded if f.fired), tuple(f for f in concluded if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
     told = tuple(with_code(profile, fired, none=doubtful))
     more = f"{len(quiet)} more: rules that passed{', were silenced' * silenced} or do not apply"

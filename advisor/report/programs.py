@@ -44,8 +44,7 @@ _NEAR = 0.05
 
 def program_page(program: ProgramTrace, tool: str | None, notes: Sequence[str]) -> Page:
     """The page of a report, whose data are already `judged`."""
-    said = tool or "nsys export of unknown version"
-    gpus = program.gpus
+    said, gpus = tool or "nsys export of unknown version", program.gpus
     lead = Section(
         "verdict",
         "What memory can change",
@@ -171,10 +170,10 @@ def _copying(gpu: GpuTrace) -> Iterator[str]:
 
 
 def _advised(program: ProgramTrace) -> Iterator[Fact]:
-    for rule, found in words.grouped(_fired(program), lambda one: one.rule).items():
-        places = words.listing(dict.fromkeys(one.device for one in found))
+    for rule, advice in words.grouped(_fired(program), lambda one: one.rule).items():
+        places = words.listing(dict.fromkeys(one.device for one in advice))
         where = f", {places}" if len(program.gpus) > 1 else ""
-        yield Fact(found[0].title, f"{_saves(program, found[0]) or 'no gain from memory'} ({rule}{where})")
+        yield Fact(advice[0].title, f"{_saves(program, advice[0]) or 'no gain from memory'} ({rule}{where})")
     for question in program.questions:
         yield Fact("Ask", question)
 

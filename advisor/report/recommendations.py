@@ -202,58 +202,58 @@ _AMONG = {"footprint": " of those with the least memory", "budget": " that fits 
 """Whom time was compared among, where memory ruled out others, which may be faster."""
 
 
-def sentence(made: Recommendation, gain: str = "") -> str:
+def sentence(chosen: Recommendation, gain: str = "") -> str:
     """`Use pinned: 1.72× faster than pageable (1.6 to 1.8)`; names in backquotes."""
-    one = Alternative.of(made)
+    one = Alternative.of(chosen)
     told = verdict_words(one)
-    if not gain or one.least_memory or made.verdict in ("keep", "untrusted") or made.strategy is None:
+    if not gain or one.least_memory or chosen.verdict in ("keep", "untrusted") or chosen.strategy is None:
         return told
-    if made.verdict == "open":
-        return f"Undecided: {words.code(made.strategy)} leads, {gain}"
-    return f"Use {words.code(made.strategy)}: {gain}"
+    if chosen.verdict == "open":
+        return f"Undecided: {words.code(chosen.strategy)} leads, {gain}"
+    return f"Use {words.code(chosen.strategy)}: {gain}"
 
 
-def remark(made: Recommendation, confidence: float) -> str:
+def remark(chosen: Recommendation, confidence: float) -> str:
     """How sure a headline is that says what is gained, and the mix that a strategy is preferred to."""
-    one, headline_ = Alternative.of(made), headline(made)
-    told = "" if one.least_memory or made.strategy is None else _CLAIMS.get(made.verdict, "")
-    if made.verdict == "open" and made.bound is not None and made.strategy:
+    one, headline_ = Alternative.of(chosen), headline(chosen)
+    told = "" if one.least_memory or chosen.strategy is None else _CLAIMS.get(chosen.verdict, "")
+    if chosen.verdict == "open" and chosen.bound is not None and chosen.strategy:
         told = "another{among} may be {bound} {better}"
     claim = told and _filled(told, one)
     said = "" if claim in headline_ else claim
-    return "; ".join(filter(None, (said and f"{said} ({units.percent(confidence)})", _simpler(made))))
+    return "; ".join(filter(None, (said and f"{said} ({units.percent(confidence)})", _simpler(chosen))))
 
 
-def verdict_words(made: Alternative) -> str:
+def verdict_words(choice: Alternative) -> str:
     """The words of a verdict, with the strategy's name in backquotes."""
-    kind: str = made.verdict
-    if made.strategy is None:
-        if not made.excluded:
-            return counted(made.objective).lacking
+    kind: str = choice.verdict
+    if choice.strategy is None:
+        if not choice.excluded:
+            return counted(choice.objective).lacking
         kind = "over budget"
-    elif kind != "untrusted" and made.least_memory:
+    elif kind != "untrusted" and choice.least_memory:
         kind = "least memory"
-    elif kind == "open" and made.bound is None:
+    elif kind == "open" and choice.bound is None:
         kind = "too few"
-    return _filled(_SENTENCES.get(kind) or f"Use {{name}}: {_CLAIMS[kind]}", made)
+    return _filled(_SENTENCES.get(kind) or f"Use {{name}}: {_CLAIMS[kind]}", choice)
 
 
-def _filled(told: str, made: Alternative) -> str:
-    timed = counted(made.objective).noun == "time"
+def _filled(told: str, choice: Alternative) -> str:
+    timed = counted(choice.objective).noun == "time"
     return told.format(
-        verb="Keep" if made.verdict == "keep" else "Use",
-        name=words.code(made.strategy or ""),
+        verb="Keep" if choice.verdict == "keep" else "Use",
+        name=words.code(choice.strategy or ""),
         better="faster" if timed else "better",
         worse="is slower" if timed else "is worse",
-        bound=shown_bound(made.bound),
-        among=_AMONG["footprint" if made.objective == "footprint" else "budget" if made.excluded else ""],
+        bound=shown_bound(choice.bound),
+        among=_AMONG["footprint" if choice.objective == "footprint" else "budget" if choice.excluded else ""],
     )
 
 
-def _simpler(made: Recommendation) -> str:
+def _simpler(chosen: Recommendation) -> str:
     """Says that a uniform strategy is a preference where a mix is, or may be, faster."""
-    mix = made.faster_mix
-    if mix is None or made.verdict == "untrusted" or (made.verdict != "open" and mix.interval[0] <= 1):
+    mix = chosen.faster_mix
+    if mix is None or chosen.verdict == "untrusted" or (chosen.verdict != "open" and mix.interval[0] <= 1):
         return ""
     ratio, low, high = (
         f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)

@@ -38,10 +38,10 @@ def sweep_verdict(track: Track, parameter: str, confidence: float | None = None)
     With the `confidence` of the intervals, one choice for all values and its cost; else the best at each.
     """
     optima = [stop.optima for stop in track.stops]
-    found = runs(optima) if _ordered(track) else ()
-    changed = changes(optima, found)
+    spans = runs(optima) if _ordered(track) else ()
+    changed = changes(optima, spans)
     one = one_for_range(track, confidence) if confidence else None
-    headline = best_by_value(track, parameter, stretches(optima, found, changed), ties=one is None)
+    headline = best_by_value(track, parameter, stretches(optima, spans, changed), ties=one is None)
     remark = f"Best: {headline}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
     headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
@@ -107,17 +107,17 @@ def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
     return "tie" if all(s.rivals for s in optima if s.best) else "clear"
 
 
-def _part(track: Track, parameter: str, found: Sequence[Stretch], index: int) -> str:
-    run = found[index]
+def _part(track: Track, parameter: str, parts: Sequence[Stretch], index: int) -> str:
+    run = parts[index]
     first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
     alone = len(run.values) == 1
-    if len(found) == 1 and not alone:
+    if len(parts) == 1 and not alone:
         tested = len(run.values) == len(track.stops)
         many = "every value tested" if tested else f"{len(run.values)} values"
         where = f"at {many}, {parameter} = {first} to {last}"
     elif index == 0:
         where = f"{'at' if alone else 'up to'} {parameter} = {last}"
-    elif index == len(found) - 1:
+    elif index == len(parts) - 1:
         where = f"from {first} on"
     else:
         where = f"at {first}" if first == last else f"from {first} to {last}"
@@ -162,27 +162,30 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
             f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
             f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the tested values."
         )
-        if found := place(track, change):
+        if crossing := place(track, change):
             whole = isinstance(low.value, int) and isinstance(high.value, int)
-            yield f"Their times cross {_place(found, parameter, whole=whole)} on 90 % of simulated devices."
+            where = _place(crossing, parameter, whole=whole)
+            yield f"Their times cross {where} on 90 % of simulated devices."
         if not high.seconds(change.before.strategy):
             yield f"{before} has no figures at {words.value(high.value)}."
 
 
-def _place(found: Place, parameter: str, *, whole: bool) -> str:
+def _place(crossing: Place, parameter: str, *, whole: bool) -> str:
     """In two digits: no draw knows more."""
 
     def written(value: float) -> str:
         rounded = float(f"{value:.2g}")
         return words.value(int(rounded) if whole and rounded >= 1 else rounded)
 
-    if found.first is None and found.last is None:
+    if crossing.first is None and crossing.last is None:
         return f"anywhere from below to above the tested values of {parameter}"
-    if found.first is None:
-        return f"at {parameter} = {written(found.last or 0.0)} or before, some before the first tested value,"
-    if found.last is None:
-        return f"at {parameter} = {written(found.first)} or later, some after the last tested value,"
-    first, last = written(found.first), written(found.last)
+    if crossing.first is None:
+        return (
+            f"at {parameter} = {written(crossing.last or 0.0)} or before, some before the first tested value,"
+        )
+    if crossing.last is None:
+        return f"at {parameter} = {written(crossing.first)} or later, some after the last tested value,"
+    first, last = written(crossing.first), written(crossing.last)
     return f"between {parameter} = {first} and {last}" if first != last else f"near {parameter} = {first}"
 
 

@@ -91,15 +91,15 @@ def setup_costs(
 
     `speeds` are the baseline's time over each row's, with their intervals.
     """
-    made = []
+    costs = []
     for row in rows:
         against = (TableCell(NOTHING),) * 3
         if base is not None and row.strategy != base.strategy and row.strategy in speeds:
             more, saved = row.setup_seconds - base.setup_seconds, base.median_seconds - row.median_seconds
             against = _signed(more), _signed(saved), break_even(row, base, speeds[row.strategy])
         setup = TableCell(units.seconds(row.setup_seconds), sort=row.setup_seconds)
-        made.append(Row(words.name(row.strategy), (setup, *against)))
-    return tuple(made)
+        costs.append(Row(words.name(row.strategy), (setup, *against)))
+    return tuple(costs)
 
 
 def _signed(seconds: float) -> TableCell:
@@ -214,9 +214,9 @@ def _with_figures(
 
 
 def _cells(row: Measured) -> Iterator[TableCell]:
-    for found in (row.p95, row.p99):
-        between = words.seconds_between(found.low_seconds, found.high_seconds) if found else ""
-        yield _cell(found.seconds if found else None, units.seconds, between)
+    for percentile in (row.p95, row.p99):
+        between = words.seconds_between(percentile.low_seconds, percentile.high_seconds) if percentile else ""
+        yield _cell(percentile.seconds if percentile else None, units.seconds, between)
     yield _cell(row.cpu_seconds, units.seconds)
     energy, note = row.energy, ""
     if energy:
@@ -255,7 +255,7 @@ def _charts(measured: Sequence[Measured], chosen: str | None) -> Iterator[Block]
 
 
 def _tail(row: Measured, chosen: str | None) -> Stack:
-    p95, p99 = (found.seconds if found else 0.0 for found in (row.p95, row.p99))
+    p95, p99 = (percentile.seconds if percentile else 0.0 for percentile in (row.p95, row.p99))
     middle = min(row.latency_seconds or row.median_seconds, p95)
     parts = [Part("median", "host", middle), Part("up to p95", "transfer", p95 - middle)]
     parts += [Part("up to p99", "wait", p99 - p95)] if p99 > p95 else []
@@ -289,9 +289,9 @@ def _places(measured: Sequence[Measured]) -> Table:
 
 
 def _lies(row: Measured, places: Iterable[str]) -> Iterator[TableCell]:
-    for found in map(row.footprint.places.get, places):
-        steady = f"{units.size(found.steady_bytes)} steady" if found else ""
-        yield _cell(found.peak_bytes if found else None, units.size, steady)
+    for place in map(row.footprint.places.get, places):
+        steady = f"{units.size(place.steady_bytes)} steady" if place else ""
+        yield _cell(place.peak_bytes if place else None, units.size, steady)
     pages = row.host_pages
     share = pages.huge_bytes / pages.bytes if pages and pages.bytes and pages.huge_bytes is not None else None
     yield _cell(share, units.percent)

@@ -46,10 +46,10 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     return _told(profile, frames)
 
 
-def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...]:
+def _told(profile: Profile, folds: list[blocks.Fold]) -> tuple[blocks.Block, ...]:
     trace, said = profile.trace, ""
     asked = trace.reason != "not asked for"
-    if not found and not asked:
+    if not folds and not asked:
         return ()
     if asked and trace.strategies:
         missing = (
@@ -60,7 +60,7 @@ def _told(profile: Profile, found: list[blocks.Fold]) -> tuple[blocks.Block, ...
     elif asked:
         said = f"No nsys trace: {words.line(trace.reason, 400)}"
     notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
-    alone = [replace(frame, open=True) for frame in found] if len(found) == 1 else found
+    alone = [replace(frame, open=True) for frame in folds] if len(folds) == 1 else folds
     return filled(blocks.Prose(said, forms="html md"), *notes, *alone)
 
 
@@ -69,12 +69,11 @@ def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:
     title = f"per frame, over {words.count(traced.frames, 'steady frame')} of {lasted}"
     absent = f" Not observed: {'; '.join(not_observed(traced.absent))}." if traced.absent else ""
     figures = [*facts(traced.activity, traced.frames, traced.idle_share, "the traced frame")]
-    for made in traced.allocations or ():
-        if not made.kind.endswith("static") or made.bytes >= _PAGE:
-            sizes = f"{words.count(made.count, 'allocation')}, the largest {units.size(made.largest_bytes)}"
-            figures.append(
-                blocks.Fact(f"allocated, {words.name(made.kind)}", f"{units.size(made.bytes)} ({sizes})")
-            )
+    for each in traced.allocations or ():
+        if not each.kind.endswith("static") or each.bytes >= _PAGE:
+            sizes = f"{words.count(each.count, 'allocation')}, the largest {units.size(each.largest_bytes)}"
+            told = f"{units.size(each.bytes)} ({sizes})"
+            figures.append(blocks.Fact(f"allocated, {words.name(each.kind)}", told))
     return filled(
         blocks.Prose(f"Recorded by nsys, {title}.{absent}"),
         blocks.Facts(tuple(figures)),
@@ -92,8 +91,8 @@ def facts(seen: Activity, frames: int, idle: float | None, whole: str) -> Iterat
 def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
     """Each range with the host's time in it, and what was launched or happened there; per frame."""
     for step in trace.ranges:
-        found = figures(step.activity, trace.frames)
-        seen = [f"{label} {value}" for label, value, _ in found if value not in ("0", NONE)]
+        observed = figures(step.activity, trace.frames)
+        seen = [f"{label} {value}" for label, value, _ in observed if value not in ("0", NONE)]
         times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
         yield blocks.Fact(words.name(step.name), "; ".join([times, *seen]))
 
@@ -177,8 +176,8 @@ def trace_page(told: FileTrace) -> Page:
 def _strategy(trace: StrategyTrace) -> blocks.Block:
     frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
     ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
-    found = facts(trace.activity, trace.frames, trace.idle_share, "the frame")
-    seen = *found, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(trace.absent))
+    observed = facts(trace.activity, trace.frames, trace.idle_share, "the frame")
+    seen = *observed, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(trace.absent))
     return blocks.Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
 
 
