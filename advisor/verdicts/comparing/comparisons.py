@@ -10,14 +10,13 @@ from typing import Literal, Protocol
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.reading import load, require_plausible
-from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
+from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.changed_advice import changed_advice, differing_strategies
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.comparing.rows import (
-    AnyRow,
     Compared,
     Drift,
     OneSided,
@@ -26,7 +25,6 @@ from advisor.verdicts.comparing.rows import (
     has_figures,
     one_sided,
     row,
-    rows_of,
 )
 from advisor.verdicts.scores import counted
 
@@ -98,6 +96,7 @@ _WITHIN_NOISE = "No predicted time differs by more than host stages vary on this
 _DECIDING = ("device", "arguments")
 """Where these differ, a gate would judge something else than a change of the code."""
 Basis = Literal["measured", "predicted"]
+_BASES: tuple[Basis, Basis] = ("predicted", "measured")
 
 
 @dataclass(frozen=True)
@@ -196,9 +195,13 @@ def _confidence(base: Profile, head: Profile) -> float:
 def _devices(
     base: Profile, head: Profile, *, predicted: bool, only: Sequence[str] = ()
 ) -> tuple[ComparedDevice, ...]:
-    shown = (counted(base, head.preferences.objective), counted(head))
     confidence, seed = _confidence(base, head), head.method.seed
-    return tuple(_device(pair, confidence, only, seed) for pair in _pairs(*shown, predicted=predicted))
+    before, now = counted(base, head.preferences.objective), counted(head)
+    if not predicted:
+        return (_device(before, now, confidence, only, seed),)
+    known = {each.device.name: each for each in before.predictions}
+    both = ((known[each.device.name], each) for each in now.predictions if each.device.name in known)
+    return tuple(_device(*pair, confidence, only, seed) for pair in both)
 
 
 def on_cpu(profile: Profile) -> bool:
@@ -208,7 +211,7 @@ def on_cpu(profile: Profile) -> bool:
 
 def same_run(base: Profile, head: Profile) -> bool:
     """Whether both are the same run: the same figures, measured at the same time."""
-    figures = [(side.created, rows_of(side), side.predictions, side.script) for side in (base, head)]
+    figures = [(side.created, side.results, side.predictions, side.script) for side in (base, head)]
     return figures[0] == figures[1]
 
 
@@ -239,17 +242,6 @@ def require_gateable(found: Sides, *, anyway: bool) -> None:
             f"BASE and HEAD differ in more than the code, so gates do not apply: {told}",
             next_step="Profile both under the same conditions, omit --fail-if, or add --anyway.",
         )
-
-
-@dataclass(frozen=True)
-class _Pair:
-    device: Device
-    basis: Basis
-    base: Sequence[AnyRow]
-    head: Sequence[AnyRow]
-    chosen: tuple[Recommendation | None, Recommendation | None]
-    whole: bool = True
-    workload: WorkloadRecord | None = None
 
 
 def require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
@@ -285,7 +277,7 @@ def require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
 
 def _require_figures(side: str, profile: Profile) -> None:
     predicted = any(isinstance(r, Predicted) for p in profile.predictions for r in p.results)
-    if predicted if on_cpu(profile) else any(map(has_figures, rows_of(profile))):
+    if predicted if on_cpu(profile) else any(map(has_figures, profile.results)):
         return
     failed = next((r for r in profile.results if r.status == "failed"), None)
     why = f" ({failed.strategy}: {failed.reason})" if failed else ""
@@ -297,7 +289,7 @@ def _require_figures(side: str, profile: Profile) -> None:
 
 
 def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
-    known = dict.fromkeys(r.strategy for profile in profiles for r in rows_of(profile))
+    known = dict.fromkeys(r.strategy for profile in profiles for r in profile.results)
     known |= dict.fromkeys(
         r.strategy for profile in profiles for made in profile.predictions for r in made.results
     )
@@ -308,51 +300,34 @@ def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
         )
 
 
-def _pairs(base: Profile, head: Profile, *, predicted: bool) -> list[_Pair]:
-    if not predicted:
-        whole = not (was_interrupted(base) or was_interrupted(head))
-        chosen = (base.recommendation, head.recommendation)
-        return [_Pair(head.device, "measured", rows_of(base), rows_of(head), chosen, whole, head.workload)]
-    before = {p.device.name: p for p in base.predictions}
-    return [
-        _Pair(
-            now.device,
-            "predicted",
-            before[now.device.name].results,
-            now.results,
-            (before[now.device.name].recommendation, now.recommendation),
-        )
-        for now in head.predictions
-        if now.device.name in before
-    ]
-
-
 def _unmatched(base: Profile, head: Profile) -> tuple[str, ...]:
     """Names of the devices that one of the two alone predicts for, in BASE's order and then HEAD's."""
     before, now = ([p.device.name for p in side.predictions] for side in (base, head))
     return tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
 
 
-def _device(pair: _Pair, confidence: float, only: Sequence[str], seed: int) -> ComparedDevice:
-    base, head = by_strategy(pair.base, only), by_strategy(pair.head, only)
+def _device(
+    base: Profile | Prediction, head: Profile | Prediction, confidence: float, only: Sequence[str], seed: int
+) -> ComparedDevice:
+    measured = isinstance(head, Profile)
+    before, now = by_strategy(base.results, only), by_strategy(head.results, only)
     rows = tuple(
-        row(before, found, confidence, seed)
-        for name, found in head.items()
-        if has_figures(found) and has_figures(before := base.get(name))
+        row(earlier, later, confidence, seed)
+        for name, later in now.items()
+        if has_figures(later) and has_figures(earlier := before.get(name))
     )
-    told = tuple(sum(map(has_figures, side)) for side in (pair.base, pair.head))
-    chosen = recommended(*pair.chosen, figures=(told[0], told[1]), basis=pair.basis, whole=pair.whole)
-    gaps = one_sided(base, head)
-    if pair.basis == "predicted" and not differing_strategies(rows, gaps) and chosen.change == "changed":
+    gaps, basis = one_sided(before, now), _BASES[measured]
+    chosen = recommended(
+        base.recommendation,
+        head.recommendation,
+        figures=(sum(map(has_figures, base.results)), sum(map(has_figures, head.results))),
+        basis=basis,
+        whole=not any(isinstance(side, Profile) and was_interrupted(side) for side in (base, head)),
+    )
+    if not measured and not differing_strategies(rows, gaps) and chosen.change == "changed":
         chosen = replace(chosen, change="cannot tell", reason=_WITHIN_NOISE)
-    return ComparedDevice(
-        pair.device,
-        pair.basis,
-        rows,
-        gaps,
-        chosen,
-        drift(rows, pair.workload, confidence) if pair.workload else None,
-    )
+    moved = drift(rows, head.workload, confidence) if isinstance(head, Profile) else None
+    return ComparedDevice(head.device, basis, rows, gaps, chosen, moved)
 
 
 def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -> NothingMeasured:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import stats
-from advisor.profiles.schema import Failed, Measured, Predicted, Profile, Skipped, WorkloadRecord
+from advisor.profiles.schema import Failed, Measured, Predicted, Skipped, WorkloadRecord
 from advisor.verdicts.predicted import PERCENTILES
 from advisor.verdicts.scores import bytes_of, seconds_of
 
@@ -165,10 +165,6 @@ def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[O
 
 def has_figures(found: AnyRow | None) -> TypeGuard[Figures]:
     return isinstance(found, Figures)
-
-
-def rows_of(profile: Profile) -> tuple[AnyRow, ...]:
-    return profile.results
 
 
 def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:
