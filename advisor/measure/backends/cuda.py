@@ -18,7 +18,8 @@ import numpy as np
 from advisor.devices.gpus import by_number
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
-from advisor.measure.backends.cuda_calls import ATTRIBUTES, ManagedCalls, watching
+from advisor.measure.backends.cuda_calls import ManagedCalls, watching
+from advisor.measure.backends.driver import ATTRIBUTES
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span
@@ -150,9 +151,9 @@ class CudaBackend:
     @cached_property
     def _described(self) -> Device:
         """Asked once: CuPy asks the runtime for each of more than a hundred attributes."""
-        known = self._device.attributes
+        known = {name.lower(): value for name, value in self._device.attributes.items()}
         attributes: dict[str, int | float | str | bool] = {
-            ours: int(known[theirs]) for ours, theirs in ATTRIBUTES.items() if theirs in known
+            name: int(known[key]) for name in ATTRIBUTES if (key := name.replace("_", "")) in known
         }
         capability = str(self._device.compute_capability)
         attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"

@@ -1,4 +1,4 @@
-"""The attributes of a GPU that everything keys on."""
+"""Calls on managed memory, and a count of those that lock pages."""
 
 from __future__ import annotations
 
@@ -10,23 +10,6 @@ from typing import Any
 from advisor.errors import NothingMeasured
 from advisor.profiles.schema import Side
 from advisor.strategies.backend import INSTALL, Hint, PageLocks
-
-ATTRIBUTES = {
-    "integrated": "Integrated",
-    "can_map_host_memory": "CanMapHostMemory",
-    "managed_memory": "ManagedMemory",
-    "concurrent_managed_access": "ConcurrentManagedAccess",
-    "pageable_memory_access": "PageableMemoryAccess",
-    "pageable_memory_access_uses_host_page_tables": "PageableMemoryAccessUsesHostPageTables",
-    "direct_managed_mem_access_from_host": "DirectManagedMemAccessFromHost",
-    "host_register_supported": "HostRegisterSupported",
-    "host_native_atomic_supported": "HostNativeAtomicSupported",
-    "multiprocessor_count": "MultiProcessorCount",
-    "l2_cache_size": "L2CacheSize",
-    "async_engine_count": "AsyncEngineCount",
-    "memory_pools_supported": "MemoryPoolsSupported",
-}
-"""Our names, which are CUDA's in snake case, and CuPy's."""
 
 
 class ManagedCallFailed(RuntimeError):

@@ -25,8 +25,8 @@ ATTRIBUTES = {
     "direct_managed_mem_access_from_host": 101,
     "memory_pools_supported": 115,
 }
+"""CUdevice_attribute of cuda.h, by CUDA's names in snake case; CuPy's have the same letters."""
 _MAJOR, _MINOR = 75, 76
-"""CUdevice_attribute of cuda.h."""
 
 
 class Driver:
