@@ -14,17 +14,13 @@ import typer
 from advisor.cli import options
 from advisor.cli.console import (
     GATE_FAILED,
+    Output,
     began,
     choose_backend,
     is_report,
-    only_format,
-    put,
     read_trace,
     require_report,
     say,
-    say_written,
-    summarize,
-    text,
 )
 from advisor.cli.profiling import is_script
 from advisor.errors import INTERRUPTED, NothingToCompare, UsageError
@@ -67,19 +63,18 @@ def compare(
     few percent, and their results are compared first. A failed gate exits with code 1; an inconclusive gate
     does so only with --strict.
     """
-    from advisor import configuration
     from advisor.profiles import baselines, outputs
     from advisor.report import pages
     from advisor.verdicts.comparing.gates import parse_gates
 
-    wanted = configuration.parse_formats(formats, pages.PAGES)
-    form = only_format(out, wanted)
+    output = Output(out, formats, details, quiet)
     reports = is_report(base) and not run
     require_report(reports, frame=frame, nsys=nsys)
     gates = () if reports else parse_gates(fail_if or ())
     request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, given)
-    names = pages.names("compare", wanted)
-    with nullcontext(out) if form else outputs.output_directory(out, names) as directory:
+    with (
+        nullcontext() if output.form else outputs.output_directory(out, pages.names("compare", output.wanted))
+    ):
         if run:
             page, rulings = _run(base, head, against, request)
         elif reports:
@@ -91,11 +86,7 @@ def compare(
             if baselines.is_baseline(base):
                 base, head = baselines.folder(str(base)), head or OPTIONS["out"].default
             page, rulings = _compare(base, _without_run(head, against, given), request)
-        paths = [] if form else pages.write(page, directory, wanted)
-    put(pages.render(page, form) if form else text(page, quiet=quiet, details=details))
-    if not form:
-        say_written(paths, quiet=quiet)
-    summarize(page)
+    output.show(page)
     _end(rulings, strict=strict, quiet=quiet)
 
 

@@ -177,6 +177,55 @@ def text(page: Page, *, details: bool, quiet: bool = False) -> str:
     return for_log(render(page, form, bars=bars, width=width))
 
 
+@dataclass(frozen=True)
+class Output:
+    """Where a command's page goes, in which forms, and how much of it is printed.
+
+    Raises `UsageError` for unknown forms, and for several on stdout.
+    """
+
+    out: Path | None
+    formats: str
+    details: bool
+    quiet: bool
+    known: Sequence[str] = ("html", "md", "csv")
+
+    def __post_init__(self) -> None:
+        self.form  # noqa: B018
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        from advisor.configuration import parse_formats
+
+        return parse_formats(self.formats, self.known)
+
+    @property
+    def form(self) -> str | None:
+        """The one form that goes to stdout."""
+        return only_format(self.out, self.wanted)
+
+    def show(self, page: Page, directory: Path | None = None, *, aside: bool = False) -> None:
+        """One form on stdout, or files and the text; aside: the earlier report moves to `previous`."""
+        from advisor.profiles import outputs
+        from advisor.report import pages
+
+        directory = directory or self.out
+        if self.form:
+            put(pages.render(page, self.form))
+        elif directory is None:
+            put(text(page, details=self.details, quiet=self.quiet))
+        else:
+            forms = [each for each in self.wanted if each in pages.PAGES or page.profile is not None]
+            with outputs.output_directory(directory, pages.names(page.kind, forms), aside=aside) as folder:
+                if aside:
+                    make_room(folder, self.quiet)
+                paths = pages.write(page, folder, self.wanted)
+                print(text(page, details=self.details, quiet=self.quiet))
+                say_written(paths, quiet=self.quiet)
+        if directory is not None:
+            summarize(page)
+
+
 def say_written(paths: Sequence[Path], *, quiet: bool) -> None:
     """Where the files of one folder are, the one to open first."""
     from advisor.profiles.outputs import instead_of

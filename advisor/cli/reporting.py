@@ -12,22 +12,17 @@ from advisor.cli import options
 from advisor.cli.console import (
     AROUND,
     GATE_FAILED,
-    make_room,
-    only_format,
+    Output,
     put,
     read_trace,
     require_figures,
     say,
-    say_written,
-    summarize,
     text,
 )
 from advisor.errors import NothingMeasured, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from advisor.report.page import Page
+    pass
 
 
 @options.takes("objective", "indifference", "memory_budget", "rules", "ignore")
@@ -52,8 +47,7 @@ def report(
     from advisor.verdicts import device_comparison
 
     files = list(map(reading.in_directory, files))
-    wanted = configuration.parse_formats(formats)
-    form = only_format(out, wanted)
+    output = Output(out, formats, details, quiet, configuration.FORMATS)
     sources = configuration.places(configuration.command_line(**given))
     loaded = [(file, reading.load(file)) for file in files]
     loaded = [
@@ -62,13 +56,13 @@ def report(
     ]
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
-    directory = sweeps.common_parent(files) if out is None or form else out
-    if form == "json" and len(loaded) > 1:
+    directory = sweeps.common_parent(files) if out is None or output.form else out
+    if output.form == "json" and len(loaded) > 1:
         raise UsageError(
             "several profiles have no combined JSON", next_step="Give --format md, or one profile."
         )
     content = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
-    _shown(pages.page_of(content), directory, wanted, form, details=details, quiet=quiet)
+    output.show(pages.page_of(content), directory)
 
 
 def history(
@@ -83,14 +77,12 @@ def history(
     Reads every profile.json below DIR and shows times, memory and recommendation over commits, and the
     commits at which times changed. Finding these needs the extra `history`.
     """
-    from advisor import configuration
     from advisor.profiles import histories
     from advisor.report import pages
     from advisor.rules import concluding
     from advisor.verdicts.histories import all_series
 
-    wanted = configuration.parse_formats(formats, pages.PAGES)
-    form = only_format(out, wanted)
+    output = Output(out, formats, details, quiet)
     past = histories.gather(directory, concluding.concluded)
     series = all_series(past)
     if not series:
@@ -98,34 +90,7 @@ def history(
             f"no profile below {directory} has a strategy that was measured or predicted",
             next_step="Run `advisor report` on one of them to see the reason.",
         )
-    _shown(pages.history_page(past, series), out, wanted, form, details=details, quiet=quiet)
-
-
-def _shown(
-    page: Page,
-    directory: Path,
-    wanted: Sequence[str],
-    form: str | None,
-    *,
-    details: bool,
-    quiet: bool,
-    aside: bool = False,
-) -> None:
-    """One form on stdout, or files and the text; aside: the earlier report moves to `previous`."""
-    from advisor.profiles import outputs
-    from advisor.report import pages
-
-    if form:
-        put(pages.render(page, form))
-    else:
-        forms = [each for each in wanted if each in pages.PAGES or page.profile is not None]
-        with outputs.output_directory(directory, pages.names(page.kind, forms), aside=aside) as folder:
-            if aside:
-                make_room(folder, quiet)
-            paths = pages.write(page, folder, wanted)
-            print(text(page, details=details, quiet=quiet))
-            say_written(paths, quiet=quiet)
-    summarize(page)
+    output.show(pages.history_page(past, series))
 
 
 @options.takes(
@@ -151,8 +116,7 @@ def predict(
     from advisor.report import pages
     from advisor.rules import concluding
 
-    wanted = configuration.parse_formats(formats)
-    form = only_format(out, wanted)
+    output = Output(out, formats, details, quiet, configuration.FORMATS)
     source = configuration.command_line(**given)
     system = source.values.get("target_os", "linux")
     profile = reading.load(file)
@@ -162,8 +126,7 @@ def predict(
     result = concluding.conclude(profile.model_copy(update={"preferences": preferences}), targets)
     if no_environment:
         result = redaction.without_environment(result)
-    page = pages.page_of(result, targets_first=True)
-    _shown(page, out, wanted, form, details=details, quiet=quiet, aside=True)
+    output.show(pages.page_of(result, targets_first=True), aside=True)
     require_figures(result)
 
 
@@ -190,16 +153,12 @@ def trace(
     from advisor.report import pages
     from advisor.rules.report_gates import parse_gates, ruled
 
-    wanted, gates = configuration.parse_formats(formats, pages.PAGES), parse_gates(fail_if or ())
-    form = only_format(out, wanted)
+    output, gates = Output(out, formats, details, quiet), parse_gates(fail_if or ())
     summary = read_trace(file, nsys, frame, configuration.command_line(**given))
-    page = pages.trace_page(summary)
     if as_json:
         put(summary.model_dump_json(indent=1))
-    elif out is None:
-        put(text(page, details=details, quiet=quiet))
     else:
-        _shown(page, out, wanted, form, details=details, quiet=quiet)
+        output.show(pages.trace_page(summary))
     failed = [reason for gate in gates for reason in ruled(gate, summary.program)]
     for reason in failed:
         say(f"gate {reason}")
