@@ -28,6 +28,7 @@ def workloads_page(results: WorkloadResults) -> Page:
     predicted = all(track.basis == "predicted" for track in shown)
     made = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
+    failures = blocks.Failures(sweep_failures(results, "workload"))
     page = Page(
         kind="workloads",
         brand="several workloads",
@@ -40,9 +41,8 @@ def workloads_page(results: WorkloadResults) -> Page:
                 blocks.Verdicts((_verdict(results, shown),)),
                 blocks.Prose(_PREDICTED * predicted, label="Next", kind="next together", forms="md txt"),
                 blocks.Banners("note", notes),
-                blocks.Failures(sweep_failures(results, "workload")),
             ),
-            Section("workloads", "Recommended", filled(_table(results, shown)), brief=True),
+            Section("workloads", "Recommended", filled(_table(results, shown), failures), brief=True),
             circumstances(
                 method=(blocks.Fact("Command", words.line(results.command, 500)),),
                 machine=environment(first) if first else (),

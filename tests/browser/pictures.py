@@ -39,6 +39,7 @@ def _evidence(browser: Browser, folder: Path) -> None:
     """The charts alone, which lie further down."""
     tab = browser.new_page(viewport={"width": 1280, "height": 900})
     tab.goto((folder.resolve() / "report.html").as_uri())
+    tab.evaluate("document.querySelectorAll('details.part').forEach(each => { each.open = true; })")
     charts = [chart for chart in tab.locator("figure.chart").all() if chart.is_visible()]
     shown = charts[:2] if tab.locator("body.is-measured").count() else charts[:1]  # hatching takes many bytes
     first, last = shown[0].bounding_box(), shown[-1].bounding_box()
