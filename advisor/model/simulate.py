@@ -8,7 +8,7 @@ data, and does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +20,7 @@ from advisor.devices.memory_class import moves_whole
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine, shares_memory
 from advisor.model.several_gpus import frame_on_several, unknown, unknown_strategy
-from advisor.model.steady_frame import Frame, by_part, overlapped, timed_steps
+from advisor.model.steady_frame import Frame, Timed, by_part, overlapped, timed_steps
 from advisor.model.terms import Values, constant
 from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.row_figures import Iterations
@@ -86,15 +86,18 @@ def simulate(
 
 def _simulated(at: Context) -> Simulated:
     if at.workload.gpus > 1:
-        period = [[(step, s * _residual(at, step)) for step, s in steps] for steps in Frame(at).period()]
-        parts = frame_on_several(at, period)
-        return Simulated(parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
-    steps = [(step, seconds * _residual(at, step)) for step, seconds in timed_steps(at)]
-    if at.strategy.pipelined:
-        found = overlapped(at, steps)
-        return Simulated(found.parts, found.seconds, found.latency, at.physical_bytes())
-    parts = by_part(steps)
-    return Simulated(parts, sum(parts.values(), constant(0.0)), None, at.physical_bytes())
+        parts = frame_on_several(at, [_with_residual(at, steps) for steps in Frame(at).period()])
+    else:
+        steps = _with_residual(at, timed_steps(at))
+        parts = overlapped(at, steps) if at.strategy.pipelined else by_part(steps)
+    seconds = sum(parts.values(), constant(0.0))
+    # An overlapping frame begins in one turn of the loop and ends in the next.
+    latency = 2 * seconds if at.strategy.pipelined and at.workload.gpus == 1 else None
+    return Simulated(parts, seconds, latency, at.physical_bytes())
+
+
+def _with_residual(at: Context, steps: Iterable[Timed]) -> list[Timed]:
+    return [(step, seconds * _residual(at, step)) for step, seconds in steps]
 
 
 def _residual(at: Context, step: Step) -> Values:

@@ -316,21 +316,13 @@ def by_part(steps: Sequence[Timed]) -> dict[str, Values]:
     return found
 
 
-@dataclass(frozen=True)
-class Overlapped:
-    """Seconds between finished frames; latency; and the parts of what decides, adding up to the first."""
+def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
+    """Seconds between finished frames, as the parts of the busiest resource and waiting.
 
-    seconds: Values
-    latency: Values
-    parts: dict[str, Values]
+    The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
 
-
-def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
-    """The slowest of host, upload link, kernels, download link, shared DRAM, and half of the whole chain.
-
-    The host's calls keep it busy beside its stages: a launch or a copy call for each step. A frame begins in
-    one turn of the loop and ends in the next, so its latency is two frames' time. Kernels behind a wait of
-    the host cannot overlap with the frame's other work: then only the uploads do.
+    The host's calls keep it busy beside its stages: a launch or a copy call for each step. Kernels behind a
+    wait of the host cannot overlap with the frame's other work: then only the uploads do.
     """
     resources = _resources(at, steps)
     chain = _sum(steps)
@@ -348,11 +340,10 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> Overlapped:
         seconds = np.maximum(seconds, np.maximum(chain - up, up))
     lost = at.machine.model("overlap_lost")
     seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
-    # The parts of the busiest resource, and what is left as waiting.
     busiest = max(resources.values(), key=lambda timed: float(_sum(timed)[0]))
     parts = by_part(busiest)
     parts["synchronize"] = parts.get("synchronize", 0.0) + (seconds - _sum(busiest))
-    return Overlapped(seconds, 2 * seconds, parts)
+    return parts
 
 
 def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
