@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from nsys_exports import Export
+from nsys_exports import TABLES, Export
 from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, pins_in_loop, written
 from running import advisor
 
+from advisor.nsys import database
 from advisor.nsys.exports import FileTrace, read
 from advisor.profiles.programs import ProgramTrace
 from advisor.report.pages import render
@@ -127,6 +128,36 @@ def test_a_table_without_a_column_is_no_evidence_and_null_gpus_are_left_out(tmp_
     assert (gpu.label, gpu.flows) == ("GPU 0", None)
     outcomes = {one.rule: one.outcome for one in judged(seen.program).advice}
     assert outcomes["pageable-transfer"] == outcomes["serial-copies"] == "not-applicable"
+
+
+def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) -> None:
+    program, path = Program(tmp_path / "whole.sqlite", gpus=2, backtraces=True), tmp_path / "a.sqlite"
+    for _ in range(4):
+        begin = program.now
+        program.copy("HTOD", MIB, "PAGEABLE")
+        program.stalled_kernel("step", 128 * KIB)
+        program.copy("PTOP", MIB, "_DEVICE", gpu=1)
+        program.export.cpu_fault(program.now)
+        program.wait()
+        program.range("frame", begin)
+    program.export.allocation(MIB, "MANAGED")
+    whole = program.done().read_bytes()
+    sources = "".join(
+        file.read_text(encoding="utf-8") for file in Path(database.__file__).parent.glob("*.py")
+    )
+    for table in TABLES:
+        for column in ("", *(each for each in TABLES[table].split() if f'"{each}"' in sources)):
+            path.write_bytes(whole)
+            connection = sqlite3.connect(path)
+            connection.execute("PRAGMA synchronous = OFF")
+            if (table,) in connection.execute("SELECT name FROM sqlite_master"):
+                drop = f"ALTER TABLE {table} DROP COLUMN {column}" if column else f"DROP TABLE {table}"
+                connection.execute(drop)
+                connection.commit()
+                seen = read(path, None if table in ("NVTX_EVENTS", "StringIds") else "frame").program
+                assert seen, (table, column)
+                assert not [one for one in judged(seen).advice if one.outcome == "error"]
+            connection.close()
 
 
 def test_the_command_and_its_gates(tmp_path: Path) -> None:
