@@ -157,6 +157,11 @@ def test_candidates_need_what_makes_them_safe() -> None:
     )
     assert candidates(script.model_copy(update={"crossings": (fresh,)}), 0, Path("/there")) == ()
     assert candidates(script, 1, Path("/there")) == ()
+    place = {"file": "train.py", "line": 9, "text": "data, target = data.to(device), target.to(device)"}
+    moved = {"library": "torch", "call": "Tensor.to", "memory": "pinned", "place": place}
+    batch = Crossing.model_validate({**crossing(9, "upload"), **moved})
+    (one,) = candidates(script.model_copy(update={"crossings": (batch,)}), 0, Path("/there"))
+    assert one.trial.title == "copy data, target without blocking"
 
 
 class Runs:

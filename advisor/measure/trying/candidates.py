@@ -146,6 +146,6 @@ def _of_cupy(crossing: Crossing, name: str) -> _Suggestion | None:
 
 
 def _name(place: Place) -> str:
-    """The variable that the line sets."""
-    name = re.match(r"(\w+)\s*(:[^=]*)?=", place.text.strip())
+    """The variables that the line sets."""
+    name = re.match(r"(\w+(?:, \w+)*)\s*(:[^=]*)?=(?!=)", place.text.strip())
     return name[1] if name else "the array"
