@@ -15,7 +15,9 @@ check: lint types test  ## Everything that must be clean before a commit
 lint:  ## Style and formatting
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	@if command -v shellcheck >/dev/null; then shellcheck -x action/*.sh; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x action/*.sh && shellcheck -S warning .ci/run .ci/nsys; fi
+	@if command -v check-jsonschema >/dev/null; then \
+		check-jsonschema --builtin-schema vendor.github-actions action.yml action/comment/action.yml; fi
 	@if command -v actionlint >/dev/null; then $(PYTHON) -m pytest -q -n 0 tests/test_action.py -k actionlint; fi
 
 types:  ## Static types, strict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from advisor.fleets.fleet import Cluster, Outcome
@@ -99,15 +98,15 @@ def fleet(
     Sends each workload's file and the modules that it imports from its folder to the workers. Several
     workloads get a folder each in --out. Needs the extra `fleet`.
     """
+    from advisor import configuration
     from advisor.fleets import api
+    from advisor.fleets.planning import parse_where
+    from advisor.fleets.request import Selection
 
-    if str(out) == "-":
-        raise UsageError(
-            "advisor fleet writes a folder and cannot print to stdout",
-            next_step="Give a directory: --out DIR.",
-        )
-    wanted = _Devices(each, where or (), one_per_host, task_seconds, wait)
-    jobs = [_job(workload, wanted, send or (), given) for workload in workloads]
+    selection = Selection(each, parse_where(where or ()), one_per_host=one_per_host)
+    limits: Any = {"send": send or (), "wait": wait, "task_seconds": task_seconds}
+    sources = (configuration.command_line(workload=workload, **given) for workload in workloads)
+    jobs = [api.prepare(source, selection, sys.argv[1:], **limits) for source in sources]
     outcomes = []
     for (request, merged), folder in zip(jobs, _folders(out, jobs, emit), strict=True):
         reach = api.clusters(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
@@ -122,35 +121,13 @@ def fleet(
         _end(outcome, folder)
 
 
-@dataclass(frozen=True)
-class _Devices:
-    each: bool
-    where: Sequence[str]
-    one_per_host: bool
-    task_seconds: float | None
-    wait: float
-
-
-def _job(
-    workload: str, wanted: _Devices, send: Sequence[Path], given: Mapping[str, Any]
-) -> tuple[Request, Options]:
-    """What to run for one workload. Raises `AdvisorError`."""
-    from advisor import configuration
-    from advisor.fleets.api import task_seconds
-    from advisor.fleets.planning import parse_where
-    from advisor.fleets.request import Limits, Selection, make_request
-
-    source = configuration.command_line(workload=workload, **given)
-    merged = configuration.merged(sources := configuration.places(source))
-    configuration.parse_formats(merged.formats)
-    limit = wanted.task_seconds or task_seconds(merged.max_seconds)
-    selection = Selection(wanted.each, parse_where(wanted.where), merged.no_gpu, wanted.one_per_host)
-    limits = Limits(limit, no_worker=wanted.wait)
-    return make_request(sources, selection, limits, send, sys.argv[1:]), merged
-
-
 def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | None) -> tuple[Path, ...]:
     """Where the results of each workload go: for several, into a folder by its name."""
+    if str(out) == "-":
+        raise UsageError(
+            "advisor fleet writes a folder and cannot print to stdout",
+            next_step="Give a directory: --out DIR.",
+        )
     if len(jobs) == 1:
         return (out,)
     if emit is not None:

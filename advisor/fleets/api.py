@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor import configuration
 from advisor.api import Profile, Shown, assignments, load, naming_arguments
+from advisor.configuration import OptionSource
 from advisor.errors import NothingMeasured, UsageError
 from advisor.fleets import fleet as fleets
 from advisor.fleets import storage
 from advisor.fleets.fleet import Cluster, Outcome
 from advisor.fleets.planning import parse_where
 from advisor.fleets.request import Limits, Request, Selection, make_request
+from advisor.measure.options import Options
 from advisor.measure.progress import make_progress
 from advisor.profiles import outputs, schema
 from advisor.profiles.fleets import FleetRecord, Row
@@ -64,12 +67,14 @@ def fleet(
         raise TypeError(f"fleet() got an unexpected keyword argument {unknown.pop()!r}")
     with naming_arguments():
         given = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
-        sources = configuration.places(configuration.arguments(**given))
-        options = configuration.merged(sources)
         conditions = parse_where([f"{key}={value}" for key, value in (where or {}).items()])
-        selection = Selection(each, conditions, options.no_gpu, one_per_host)
-        limits = Limits(task_seconds(options.max_seconds), no_worker=wait)
-        request = make_request(sources, selection, limits, tuple(map(Path, send)), ["fleet", str(workload)])
+        request, options = prepare(
+            configuration.arguments(**given),
+            Selection(each, conditions, one_per_host=one_per_host),
+            ["fleet", str(workload)],
+            send=tuple(map(Path, send)),
+            wait=wait,
+        )
         reach = clusters(scheduler, None, local, (None, None, None))
         outcome, _, _ = run(request, reach, Path(out), quiet=options.quiet, resume=resume)
         if outcome.stopped:
@@ -78,9 +83,22 @@ def fleet(
     return Fleet(**dict(outcome.record), folder=Path(out))
 
 
-def task_seconds(max_seconds: float) -> float:
-    """How long one device's profile may take unless the user says otherwise."""
-    return 3 * max_seconds + 120
+def prepare(
+    source: OptionSource,
+    selection: Selection,
+    command: Sequence[str],
+    *,
+    send: Sequence[Path],
+    wait: float,
+    task_seconds: float | None = None,
+) -> tuple[Request, Options]:
+    """What to run for one workload, and its options. Raises `AdvisorError`."""
+    sources = configuration.places(source)
+    options = configuration.merged(sources)
+    configuration.parse_formats(options.formats)
+    limits = Limits(task_seconds or 3 * options.max_seconds + 120, no_worker=wait)
+    selection = replace(selection, no_gpu=options.no_gpu)
+    return make_request(sources, selection, limits, send, command), options
 
 
 def clusters(
