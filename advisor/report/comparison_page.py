@@ -93,12 +93,10 @@ def _sections(
     changed = Fact("Changed", _changed(comparison, apart))
     opening = Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
-    brief, several = tuple(replace(verdict, remark="") for verdict in verdicts), len(verdicts) > 1
     held = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
     first = (
         Prose(changed.value, changed.label, kind="next together", forms="html md"),
-        Verdicts(verdicts, named=several, forms="txt"),
-        Verdicts(brief, named=several, forms="md"),
+        Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
         panels(verdicts, held),
         Prose(_promise(promised_speed(comparison)), kind=""),
     )

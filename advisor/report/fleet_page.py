@@ -18,6 +18,7 @@ from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.devices_page import APART
 from advisor.report.page import Page, Section, filled, lead
+from advisor.report.recommendations import UNSURE, nothing
 from advisor.report.records import Record
 from advisor.verdicts.one_for_all import OneForAll, least_cost
 
@@ -67,8 +68,7 @@ def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
     for value, rows in words.grouped(done, lambda row: row.value).items():
         yield _verdict(words.name(value) if value else "", rows)
     if not done:
-        step = "Fix what is named below and run again."
-        yield blocks.Verdict("nothing", "none", "", "No device was profiled", next_step=step)
+        yield nothing("", "No device was profiled", "", "Fix what is named below and run again.", UNSURE)
 
 
 def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:

@@ -29,7 +29,7 @@ _FRAME = re.compile(r'\s*File ".+", line \d+')
 _EXCERPT_LINES, _EXCERPT_WIDTH = 5, 74
 FIRST_FRAMES = "The workload failed under every strategy here; predictions are based on its first frames"
 HOST_ONLY = "No stage of a frame runs on the device, so the memory strategy does not matter"
-_UNSURE = "Confidence: none. No strategy has a time on a GPU."
+UNSURE = "Confidence: none. No strategy has a time on a GPU."
 _DECLINED = "no strategy can be predicted"
 TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
     "fastest": "clear",
@@ -160,10 +160,10 @@ def _unmeasured(profile: Profile) -> Verdict:
         why = "There is nothing to compare it with, or the comparison was not made."
         return nothing(device, what, why, "Profile again with at least two strategies.")
     if len({row.reason for row in failed_rows(profile)}) == 1:
-        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", FIX, _UNSURE)
+        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", FIX, UNSURE)
     failed, skipped = (sum(r.status == s for r in profile.results) for s in ("failed", "skipped"))
     why = f"Nothing could be measured: {failed} failed, {skipped} skipped"
-    return nothing(device, why, _first_reason(profile.results), FIX, _UNSURE)
+    return nothing(device, why, _first_reason(profile.results), FIX, UNSURE)
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
@@ -175,7 +175,7 @@ def _unpredicted(profile: Profile) -> Verdict:
     told = "Nothing was measured on a GPU, and nothing was predicted for one"
     why = "No target device was given." if profile.measured() else _first_reason(profile.results)
     step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
-    return nothing(words.name(profile.device.name), told, why, step, _UNSURE)
+    return nothing(words.name(profile.device.name), told, why, step, UNSURE)
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
