@@ -1,4 +1,4 @@
-"""One run of a script in a process of its own, under changes."""
+"""One run of a script in a separate process, under changes."""
 
 from __future__ import annotations
 

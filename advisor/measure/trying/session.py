@@ -46,7 +46,7 @@ SCREENING = PROCESSES
 PATCHED = "patched"
 _ANOTHER = "another allocator was faster"
 _LEAST_SPEEDUP = 1.01
-"""Of an allocator in the screening, before processes of its own are spent on it."""
+"""Of an allocator in the screening, before separate processes are spent on it."""
 RunTrial = Callable[[TrialJob], TrialRun]
 
 
