@@ -326,10 +326,6 @@ def make_settings(
     if (options.nsys or options.keep_nsys) and "nsys" not in options.trace:
         option = "--nsys" if options.nsys else "--keep-nsys"
         raise UsageError(f"{option} has no effect without --trace nsys", next_step="Add --trace nsys.")
-    with _naming_source(sources, "strategies"):
-        strategies: tuple[registry.Strategy, ...] = registry.choose(options.strategies)
-    if options.placement:
-        strategies += mixes.requested(options.placement, strategies if options.strategies else strategies[:1])
     with _naming_source(sources, "targets"):
         targets = host_rates.load_targets(options.targets, options.target_os, options.host)
     return Settings(
@@ -344,7 +340,7 @@ def make_settings(
         backend=backend,
         gpu=options.first_gpu or 0,
         gpus=_different(options),
-        strategies=strategies,
+        strategies=_strategies(sources, options),
         targets=targets,
         targets_under=options.target_os if backend == "cpu" and not options.targets else None,
         rounds=options.rounds,
@@ -362,6 +358,14 @@ def make_settings(
         nsys=options.nsys,
         keep_reports=options.keep_nsys,
     )
+
+
+def _strategies(sources: Sequence[OptionSource], options: Options) -> tuple[registry.Strategy, ...]:
+    with _naming_source(sources, "strategies"):
+        chosen: tuple[registry.Strategy, ...] = registry.choose(options.strategies)
+    if not options.placement:
+        return chosen
+    return chosen + mixes.requested(options.placement, chosen if options.strategies else chosen[:1])
 
 
 def _is_given(sources: Sequence[OptionSource], name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -63,8 +63,6 @@ def compare(
     few percent, and their results are compared first. A failed gate exits with code 1; an inconclusive gate
     does so only with --strict.
     """
-    from advisor.profiles import baselines, outputs
-    from advisor.report import pages
     from advisor.verdicts.comparing.gates import parse_gates
 
     output = Output(out, formats, details, quiet)
@@ -72,22 +70,26 @@ def compare(
     require_report(reports, frame=frame, nsys=nsys)
     gates = () if reports else parse_gates(fail_if or ())
     request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, given)
-    with (
-        nullcontext() if output.form else outputs.output_directory(out, pages.names("compare", output.wanted))
-    ):
+    with output.reserved("compare"):
         if run:
             page, rulings = _run(base, head, against, request)
         elif reports:
-            named = frame or "", nsys
-            page, rulings = _compare_reports(
-                base, _without_run(head, against, given), request, fail_if or (), named
-            )
+            other, named = _without_run(head, against, given), (frame or "", nsys)
+            page, rulings = _compare_reports(base, other, request, fail_if or (), named)
         else:
-            if baselines.is_baseline(base):
-                base, head = baselines.folder(str(base)), head or OPTIONS["out"].default
+            base, head = _saved(base, head)
             page, rulings = _compare(base, _without_run(head, against, given), request)
     output.show(page)
     _end(rulings, strict=strict, quiet=quiet)
+
+
+def _saved(base: Path, head: Path | None) -> tuple[Path, Path | None]:
+    """Where a baseline's profile is; it is compared with the last report, if nothing else is named."""
+    from advisor.profiles import baselines
+
+    if not baselines.is_baseline(base):
+        return base, head
+    return baselines.folder(str(base)), head or OPTIONS["out"].default
 
 
 def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,6 +203,15 @@ class Output:
     def form(self) -> str | None:
         """The one form that goes to stdout."""
         return only_format(self.out, self.wanted)
+
+    def reserved(self, kind: str) -> AbstractContextManager[object]:
+        """Makes sure, before a long run, that the files of such a page can be written."""
+        from advisor.profiles import outputs
+        from advisor.report import pages
+
+        if self.out is None or self.form:
+            return nullcontext()
+        return outputs.output_directory(self.out, pages.names(kind, self.wanted))
 
     def show(self, page: Page, directory: Path | None = None, *, aside: bool = False) -> None:
         """One form on stdout, or files and the text; aside: the earlier report moves to `previous`."""
