@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
@@ -17,7 +16,7 @@ from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import FIGURES, nothing, sweep_failures
 from advisor.report.records import records_of
-from advisor.report.sweep_verdicts import at, cell, crossings, sweep_verdict
+from advisor.report.sweep_verdicts import at, cell, crossings, faster_when_larger, sweep_verdict
 from advisor.report.tables import memory_told, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
@@ -31,8 +30,6 @@ _ON_CHART = {
 }
 _CHANGES = " The best strategy changes between the dotted lines."
 _STRIPS = " The strip at the bottom is where it changes on 90 % of simulated devices."
-_LESS = 0.01
-"""From so much less time on, a difference is seen in the three digits of a table."""
 _FEW = 2
 """Fewer other strategies are drawn without a band."""
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
@@ -65,7 +62,7 @@ def sweep_page(sweep: SweepResults) -> Page:
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     made = words.created(first.created) if first else ""
     tool = f"advisor {words.name(first.tool.version) if first else __version__}"
-    limits = (*(words.line(note, 500) for note in sweep.notes), *_faster_when_larger(sweep, found, parameter))
+    limits = (*(words.line(note, 500) for note in sweep.notes), *faster_when_larger(sweep, found, parameter))
     notes = tuple(_notes(sweep, parameter))
     page = Page(
         kind="sweep",
@@ -380,26 +377,6 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
         row = where[0][1]
         detail = words.block(row.detail) if isinstance(row, Failed) else ""
         yield blocks.Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
-
-
-def _faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
-    """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
-    for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile and not sweep.grid):
-        before, now = sweep.points[low].profile, sweep.points[high].profile
-        if not before or not now or not now.workload.frame_stages("host"):
-            continue
-        larger = sum(b.bytes for b in now.workload.buffers) > sum(b.bytes for b in before.workload.buffers)
-        ends = [(track.stops[low], track.stops[high]) for track in found if track.basis == "predicted"]
-        if larger and any(_falls(*pair) for pair in ends):
-            here, there = (words.value(sweep.points[i].value) for i in (high, low))
-            yield f"Predicted faster at {parameter} = {here} than at {there}: noise of timed host stages."
-            return
-
-
-def _falls(before: Stop, now: Stop) -> bool:
-    """Whether a strategy is seen to take less time at the second of two values."""
-    pairs = [(before.seconds(name), now.seconds(name)) for name in now.results]
-    return any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in pairs)
 
 
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:

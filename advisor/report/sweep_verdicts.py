@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Predicted
-from advisor.profiles.sweeps import Value, is_number
+from advisor.profiles.sweeps import SweepResults, Value, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
@@ -28,6 +29,8 @@ from advisor.verdicts.tracks import (
 )
 
 _MOST_PARTS = 6
+_LESS = 0.01
+"""From so much less time on, a difference is seen in the three digits of a table."""
 _FINER = 5
 """Values of a closer look between two neighbours; more where it spans values that tie."""
 
@@ -227,6 +230,26 @@ def _between(low: Value, high: Value, count: int) -> set[Value]:
     values = [float(low) * factor**i for i in range(1, count - 1)]
     whole = isinstance(low, int) and isinstance(high, int)
     return {round(value) if whole else value for value in values}
+
+
+def faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
+    """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
+    for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile and not sweep.grid):
+        before, now = sweep.points[low].profile, sweep.points[high].profile
+        if not before or not now or not now.workload.frame_stages("host"):
+            continue
+        larger = sum(b.bytes for b in now.workload.buffers) > sum(b.bytes for b in before.workload.buffers)
+        ends = [(track.stops[low], track.stops[high]) for track in found if track.basis == "predicted"]
+        if larger and any(_falls(*pair) for pair in ends):
+            here, there = (words.value(sweep.points[i].value) for i in (high, low))
+            yield f"Predicted faster at {parameter} = {here} than at {there}: noise of timed host stages."
+            return
+
+
+def _falls(before: Stop, now: Stop) -> bool:
+    """Whether a strategy is seen to take less time at the second of two values."""
+    pairs = [(before.seconds(name), now.seconds(name)) for name in now.results]
+    return any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in pairs)
 
 
 def cell(stop: Stop, strategy: str) -> TableCell:
