@@ -76,6 +76,15 @@ def test_ctrl_c_keeps_what_is_done(command: Command, folder: Path) -> None:
     assert names(Path("advisor-report")) == {"counter", *(f"workloads.{f}" for f in ("html", "md", "json"))}
 
 
+def test_the_exit_code_is_the_highest_of_all(command: Command, folder: Path) -> None:
+    """A parameter that one does not have is 2, code that raises is 3."""
+    both = BROKEN.replace("broken(n", "raises(step") + BROKEN.partition("import Workload, workload")[2]
+    (folder / "more.py").write_text(both, encoding="utf-8")
+    said = command("profile", folder / "more.py", "--no-gpu", "--set", "step=3")
+    assert said.code == 3
+    assert missing(said.out, "2 workloads: 2 failed", "no parameter 'step'", "no such camera") == []
+
+
 @every(
     ("arguments", "code", "message"),
     [
