@@ -19,7 +19,7 @@ from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure import namespaces, revisions
-from advisor.measure.backends import choose_backend
+from advisor.measure.backends import Machine, choose_backend
 from advisor.measure.jobs import Tree
 from advisor.measure.launcher import Launcher
 from advisor.measure.options import OPTIONS
@@ -243,24 +243,28 @@ def profile(
     """Runs a workload under every strategy, as `advisor profile` does, and returns the profile.
 
     workload: a file, "FILE::NAME", or a function marked with @workload, of a file or of a notebook's cell.
+    A script without @workload runs once, unchanged, and what crosses is told by line.
     Every strategy runs in separate processes, which import that file; see docs/api.md. Without a GPU the
     strategies are predicted for the targets. Nothing is written but what `Profile.save` is asked for.
     Raises `AdvisorError`; after Ctrl-C the profile holds what was measured, and a note.
     """
     _require_no_import()
     _SIGNATURE.bind(workload, parameters, **arguments)
-    given = {"parameters": assignments(parameters or {}), **arguments}
+    given = {**({"parameters": assignments(parameters)} if parameters else {}), **arguments}
     with (
         naming_arguments(),
         source_of(workload) as target,
         scratch() as folder,
     ):
         source = configuration.arguments(workload=str(target), **given)
-        sources = configuration.places(source)
+        script = scripts.is_script(*scripts.file_and_name(str(target)), ())
+        sources = configuration.places(source, script=script)
         options = configuration.merged(sources)
         say = (lambda _: None) if options.quiet else _say
-        backend = choose_backend(options.first_gpu, options.no_gpu, say)
-        settings = configuration.make_settings(sources, backend=backend, command=_command(workload, source))
+        machine = Machine(cupy=lambda: True) if script else None  # a script needs its own library alone
+        backend = choose_backend(options.first_gpu, options.no_gpu, say, machine=machine)
+        command = _command(workload, source)
+        settings = configuration.make_settings(sources, backend=backend, command=command, script=script)
         with make_progress(quiet=options.quiet) as progress:
             return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
 

@@ -317,3 +317,12 @@ def test_paths_may_be_strings(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="3 is not a path") as told:
             wrong()
         assert told.value.next_step
+
+
+def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:
+    lines = "import cupy\nfor n in range(4):\n    cupy.asarray([1.0, 2.0]).get()\n"
+    (tmp_path / "s.py").write_text(lines, encoding="utf-8")
+    profile = advisor.profile(tmp_path / "s.py", no_gpu=True, quiet=True)
+    assert "memory can change" in repr(profile)
+    with pytest.raises(UsageError, match="parameters applies only to workloads"):
+        advisor.profile(tmp_path / "s.py", {"n": 4}, no_gpu=True, quiet=True)
