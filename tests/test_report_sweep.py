@@ -33,12 +33,13 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.blocks import Banners
+from advisor.report.grid import best as grid_best
 from advisor.report.lines import LABEL_GAP, LOW, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.sweep import parse_sweep
-from advisor.verdicts.tracks import Optima, changes, optima_of, runs, tracks
+from advisor.verdicts.tracks import Optima, Stop, changes, optima_of, runs, tracks
 
 
 def clear(strategy: str) -> Recommendation:
@@ -641,3 +642,9 @@ def test_the_largest_grid_is_whole_in_every_form() -> None:
     text, html = (render(page_of(grid(6)), form) for form in ("md", "html"))
     assert text.count("| zero-copy") == 2
     assert len(re.findall(r"1\.00\sms, pinned 1\.20×", html)) == 2
+
+
+def test_a_pair_that_does_not_decide_names_the_choice_for_all_where_that_is_the_fastest() -> None:
+    rows = {name: measured(name, seconds) for name, seconds in (("a", 2e-3), ("b", 1e-3), ("c", 1.5e-3))}
+    stop = Stop(1, rows, Optima(frozenset("a"), "a", likely=True, overlaps=True))
+    assert [grid_best(stop, safe).value for safe in ("a", "b", "c", "")] == ["a", "b", "a", "a"]

@@ -18,9 +18,9 @@ def grid_tables(track: Track, sweep: SweepResults, number: int, confidence: floa
     one = one_for_range(track, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
     made = "Predicted best" if track.basis == "predicted" else "Best"
-    best = _table(track, sweep, f"{made} strategy on {device}:", lambda stop: _best(stop, safe))
+    cells = _table(track, sweep, f"{made} strategy on {device}:", lambda stop: best(stop, safe))
     below = f", with its time per frame and that of {words.code(safe)} relative to it" if safe else ""
-    yield replace(best, identifier=f"grid-{number}", caption=f"{made} strategy on {device}{below}.")
+    yield replace(cells, identifier=f"grid-{number}", caption=f"{made} strategy on {device}{below}.")
     if safe:
         title = f"Time of {words.code(safe)} relative to the fastest:"
         yield _table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
@@ -53,10 +53,12 @@ def _values(sweep: SweepResults, part: int) -> list[Value]:
     return sorted(values, key=float) if all(map(is_number, values)) else values
 
 
-def _best(stop: Stop, safe: str) -> TableCell:
+def best(stop: Stop, safe: str) -> TableCell:
     chosen, least = stop.optima.chosen, fastest(stop)
     if not chosen or not least:
         return TableCell("undecided" if stop.optima.rivals else NOTHING)
+    if stop.optima.overlaps and (safely := stop.seconds(safe)) and safely[0] <= least:
+        chosen = safe  # ranges overlap, and the choice for all pairs is the fastest here
     cost = f", {words.name(safe)} {relative(stop, safe)}" if safe not in ("", chosen) else ""
     return TableCell(words.name(chosen), f"{units.seconds(least)}{cost}")
 
