@@ -110,7 +110,7 @@ def workloads() -> Iterator[Case]:
     ):
         yield Case(f"file: {name}", ("profile", "w.py", *SHORT), 3, {"w.py": text})
     yield Case("file: missing", ("profile", "none.py", *SHORT), 5)
-    yield Case("file: a folder", ("profile", "w.py", *SHORT), 5, {"w.py": Path.mkdir})
+    yield Case("file: a folder", ("profile", "w.py", *SHORT), 3, {"w.py": Path.mkdir})
     yield from _sizes()
     shadow = {"w.py": workload(), "importlib.py": "raise SystemExit('shadow')", "json.py": "1/0"}
     installed = "{python} -c 'import sys; sys.path.pop(0); from advisor.cli.app import main; main()'"
