@@ -13,6 +13,7 @@ from running import FILES, QUICK, Command, missing
 from shared_server import launching
 from test_cli import names
 
+from advisor.errors import WorkloadError
 from advisor.measure.jobs import Job
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.settings import Settings
@@ -111,3 +112,6 @@ def test_what_a_target_names(folder: Path) -> None:
         assert targets(one) == (one,)
     (folder / "more.py").write_text(COUNTER, encoding="utf-8")
     assert targets("wl/more.py") == ("wl/more.py",)
+    (folder / "more.py").write_text("".join(f"@workload\ndef w{i}(): ...\n" for i in range(100)))
+    with pytest.raises(WorkloadError, match="wl has 101 workloads; one command runs at most 100"):
+        targets("wl")

@@ -13,6 +13,8 @@ from advisor.workloads.parameters import Value
 
 _SIMPLE = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 _MOST_DIGITS = 40
+MOST_WORKLOADS = 100
+"""Workloads that one command runs: at the default of a minute each, more than an hour and a half."""
 LARGEST_SOURCE = 2_000_000
 """Bytes. Python takes a second to compile as much, in each process of a run."""
 
@@ -48,7 +50,7 @@ def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
 def targets(target: str) -> tuple[str, ...]:
     """FILE::NAME of each workload of FILE, or of the files in a folder; the target itself where it is one.
 
-    Raises `WorkloadError` for a folder without any.
+    Raises `WorkloadError` for a folder without any, and for more than `MOST_WORKLOADS`.
     """
     path = Path(target)
     if not target or "::" in target or not path.exists():
@@ -59,6 +61,11 @@ def targets(target: str) -> tuple[str, ...]:
         raise WorkloadError(
             f"no .py file in {path} has a function marked with @workload",
             next_step="Give the folder that holds the workload files, or one file.",
+        )
+    if len(named) > MOST_WORKLOADS:
+        raise WorkloadError(
+            f"{path} has {len(named)} workloads; one command runs at most {MOST_WORKLOADS}",
+            next_step=f"Name one, such as {named[0]}, or give a file or a folder with fewer.",
         )
     return named if path.is_dir() or len(named) > 1 else (target,)
 

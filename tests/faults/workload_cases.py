@@ -144,7 +144,7 @@ def _sizes() -> Iterator[Case]:
     yield profiled("1,000 parameters", 0, parameters=parameters)
     more = "\n".join(f"@workload\ndef w{number}(): pass" for number in range(1000))
     many = {"w.py": f"{workload()}\n{more}"}
-    said = ("1001 workloads", "more")
+    said = ("1001 workloads", "at most 100", "w.py::work")
     yield Case("workload: 1,000 workloads", ("profile", "w.py", *SHORT), 3, many, said, ("::w900",))
     yield profiled("10 MB of source", 3, says="2 MB", top="x = 1\n" * 1_700_000)
     deep = {"sums": "1" + "+1" * 100_000, "signs": "-" * 90_000 + "1", "names": "os" + ".path" * 50_000}
