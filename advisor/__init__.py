@@ -65,3 +65,10 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOME[name]), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext advisor` in a notebook: then `%%advisor` profiles a cell as a script, by line."""
+    from advisor.api import profile_cell
+
+    shell.register_magic_function(profile_cell, "cell", "advisor")

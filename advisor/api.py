@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -212,6 +214,7 @@ class Arguments(TypedDict, total=False):
     What is left out is advisor.toml's to say; docs/configuration.md has the meaning and the default of each.
     """
 
+    arguments: Sequence[str]
     strategies: str | Sequence[str]
     placement: Mapping[str, str] | None
     search: str
@@ -267,6 +270,31 @@ def profile(
         settings = configuration.make_settings(sources, backend=backend, command=command, script=script)
         with make_progress(quiet=options.quiet) as progress:
             return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
+
+
+def profile_cell(line: str, cell: str) -> Profile:
+    """A notebook's cell as a script: `%%advisor`. It runs in its own process, with the notebook's modules.
+
+    line: the script's arguments. Raises as `profile`.
+    """
+    with scratch() as folder, _importing_from(Path.cwd()):
+        file = folder / "cell.py"
+        file.write_text(cell, encoding="utf-8")
+        return profile(file, arguments=shlex.split(line))
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Processes that start meanwhile find the modules of this folder, after all others."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (before, str(folder))))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 _SWITCHES = ("anyway", "each", "one-per-host", "resume")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -326,3 +328,21 @@ def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:
     assert "memory can change" in repr(profile)
     with pytest.raises(UsageError, match="parameters applies only to workloads"):
         advisor.profile(tmp_path / "s.py", {"n": 4}, no_gpu=True, quiet=True)
+
+
+def test_a_cell_runs_as_a_script_beside_the_notebook_s_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("import sys\nFRAMES = int(sys.argv[1])\n", encoding="utf-8")
+    magics: dict[str, Any] = {}
+    shell = SimpleNamespace(
+        register_magic_function=lambda function, kind, name: magics.update({name: function})
+    )
+    advisor.load_ipython_extension(shell)
+    before = dict(os.environ)
+    cell = "import cupy, own\nfor n in range(own.FRAMES):\n    cupy.asarray([1.0, 2.0]).get()\n"
+    profile = magics["advisor"]("7", cell)
+    assert profile.script.loops[0].frames == 7
+    assert dict(os.environ) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["own.py"]

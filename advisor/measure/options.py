@@ -91,7 +91,7 @@ class Options:
         "FILE[::NAME]",
     )
     arguments: tuple[str, ...] = _file(
-        (), "For a script (a file without @workload): its own arguments.", "[-- ARGUMENTS]", call=False
+        (), "For a script (a file without @workload): its own arguments.", "[-- ARGUMENTS]"
     )
     module: bool = _recording(
         False, "For a script: run the module of that name, as `python -m` does.", short=("-m",)
