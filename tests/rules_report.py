@@ -30,7 +30,7 @@ from advisor.verdicts.measured import compared
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "reports" / "h200"
-SCRIPT = ROOT / "tests" / "data" / "h200-camera-trials.json"
+SCRIPT = ROOT / "tests" / "data" / "trials-camera-h200.json"
 KEPT = [REPORTS, SCRIPT]
 REACHED = 0.75
 """Of a promise, from which it counts as kept."""
