@@ -299,9 +299,7 @@ def main(arguments: list[str]) -> None:
     def explain(error: BaseException, name: str) -> Left:
         of = job.job_of(name)
         return Left(
-            contestant=name,
-            problem=problem_of(error, of, Path(of.file)),
-            broken=_is_broken(final.backend),
+            contestant=name, problem=problem_of(error, of, Path(of.file)), broken=_is_broken(final.backend)
         )
 
     backend = open_backend(job.base.backend, job.base.gpu)

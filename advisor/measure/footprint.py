@@ -166,9 +166,7 @@ Span = tuple[int, int]
 
 
 def host_pages(
-    arrays: Iterable[Any],
-    smaps: Path = _SMAPS,
-    nodes_of: Callable[[Sequence[int]], list[int]] = page_nodes,
+    arrays: Iterable[Any], smaps: Path = _SMAPS, nodes_of: Callable[[Sequence[int]], list[int]] = page_nodes
 ) -> HostPages | None:
     """Pages of the buffers' host arrays; None where the host has none. Touches no memory.
 

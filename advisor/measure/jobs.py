@@ -17,10 +17,7 @@ from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
 from advisor.profiles.blocks import Block
 from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.row_figures import (
-    Iterations,
-    StrategyFigures,
-)
+from advisor.profiles.row_figures import Iterations, StrategyFigures
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState
@@ -268,8 +265,7 @@ class FinalJob(Record):
     frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
     block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
     capped: bool = Field(
-        default=False,
-        description="Blocks end after `block_seconds`, with fewer frames of slow contestants",
+        default=False, description="Blocks end after `block_seconds`, with fewer frames of slow contestants"
     )
     energy_seconds: float = Field(
         default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"

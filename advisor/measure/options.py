@@ -104,8 +104,7 @@ class Options:
         limits={"pattern": r"^([^:]+:)?[1-9][0-9]{0,8}$"},
     )
     tries: bool = _recording(
-        False,
-        "For a script: impose changes on its lines, measure them, and write a patch of those that pay.",
+        False, "For a script: impose changes on its lines, measure them, and write a patch of those that pay."
     )
     checked: tuple[str, ...] = _recording(
         (), "With --try: a file that the script writes; changes must not change it. Repeatable.", "FILE"
@@ -140,14 +139,10 @@ class Options:
         script=False,
     )
     targets: tuple[str, ...] = _names(
-        (),
-        "Predict for this device: a name or a TOML file. Repeatable, or names with commas.",
-        "DEVICE",
+        (), "Predict for this device: a name or a TOML file. Repeatable, or names with commas.", "DEVICE"
     )
     target_os: Literal["linux", "windows", "wsl"] = _names(
-        "linux",
-        "Operating system assumed for predictions: linux, windows or wsl.",
-        "NAME",
+        "linux", "Operating system assumed for predictions: linux, windows or wsl.", "NAME"
     )
     host: str | None = _names(
         None,
@@ -167,9 +162,7 @@ class Options:
     )
     no_gpu: bool = _gpu(False, "Ignore the GPU and predict instead.")
     objective: Literal["time", "latency-p99", "throughput", "energy", "footprint"] | None = _conclusion(
-        None,
-        "Optimize for time (default), latency-p99, throughput, energy or footprint.",
-        "NAME",
+        None, "Optimize for time (default), latency-p99, throughput, energy or footprint.", "NAME"
     )
     indifference: float | None = _conclusion(
         None,
@@ -189,11 +182,7 @@ class Options:
     )
     ignore: tuple[str, ...] = _judging((), "Silence this rule. Repeatable. See `advisor rules`.", "RULE")
     rounds: int = _measuring(
-        3,
-        "Minimum number of processes in the final.",
-        "NUMBER",
-        script=False,
-        limits={"ge": 1, "le": 1000},
+        3, "Minimum number of processes in the final.", "NUMBER", script=False, limits={"ge": 1, "le": 1000}
     )
     max_seconds: float = _measuring(
         60.0,

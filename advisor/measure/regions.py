@@ -20,12 +20,7 @@ class RegionViolation(WorkloadError):
     """A stage touched elements outside the region that it annotates. `line`: file and line, where known."""
 
     def __init__(
-        self,
-        stage: str,
-        buffer: str,
-        what: Literal["reads", "writes"],
-        part: Region,
-        line: str | None = None,
+        self, stage: str, buffer: str, what: Literal["reads", "writes"], part: Region, line: str | None = None
     ) -> None:
         super().__init__(
             f"stage {stage!r} {what} elements of buffer {buffer!r} outside the region that it declares, "

@@ -14,14 +14,7 @@ import numpy as np
 
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.schema import (
-    MOST_PERIOD,
-    BufferRecord,
-    Measured,
-    Predicted,
-    Profile,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import MOST_PERIOD, BufferRecord, Measured, Predicted, Profile, WorkloadRecord
 from advisor.texts import in_a_line, is_name
 
 _MOST = 1e21

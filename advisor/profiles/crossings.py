@@ -10,16 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import (
-    Bytes,
-    Interval,
-    PositiveSeconds,
-    Record,
-    Seconds,
-    Text,
-    Word,
-    optional,
-)
+from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, Text, Word, optional
 from advisor.profiles.conclusions import Advice
 
 Count = Annotated[int, Field(ge=0)]

@@ -27,10 +27,7 @@ from advisor.profiles.text_files import opened, read_bytes, replacing, write_ato
 
 MANIFEST = "advisor-files.json"
 PREVIOUS = "previous"
-SET_ASIDE = (
-    *(f"{kind}.{form}" for kind in ("report", "sweep") for form in ("html", "md")),
-    "profile.json",
-)
+SET_ASIDE = (*(f"{kind}.{form}" for kind in ("report", "sweep") for form in ("html", "md")), "profile.json")
 """What a run moves to `previous` before it writes its own."""
 _LARGEST = 10_000_000
 Hashes = tuple[str, ...]

@@ -6,16 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.profiles.base import (
-    Bytes,
-    PositiveSeconds,
-    Record,
-    Seconds,
-    Text,
-    Word,
-    optional,
-    table,
-)
+from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, Text, Word, optional, table
 
 Positive = Annotated[float, Field(gt=0)]
 

@@ -151,10 +151,7 @@ def describe() -> str:
     return "\n\n".join(
         f"{strategy.name}: {strategy.summary}\n"
         + textwrap.fill(
-            " ".join(strategy.description.split()),
-            width=80,
-            initial_indent="  ",
-            subsequent_indent="  ",
+            " ".join(strategy.description.split()), width=80, initial_indent="  ", subsequent_indent="  "
         )
         for strategy in STRATEGIES
     )

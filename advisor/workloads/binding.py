@@ -15,14 +15,7 @@ from advisor.strategies.parts import Part, Region, region_of
 from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
 from advisor.workloads.arguments import FORMS_EXPLAINED, require_plain
-from advisor.workloads.definition import (
-    RESERVED,
-    Access,
-    Buffer,
-    Stage,
-    StageFunction,
-    Workload,
-)
+from advisor.workloads.definition import RESERVED, Access, Buffer, Stage, StageFunction, Workload
 from advisor.workloads.stage_code import located, samples_textures
 
 

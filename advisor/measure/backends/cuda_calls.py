@@ -24,8 +24,7 @@ class ManagedCalls:
             from cuda.bindings import runtime
         except ImportError as problem:
             raise NothingMeasured(
-                f"prefetch and advice on managed memory need cuda-bindings: {problem}",
-                next_step=INSTALL,
+                f"prefetch and advice on managed memory need cuda-bindings: {problem}", next_step=INSTALL
             ) from None
         self._runtime: Any = runtime
         self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)

@@ -125,8 +125,7 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
         return size / max(min(seconds), 1e-9)
 
     return HostRates(
-        read_bytes_per_second=rate(words.max),
-        write_bytes_per_second=rate(lambda: words.fill(1)),
+        read_bytes_per_second=rate(words.max), write_bytes_per_second=rate(lambda: words.fill(1))
     )
 
 
@@ -170,10 +169,7 @@ def _loop_on(placed: dict[str, Placed], run: PlacedWorkload, seed: int) -> Frame
 
 
 def _traced_frames(
-    run: PlacedWorkload,
-    loop: FrameLoop,
-    recorder: TrafficRecorder,
-    index: int,
+    run: PlacedWorkload, loop: FrameLoop, recorder: TrafficRecorder, index: int
 ) -> dict[str, float]:
     """Two frames on traced arrays, since stages may do other work in some; where lengths differ by frame
     several, and the mean of what was valid."""

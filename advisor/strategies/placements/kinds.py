@@ -12,13 +12,7 @@ from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.backend import Hint, HostFlag
 from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping
 from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.base import (
-    Layout,
-    Placed,
-    Placement,
-    flag_is_off,
-    on_each,
-)
+from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, on_each
 from advisor.strategies.schedule import Traits
 
 
