@@ -3,8 +3,8 @@
 A worker so made is as fresh as any other: CUDA is first used after the fork (after cuInit a forked process
 could not use it), the workload's file is imported there, and what it does to its process stays in it.
 
-The server runs as `main([PARENT_PID, MODULES, SOCKET])`. What a worker leaves running, in whatever session,
-becomes the server's child and ends with the worker; all of it ends with the parent.
+The server runs as `main([PARENT_PID, MODULES, SOCKET])`. Each worker has a keeper, a process whose child
+becomes whatever the worker leaves running, in whatever session: it ends with the worker, all with the parent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import atexit
 import gc
 import json
 import os
-import selectors
 import signal
 import socket
 import subprocess
@@ -21,13 +20,12 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Container
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import psutil
 
@@ -37,6 +35,8 @@ from advisor.profiles.scratch import remove_abandoned
 _LAST = 5.0
 """Seconds that the status of a process that is gone may take to arrive."""
 _UNKNOWN = -int(signal.SIGKILL)
+PARENT, PASSED = "{parent}", "{fd}"
+"""Arguments that stand for the id of the worker's parent and for the descriptor that it is passed."""
 
 
 class ForkServer:
@@ -65,8 +65,8 @@ class ForkServer:
     def fork(self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]) -> Forked:
         """A new worker: `main` of that module with those arguments; what it prints goes to `output`.
 
-        `{fd}` among the arguments stands for the number that the passed descriptor has there. Raises OSError
-        where the server is gone.
+        `PARENT` and `PASSED` among the arguments have their values there. Raises OSError where the server is
+        gone.
         """
         request = json.dumps({"worker": worker, "arguments": arguments}).encode()
         status, sender = Pipe(duplex=False)
@@ -94,7 +94,7 @@ class ForkServer:
 class Forked:
     """A worker of the server's, with the part of `subprocess.Popen` that watching and ending one takes.
 
-    It is not this process's child, so the server sends how it ended.
+    It is not this process's child, so its keeper sends how it ended.
     """
 
     def __init__(self, pid: int, status: Connection) -> None:
@@ -138,65 +138,58 @@ def main(arguments: list[str]) -> None:
     parent, modules, descriptor = arguments
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who started the command may have blocked them
     signal.signal(signal.SIGTERM, lambda *_: _end_all())
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
     die_with_parent(int(parent), signal.SIGTERM)
     adopt_orphans()
     for name in modules.split(","):
         with suppress(ImportError):  # whoever needs it will say so
             import_module(name)
     link = socket.socket(fileno=int(descriptor))
-    woken, wake = socket.socketpair()
-    for end in (woken, wake):
-        end.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # OpenBLAS's threads, which know of forks
     gc.freeze()
-    workers: dict[int, Connection] = {}
-    waiting = selectors.DefaultSelector()
-    waiting.register(link, selectors.EVENT_READ)
-    waiting.register(woken, selectors.EVENT_READ)
+    server = os.getpid()
     while True:
-        for key, _ in waiting.select():
-            if key.fileobj is woken:
-                woken.recv(1 << 12)
-                _report(workers)
-            elif not _serve(link, (woken, wake), workers):
-                _end_all()
+        text, descriptors, _, _ = socket.recv_fds(link, 1 << 16, 8)
+        if not text:
+            _end_all()
+        if os.fork() == 0:
+            link.close()
+            _keep(json.loads(text), server, descriptors)
+        for each in descriptors:
+            os.close(each)
 
 
-def _serve(link: socket.socket, ours: tuple[socket.socket, ...], workers: dict[int, Connection]) -> bool:
-    """Forks the worker that is asked for; False once the parent is gone."""
-    text, descriptors, _, _ = socket.recv_fds(link, 1 << 16, 8)
-    if not text:
-        return False
-    request, status = json.loads(text), Connection(descriptors.pop(0), readable=False)
-    pid = os.fork()
-    if pid == 0:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        for end in (link, *ours):
-            end.close()
-        for connection in (status, *workers.values()):
-            connection.close()  # so that it ends with this server
-        _work(request["worker"], request["arguments"], descriptors)
-    for descriptor in descriptors:
-        os.close(descriptor)
-    workers[pid] = status
-    _send(status, pid)
-    return True
+def _keep(request: dict[str, Any], server: int, descriptors: list[int]) -> NoReturn:
+    """The life of a worker's keeper: forks it, tells the parent how it ended, ends what it left running."""
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent(server)
+    adopt_orphans()
+    keeper, status = os.getpid(), Connection(descriptors.pop(0), readable=False)
+    worker = os.fork()
+    if worker == 0:
+        status.close()  # so that it ends with the keeper
+        _work(request["worker"], request["arguments"], keeper, descriptors)
+    with suppress(OSError):  # who asked for it has given it up
+        status.send(worker)
+        while (ended := os.wait())[0] != worker:
+            pass
+        _end_children()
+        status.send(os.waitstatus_to_exitcode(ended[1]))
+    os._exit(0)
 
 
-def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn:
+def _work(worker: str, arguments: list[str], keeper: int, descriptors: list[int]) -> NoReturn:
     """The worker's life: as a fresh interpreter ends, so does this."""
     os.setsid()
     output, *passed = descriptors
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
+    named = {PARENT: str(keeper), PASSED: str(passed[0]) if passed else ""}
     code = 0
     try:
-        import_module(worker).main([part.format(fd=passed[0] if passed else "") for part in arguments])
+        import_module(worker).main([named.get(part, part) for part in arguments])
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else 0 if ending.code is None else 1
     except BaseException:
@@ -211,19 +204,9 @@ def _work(worker: str, arguments: list[str], descriptors: list[int]) -> NoReturn
     os._exit(code)
 
 
-def _report(workers: dict[int, Connection]) -> None:
-    """Tells the parent of every worker that has ended, once what it left running has ended too."""
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if status := workers.pop(ended[0], None):
-                _end_children(besides=workers)
-                with status:
-                    _send(status, os.waitstatus_to_exitcode(ended[1]))
-
-
-def _end_children(besides: Container[int] = ()) -> None:
-    """Kills this process's children, and those that come to it by that; but for some and their own."""
-    while left := [child for child in psutil.Process().children() if child.pid not in besides]:
+def _end_children() -> None:
+    """Kills this process's children, and those that come to it by that."""
+    while left := psutil.Process().children():
         for child in left:
             with suppress(psutil.Error):
                 child.kill()
@@ -237,8 +220,3 @@ def _end_all() -> NoReturn:
     _end_children()
     remove_abandoned()
     os._exit(0)
-
-
-def _send(status: Connection, number: int) -> None:
-    with suppress(OSError):  # who asked for it has given it up
-        status.send(number)

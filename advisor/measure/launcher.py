@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from pydantic import ValidationError
 
 from advisor import units
-from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.fork_server import PASSED, ForkServer, Process
 from advisor.measure.jobs import (
     LOG,
     OUTCOME,
@@ -151,7 +151,7 @@ class ProcessSession:
         self._link, theirs = socket.socketpair()
         with theirs:
             self._process = start(
-                self.job, self._directory, WORKER, "{fd}", pass_fds=(theirs.fileno(),), server=self.server
+                self.job, self._directory, WORKER, PASSED, pass_fds=(theirs.fileno(),), server=self.server
             )
         self._log, self._buffer = self._directory / LOG, b""
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from advisor import units
-from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.fork_server import PARENT, PASSED, ForkServer, Process
 from advisor.measure.jobs import LOG
 from advisor.measure.process import TELL_WHERE, WHERE
 from advisor.profiles.base import Record
@@ -87,9 +87,9 @@ def start(
         with (directory / LOG).open("ab") as output, uninterrupted():  # to the end, also after `keep_short`
             if server is not None:
                 with suppress(OSError):  # it is gone: the worker comes without it
-                    process = server.fork(worker, [str(message), str(server.pid), *more], output, pass_fds)
+                    process = server.fork(worker, [str(message), PARENT, *more], output, pass_fds)
             if process is None:
-                more = tuple(part.format(fd=pass_fds[0] if pass_fds else "") for part in more)
+                more = tuple(str(pass_fds[0]) if part == PASSED else part for part in more)
                 logged = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
                 process = popen(
                     [*worker_command(message, parent=os.getpid(), worker=worker), *more],
