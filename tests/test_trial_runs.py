@@ -98,7 +98,7 @@ def tried(
 def test_what_pays_is_measured_patched_and_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRIAL_POOL_SECONDS", "0.006")
+    monkeypatch.setenv("TRIAL_POOL_SECONDS", "0.0024")
     found, trials = tried(tmp_path, monkeypatch)
     lines = {name: trial.outcome for name, trial in trials.items() if trial.kind != "allocator"}
     assert [*lines] == ["lock-9", "hoist-11", "reuse-13"]

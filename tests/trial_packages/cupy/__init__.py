@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 
-PAGEABLE, PINNED, NEW = 6e-3, 1e-3, 3e-3
+PAGEABLE, PINNED, NEW = 2.4e-3, 4e-4, 1.2e-3
 """Seconds of a copy from or to each memory, and of getting new host memory."""
 _locked = {}
 _waiting = []
@@ -58,7 +58,7 @@ class Pool:
     """Memory on the GPU, which takes some seconds to get."""
 
     def __init__(self, source=None):
-        self.seconds = float(os.environ.get("TRIAL_POOL_SECONDS", "0")) if source is None else 2e-3
+        self.seconds = float(os.environ.get("TRIAL_POOL_SECONDS", "0")) if source is None else 8e-4
         self.source = source
 
     def malloc(self, size):
