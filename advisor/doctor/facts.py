@@ -17,7 +17,8 @@ from advisor.devices.tegra import tegra_state
 from advisor.errors import AdvisorError
 from advisor.measure.processes import python_command
 from advisor.nsys.program import Nsys, NsysFailed, find
-from advisor.profiles.base import Bytes, Record
+from advisor.profiles.amounts import Bytes
+from advisor.profiles.base import Record
 from advisor.profiles.schema import Device
 from advisor.profiles.scratch import scratch
 from advisor.profiles.system_state import GpuState, HostState, TegraState

@@ -14,7 +14,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.sampling import MIN_FRAMES
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds
+from advisor.profiles.amounts import Bytes, Count, NotNegative, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.base import Record, optional, table
 from advisor.profiles.blocks import Block
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.row_figures import Iterations, StrategyFigures
@@ -25,8 +26,6 @@ from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
 from advisor.texts import printable
-
-Positive = Annotated[float, Field(gt=0)]
 
 
 class CalibrationJob(Record):
@@ -42,7 +41,7 @@ class Reading(Record):
     value: Positive
     low: Positive
     high: Positive
-    repeats: Annotated[int, Field(gt=0)]
+    repeats: Number
     what: str
 
 
@@ -103,9 +102,9 @@ class Job(Record):
     assignments: dict[str, str]
     backend: BackendName
     gpu: int
-    gpus: tuple[int, ...] = Field(default=(), description="As --gpus names them; else the first there are")
+    gpus: tuple[int, ...] = optional("As --gpus names them; else the first there are", ())
     strategy: str
-    mixes: dict[str, MixRecord] = Field(default_factory=dict, description="By short name")
+    mixes: dict[str, MixRecord] = table("By short name")
     seconds: PositiveSeconds
     seed: int
     oversubscribe: bool = False
@@ -113,12 +112,12 @@ class Job(Record):
     directory: str
     reference: str
     swept: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    timeline: bool = Field(default=False, description="Whether to watch a frame step by step at the end")
-    min_frames: int = Field(default=MIN_FRAMES, gt=0, description="Frames that are timed at least")
-    left_seconds: float | None = Field(default=None, description="Of the whole run's time, when it begins")
-    limit_seconds: float | None = Field(default=None, description="When --max-seconds ends it")
-    frames: int = Field(default=5, gt=0, description="Steady frames to run for a tracing tool")
-    tree: Tree | None = Field(default=None, description="Of a version that is not the user's checkout")
+    timeline: bool = optional("Whether to watch a frame step by step at the end", False)
+    min_frames: Number = optional("Frames that are timed at least", MIN_FRAMES)
+    left_seconds: float | None = optional("Of the whole run's time, when it begins")
+    limit_seconds: float | None = optional("When --max-seconds ends it")
+    frames: Number = optional("Steady frames to run for a tracing tool", 5)
+    tree: Tree | None = optional("Of a version that is not the user's checkout")
 
 
 class Description(Record):
@@ -129,8 +128,8 @@ class Description(Record):
     gpu: dict[str, str | int | float]
     packages: dict[str, str]
     workload: WorkloadRecord
-    cautions: tuple[str, ...] = Field(default=(), description="What of it looks forgotten, in words")
-    compiled: tuple[str, ...] = Field(default=(), description="Compiled extensions beside the workload")
+    cautions: tuple[str, ...] = optional("What of it looks forgotten, in words", ())
+    compiled: tuple[str, ...] = optional("Compiled extensions beside the workload", ())
 
 
 class Checked(Record):
@@ -146,7 +145,7 @@ class ReferenceRun(Record):
     task: Literal["reference"] = "reference"
     unlike: dict[str, int] = Field(default_factory=dict)
     capped: dict[str, int] = Field(default_factory=dict)
-    nan: dict[str, int] = Field(default_factory=dict, description="The first frame in which a buffer has NaN")
+    nan: dict[str, int] = table("The first frame in which a buffer has NaN")
 
 
 class Problem(Record):
@@ -181,9 +180,9 @@ class TraceRun(Record):
     """What device stages do that CuPy refuses, the first in each, and what all stages read and write."""
 
     task: Literal["trace"] = "trace"
-    trace: Trace | None = Field(default=None, description="None where no stages could be traced")
+    trace: Trace | None = optional("None where no stages could be traced")
     refused: tuple[Problem, ...] = ()
-    wrong: tuple[Problem, ...] = Field(default=(), description="Wrong on a GPU too, whatever CuPy takes")
+    wrong: tuple[Problem, ...] = optional("Wrong on a GPU too, whatever CuPy takes", ())
 
 
 class Sample(StrategyFigures):
@@ -201,19 +200,17 @@ class Sample(StrategyFigures):
     latency_seconds: PositiveSeconds | None = None
     hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     page_locking: PageLocking | None = None
-    gpu_state: GpuState | None = Field(default=None, description="Read right after the last timed frame")
+    gpu_state: GpuState | None = optional("Read right after the last timed frame")
     iterations: tuple[Iterations, ...] = ()
-    nan: dict[str, str] = Field(
-        default_factory=dict, description="Of buffers that have NaN at the end and not in the compared frames"
-    )
+    nan: dict[str, str] = table("Of buffers that have NaN at the end and not in the compared frames")
     timeline: Timeline | None = None
 
 
 class ScriptJob(Record):
     file: str
-    module: str = Field(default="", description="What `python -m` is given; `file` is what that runs")
+    module: str = optional("What `python -m` is given; `file` is what that runs", "")
     arguments: tuple[str, ...] = ()
-    frame: str = Field(default="", description="LINE or FILE:LINE of the loop that is the frame, as given")
+    frame: str = optional("LINE or FILE:LINE of the loop that is the frame, as given", "")
     backend: BackendName
     gpu: int
     directory: str
@@ -224,7 +221,7 @@ class Recorded(Record):
 
     task: Literal["record"] = "record"
     script: ScriptRun
-    gpu_state: GpuState | None = Field(default=None, description="Read right after the script's end")
+    gpu_state: GpuState | None = optional("Read right after the script's end")
 
 
 class Captured(Record):
@@ -260,24 +257,16 @@ class FinalJob(Record):
     """One process's work in the final. `base` is a measuring job whose strategy each contestant replaces."""
 
     base: Job
-    process: Annotated[int, Field(ge=0)]
+    process: Count
     contestants: dict[str, str] = Field(description="Name to strategy; two names may share one")
-    frames: Annotated[int, Field(gt=0)] = Field(description="Timed frames of a block")
-    block_seconds: float = Field(gt=0, description="Where function and set-up take longer, they run once")
-    capped: bool = Field(
-        default=False, description="Blocks end after `block_seconds`, with fewer frames of slow contestants"
-    )
-    energy_seconds: float = Field(
-        default=0.0, ge=0, description="A block is a window for energy of that length; 0 is none"
-    )
-    compare: int = Field(
-        default=LEAST_FRAMES, ge=0, description="Frames that are compared in each contestant's first block"
-    )
-    limit_seconds: float | None = Field(default=None, description="When --max-seconds ends it")
+    frames: Number = Field(description="Timed frames of a block")
+    block_seconds: Positive = Field(description="Where function and set-up take longer, they run once")
+    capped: bool = optional("Blocks end after `block_seconds`, with fewer frames of slow contestants", False)
+    energy_seconds: NotNegative = optional("A block is a window for energy of that length; 0 is none", 0.0)
+    compare: Count = optional("Frames that are compared in each contestant's first block", LEAST_FRAMES)
+    limit_seconds: float | None = optional("When --max-seconds ends it")
     directory: str
-    jobs: dict[str, Job] = Field(
-        default_factory=dict, description="Of contestants that are versions of the code: in place of `base`"
-    )
+    jobs: dict[str, Job] = table("Of contestants that are versions of the code: in place of `base`")
 
     def job_of(self, contestant: str) -> Job:
         job = self.jobs.get(contestant, self.base)
@@ -289,7 +278,7 @@ class FinalRound(Record):
 
     round: int
     order: tuple[str, ...]
-    warm_frames: int = Field(ge=0, description="Frames before the timed ones that do not count")
+    warm_frames: Count = Field(description="Frames before the timed ones that do not count")
 
 
 class BlockBegun(Record):
@@ -303,9 +292,7 @@ class BlockDone(Record):
     kind: Literal["block"] = "block"
     block: Block
     warming_seconds: tuple[float, ...] = Field(description="Of the frames before it, which do not count")
-    steps: dict[str, float] = Field(
-        default_factory=dict, description="Of a version: seconds of each step of a frame after it, by label"
-    )
+    steps: dict[str, float] = table("Of a version: seconds of each step of a frame after it, by label")
 
 
 class Left(Record):

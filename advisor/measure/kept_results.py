@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from advisor.profiles.base import Record
+from advisor.profiles.base import Record, table
 from advisor.strategies.backend import Array
 from advisor.verdicts.comparing.results import BufferDifference, Results
 
@@ -37,8 +37,8 @@ class Repeated(Record):
     frames: int
     unlike: dict[str, int]
     iterations: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    nan: dict[str, int] = Field(default_factory=dict, description="The first frame in which a buffer has NaN")
-    lengths: dict[str, float] = Field(default_factory=dict, description="`Inspector.lengths`")
+    nan: dict[str, int] = table("The first frame in which a buffer has NaN")
+    lengths: dict[str, float] = table("`Inspector.lengths`")
 
 
 class KeptResults:

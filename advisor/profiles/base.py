@@ -1,4 +1,4 @@
-"""The base of everything that is saved, and the scalar types with their bounds."""
+"""The base of everything that is saved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from operator import is_
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
 
@@ -23,21 +23,6 @@ class TextKind(Enum):
 Word = Annotated[str, TextKind.WORD]
 Name = Annotated[str, TextKind.NAME]
 Text = Annotated[str, TextKind.TEXT]
-
-# Beyond thirty million years a time is damage, which would overflow in what is computed from it.
-Seconds = Annotated[float, Field(ge=0, le=1e15)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=1e15)]
-
-
-def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
-    if ends[0] > ends[1]:
-        raise ValueError("its ends are in the wrong order")
-    return ends
-
-
-Interval = Annotated[tuple[PositiveSeconds, PositiveSeconds], AfterValidator(_ordered)]
-Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Hertz = Annotated[int, Field(gt=0, le=10**15)]
 
 
 def _fail_fast(part: Any) -> None:

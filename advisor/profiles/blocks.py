@@ -10,25 +10,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
+from advisor.profiles.amounts import Count, NotNegative, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.row_figures import FrameFigures
 
 MOST_FRAMES = 200
 """Frames of a block that are kept one by one, its first."""
-Count = Annotated[int, Field(ge=0)]
 
 
 class GpuEnergy(Record):
     """What a GPU took while a block's frames ran, all of it, and what it takes while nothing runs."""
 
-    joules: Annotated[float, Field(ge=0)]
-    idle_watts: Annotated[float, Field(ge=0)]
+    joules: NotNegative
+    idle_watts: NotNegative
 
 
 class Energy(GpuEnergy):
     """The same of the device, all its GPUs together."""
 
-    joules: Annotated[float, Field(gt=0)]
+    joules: Positive
     source: Text = Field(description="The counter or the rails, and what they include")
     gpus: tuple[GpuEnergy, ...] = optional("Of several GPUs: each, by its number in the workload", ())
 
@@ -40,7 +40,7 @@ class Block(FrameFigures):
     round: Count
     place: Count = Field(description="In the round's order")
     contestant: Word
-    frames: Annotated[int, Field(gt=0)]
+    frames: Number
     seconds: PositiveSeconds = Field(description="All frames together, by contiguous timestamps")
     frame_seconds: tuple[Seconds, ...] = Field(
         description="The first frames one by one, at most 200; none of a window for energy"
@@ -79,8 +79,8 @@ class Tried(Record):
     """A mix that the search measured. Times of the best uniform strategy over its own, from paired blocks."""
 
     placements: dict[Word, Word]
-    gain: Annotated[float, Field(gt=0)] = Field(description="1.05 is 5 % less time for the same frames")
-    most: Annotated[float, Field(gt=0)] = Field(description="Upper end, of all that were tried at once")
+    gain: Positive = Field(description="1.05 is 5 % less time for the same frames")
+    most: Positive = Field(description="Upper end, of all that were tried at once")
     rounds: Count
     name: Word = optional("Under which it was in the final", "")
 
@@ -92,18 +92,18 @@ class Search(Record):
     reason: Text = optional("Why nothing was measured, or why the search ended early", "")
     over: Word = optional("The uniform strategy that gains are over", "")
     tried: tuple[Tried, ...] = optional("In the order of their gain", ())
-    mixes: Count = Field(default=0, description="All mixes of the placements that were searched")
+    mixes: Count = optional("All mixes of the placements that were searched", 0)
     seconds: Seconds = 0.0
 
 
 class Method(Record):
     """How the figures were measured, so that a run can be repeated."""
 
-    rounds: int = Field(gt=0)
+    rounds: Number
     max_seconds: PositiveSeconds = Field(
         description="Time of the whole run; of a script, its time limit over all rounds"
     )
-    seed: int = Field(ge=0)
+    seed: Count
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[Word, ...], ...] = Field(description="The strategies of each round, in the order run")
     search: SearchMode = optional("Whether mixes of placements were searched for", "off")
@@ -123,15 +123,15 @@ class FinalRecord(Record):
 
     contestants: dict[Word, Word] = Field(description="Name to strategy; two names of one check the run")
     alias: Word = optional("The name under which one of them ran again", "")
-    processes: int = Field(ge=0)
-    rounds: int = Field(ge=0, description="In all processes together")
-    looks: int = Field(ge=0, description="Planned looks at the figures that were used")
+    processes: Count
+    rounds: Count = Field(description="In all processes together")
+    looks: Count = Field(description="Planned looks at the figures that were used")
     share: float = Field(
         default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
     )
     settled: bool = Field(description="More measuring would not change the choice")
-    frames: int = Field(gt=0, description="Timed frames of a block")
-    warm_frames: int = Field(default=0, ge=0, description="Frames before a block, which do not count")
+    frames: Number = Field(description="Timed frames of a block")
+    warm_frames: Count = optional("Frames before a block, which do not count", 0)
     kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
     left: dict[Word, Text] = table("Strategies that left the final, and why")
     alone: tuple[Word, ...] = optional(

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Interval, PositiveSeconds, Record, Text, Word, optional, table
+from advisor.profiles.amounts import Interval, NotNegative, Positive, PositiveSeconds
+from advisor.profiles.base import Record, Text, Word, optional, table
 
 Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
 
@@ -55,9 +56,7 @@ class Faster(Record):
 
     strategy: Word
     buffers: tuple[Word, ...] = Field(description="Those that it places otherwise")
-    ratio: Annotated[float, Field(gt=0)] = Field(
-        description="The recommended one's time over its own: 1.09 is 9 % faster"
-    )
+    ratio: Positive = Field(description="The recommended one's time over its own: 1.09 is 9 % faster")
     interval: Interval
 
 
@@ -70,9 +69,7 @@ class Recommendation(Record):
         "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
         "two names differed from itself"
     )
-    bound: float | None = Field(
-        default=None, ge=0, description="How much slower than the fastest it is at most: 0.014 is 1.4 %"
-    )
+    bound: NotNegative | None = optional("How much slower than the fastest it is at most: 0.014 is 1.4 %")
     groups: tuple[tuple[Word, ...], ...] = optional(
         "Strategies, fastest first; equal ones (within the indifference) grouped", ()
     )
@@ -83,9 +80,7 @@ class Recommendation(Record):
     seconds_more: PositiveSeconds | None = optional(
         "Of an open one: how much longer the final would take to settle it"
     )
-    speedup: Annotated[float, Field(gt=0)] | None = optional(
-        "Baseline's time over that of the recommended one"
-    )
+    speedup: Positive | None = optional("Baseline's time over that of the recommended one")
     interval: Interval | None = None
     baseline: Word | None = None
     tied_with: tuple[Word, ...] = ()
@@ -93,9 +88,7 @@ class Recommendation(Record):
     next_step: Text = ""
     objective: Objective = "time"
     steps: tuple[Text, ...] = optional("How it was arrived at, one sentence each", ())
-    mix_bound: float | None = Field(
-        default=None, ge=0, description="What no mix that was measured gains more than: 0.02 is 2 %"
-    )
+    mix_bound: NotNegative | None = optional("What no mix that was measured gains more than: 0.02 is 2 %")
     excluded: dict[Word, Text] = table("Strategies left out for their memory, and how much they need")
 
 
@@ -182,12 +175,10 @@ class Alternative(Record):
     )
     strategy: Word | None = optional("None where no strategy fits the budget")
     verdict: Verdict
-    bound: float | None = Field(default=None, ge=0, description="As in the recommendation")
-    speedup: Annotated[float, Field(gt=0)] | None = optional(
-        "For a prediction: the baseline's likely time over its own"
-    )
-    excluded: bool = Field(default=False, description="Whether the budget excludes a strategy")
-    least_memory: bool = Field(default=False, description="Whether it alone needs the least memory")
+    bound: NotNegative | None = optional("As in the recommendation")
+    speedup: Positive | None = optional("For a prediction: the baseline's likely time over its own")
+    excluded: bool = optional("Whether the budget excludes a strategy", False)
+    least_memory: bool = optional("Whether it alone needs the least memory", False)
 
     @classmethod
     def of(

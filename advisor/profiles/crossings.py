@@ -6,15 +6,15 @@ they are predicted for named devices instead (`LinePrediction`), and never stand
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Interval, PositiveSeconds, Record, Seconds, Text, Word, optional
+from advisor.profiles.amounts import Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
+from advisor.profiles.base import Record, Text, Word, optional
 from advisor.profiles.conclusions import Advice
 
-Count = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Share
 
 Library = Literal["cupy", "torch", "numba"]
 CrossingKind = Literal["upload", "download", "wait", "lock"]
@@ -28,7 +28,7 @@ class Place(Record):
     """A source line. `file` as in a traceback, relative to the working directory where that is possible."""
 
     file: Text
-    line: int = Field(ge=1)
+    line: Number
     text: Text = optional("The line itself, without its indentation", "")
 
 
@@ -36,11 +36,9 @@ class LineLoop(Record):
     """A loop of the script, or of a module of its own, in which the same crossings repeat."""
 
     place: Place
-    last_line: int = Field(ge=1)
-    frames: int = Field(ge=1, description="Iterations, warm-up included")
-    warm_up: Count = Field(
-        default=0, description="Iterations left out of times: the first, and until all lines appeared"
-    )
+    last_line: Number
+    frames: Number = Field(description="Iterations, warm-up included")
+    warm_up: Count = optional("Iterations left out of times: the first, and until all lines appeared", 0)
     frame_seconds: PositiveSeconds | None = optional("Median of the steady iterations; None without a GPU")
     interval_seconds: Interval | None = optional("95 % of that median")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
@@ -59,10 +57,10 @@ class Origin(Record):
 class Repeats(Record):
     """What was seen of the bytes themselves, in a sample of the crossings of a line."""
 
-    checked: int = Field(ge=1, description="Crossings whose bytes were looked at")
-    compared: Count = Field(default=0, description="Of these, right after one whose bytes were looked at too")
-    same: Count = Field(default=0, description="Of those compared, equal to the line's crossing before")
-    returned: Count = Field(default=0, description="Of these uploads, equal to what a download had brought")
+    checked: Number = Field(description="Crossings whose bytes were looked at")
+    compared: Count = optional("Of these, right after one whose bytes were looked at too", 0)
+    same: Count = optional("Of those compared, equal to the line's crossing before", 0)
+    returned: Count = optional("Of these uploads, equal to what a download had brought", 0)
     returned_from: Place | None = optional("The line of that download")
     complete: bool = Field(description="Whether every byte was compared; else a sample of them")
     false_share: Share = Field(description="Upper bound of the share of changes that the sample misses")
@@ -80,9 +78,9 @@ class Crossing(Record):
     call: Word = Field(description="cupy.asarray, Tensor.to, copy_to_host, ...")
     library: Library
     loop: int | None = optional("Index into the loops; None before, after and outside of them")
-    count: int = Field(ge=1)
+    count: Number
     bytes: Bytes = 0
-    frames: Count = Field(default=0, description="Frames of the loop in which it occurs")
+    frames: Count = optional("Frames of the loop in which it occurs", 0)
     memory: HostMemory = "unknown"
     staged: bool = optional("It went through the library's own page-locked memory", False)
     asynchronous: bool | None = optional("Whether the call returned before the copy was done")
@@ -96,7 +94,7 @@ class Crossing(Record):
     stream_seconds: Seconds | None = optional(
         "Of the copies by CUDA events, scaled from those that were timed"
     )
-    timed: Count = Field(default=0, description="Copies that events timed")
+    timed: Count = optional("Copies that events timed", 0)
     origin: Origin | None = None
     repeats: Repeats | None = None
     unread: int | None = optional(
@@ -141,7 +139,7 @@ class SourceExcerpt(Record):
     """Lines of a file of the user's, from `first` on, for the page."""
 
     file: Text
-    first: int = Field(ge=1)
+    first: Number
     lines: tuple[Text, ...]
 
 
@@ -155,7 +153,7 @@ class ScriptRun(Record):
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
     overhead_seconds: Seconds = Field(description="Of these, spent in recording: an estimate")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
-    processes: int = Field(default=1, ge=1, description="Processes of the script that were recorded")
+    processes: Number = optional("Processes of the script that were recorded", 1)
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
     unseen: tuple[Text, ...] = optional("What could not be recorded, and why", ())
@@ -169,7 +167,7 @@ class LineAdvice(Record):
     """What a rule says of a line."""
 
     place: Place
-    crossing: int = Field(ge=0, description="Index into the crossings")
+    crossing: Count = Field(description="Index into the crossings")
     advice: Advice
 
 

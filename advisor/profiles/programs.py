@@ -5,15 +5,15 @@ Times are those of the report; recording slows a program. What nsys did not reco
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
+from advisor.profiles.amounts import Bytes, Number, Positive, PositiveSeconds, Seconds, Share
+from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.traces import Allocations, Kernels, Migrations, Timeline
 
-Share = Annotated[float, Field(ge=0, le=1)]
 HostWork = Literal["page-locking", "allocation", "copies", "waits", "launches", "other"]
 """What the host's CUDA calls do."""
 SMALL = 65536
@@ -30,7 +30,7 @@ class Flow(Record):
     kind: Word = Field(description="host-to-device, device-to-host, peer-to-peer (to another GPU)")
     memory: Word = Field(description="The host's: pageable, pinned (also registered), managed, unknown, ...")
     small: bool
-    count: int = Field(gt=0)
+    count: Number
     bytes: Bytes
     seconds: Seconds = Field(description="In which at least one of them ran")
     hidden_seconds: Seconds = Field(description="Of these, while a kernel ran on the same GPU")
@@ -50,7 +50,7 @@ class HostTime(Record):
     """CUDA calls of one kind by the GPU's processes."""
 
     work: HostWork
-    count: int = Field(gt=0)
+    count: Number
     seconds: Seconds = Field(
         description="In which a thread was in such a call; of launches and others, added up"
     )
@@ -85,9 +85,9 @@ class Frames(Record):
 
     source: Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
     name: Name = Field(description="Of the range, or how the frames were found")
-    count: int = Field(gt=0)
+    count: Number
     alike: Share = Field(description="Share of them with the same work as most")
-    steady_count: int = Field(gt=0, description="Without the first ones that took longer")
+    steady_count: Number = Field(description="Without the first ones that took longer")
     steady: tuple[PositiveSeconds, ...] = Field(
         description="How long each steady one took; of the first 1000"
     )
@@ -106,7 +106,7 @@ class Stream(Record):
 class Link(Record):
     """The best rate at which the device copies page-locked memory."""
 
-    bytes_per_second: float = Field(gt=0)
+    bytes_per_second: Positive
     source: Text
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, PositiveSeconds, Record, Seconds, Text, Word, optional, table
-
-Positive = Annotated[float, Field(gt=0)]
+from advisor.profiles.amounts import (
+    Bytes,
+    Count,
+    NotNegative,
+    Number,
+    Positive,
+    PositiveSeconds,
+    Seconds,
+    Share,
+)
+from advisor.profiles.base import Record, Text, Word, optional, table
 
 MOST_ITERATIONS = 1_000_000
 """Iterations that a loop of a frame may be told to do at most."""
@@ -53,13 +59,11 @@ class FrameEnergy(Record):
 
     joules: Positive = Field(description="Of a frame, without the idle power")
     watts: Positive = Field(description="Mean power in the windows, the idle power included")
-    idle_watts: Annotated[float, Field(ge=0)] = Field(
-        description="With the process's context open and nothing running"
-    )
+    idle_watts: NotNegative = Field(description="With the process's context open and nothing running")
     seconds: Seconds = Field(description="All windows together")
-    frames: Annotated[int, Field(gt=0)] = Field(description="Run in the windows")
+    frames: Number = Field(description="Run in the windows")
     source: Text = Field(description="The counter or the rails, and what they include")
-    gpus: tuple[Annotated[float, Field(ge=0)], ...] = optional(
+    gpus: tuple[NotNegative, ...] = optional(
         "Joules of a frame on each of several GPUs, above its idle power; 0 where it is not distinguishable",
         (),
     )
@@ -77,9 +81,7 @@ class HostPages(Record):
 
     bytes: Bytes = Field(description="Host memory of all buffers")
     huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
-    nodes: dict[Word, Annotated[float, Field(ge=0, le=1)]] = Field(
-        default_factory=dict, description="NUMA node to the share of the pages on it"
-    )
+    nodes: dict[Word, Share] = table("NUMA node to the share of the pages on it")
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
@@ -92,9 +94,9 @@ class StrategyFigures(FrameFigures):
 class Iterations(Record):
     """How often a loop of the frame ran."""
 
-    number: int = Field(ge=0, description="Which loop of the frame, in order")
+    number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer that ends it")
-    counts: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+    counts: tuple[Number, ...] = Field(
         description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
         "reference run's; of the traced run those that it timed"
     )

@@ -14,18 +14,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from advisor.profiles.base import (
+from advisor.profiles.amounts import (
     Bytes,
+    Count,
     Interval,
-    Name,
+    NotNegative,
+    Number,
     PositiveSeconds,
-    Record,
     Seconds,
-    Text,
-    Word,
-    optional,
-    table,
+    Share,
 )
+from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Alternative, Preferences, Recommendation, Sensitivity
 from advisor.profiles.crossings import ScriptRun
@@ -97,7 +96,7 @@ class Loop(Record):
     """A loop over stages of a frame: it ends once the first element of a buffer, as the host sees it after an
     iteration, is not 0."""
 
-    number: int = Field(ge=0, description="Which loop of the frame, in order")
+    number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer")
     at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
 
@@ -180,7 +179,7 @@ class Footprint(Record):
 class PageLocking(Record):
     """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
 
-    calls: float = Field(ge=0, description="Allocations of page-locked memory, and registrations")
+    calls: NotNegative = Field(description="Allocations of page-locked memory, and registrations")
     seconds: Seconds = Field(description="Time these calls and those that undo them took")
 
 
@@ -189,7 +188,7 @@ class Measured(StrategyFigures, Row):
 
     status: Literal["measured"] = "measured"
     frame_seconds: tuple[PositiveSeconds, ...] = Field(min_length=1, description="Raw, in the order taken")
-    frames_per_round: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+    frames_per_round: tuple[Number, ...] = Field(
         min_length=1, description="How many of frame_seconds each process gave; sums to its length"
     )
     median_seconds: PositiveSeconds = Field(
@@ -291,7 +290,7 @@ class Predicted(Row):
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
     )
-    host_spread: Annotated[float, Field(ge=0)] | None = optional(
+    host_spread: NotNegative | None = optional(
         "How far apart the processes of this run timed its host stages: half of the range over the median"
     )
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
@@ -340,7 +339,7 @@ class Prediction(Record):
     results: tuple[PredictedResult, ...]
     recommendation: Recommendation | None
     assumptions: tuple[Text, ...]
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = optional(
+    confidence: Share | None = optional(
         "Share of simulated devices on which the recommended strategy is within 5 % of the fastest"
     )
 

@@ -5,15 +5,15 @@ A figure that could not be read is None, and `absent` says why under the figure'
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Hertz, Record, Seconds, Text, Word, optional, table
+from advisor.profiles.amounts import Bytes, Count, Hertz, Number, Seconds, Share
+from advisor.profiles.base import Record, Text, Word, optional, table
 
 Moment = Literal["before", "under-load", "after"]
 Limit = Bytes | Literal["unlimited"]
-Count = Annotated[int, Field(gt=0)]
 
 
 class GpuState(Record):
@@ -38,18 +38,16 @@ class GpuState(Record):
     throttled_seconds: dict[Word, Seconds] = table(
         "By cause, since the driver was loaded; the difference counts"
     )
-    link_generation: Count | None = optional("PCIe generation now; an idle GPU may lower it")
-    link_generation_max: Count | None = optional("Of this GPU in this slot")
-    link_width: Count | None = None
-    link_width_max: Count | None = None
+    link_generation: Number | None = optional("PCIe generation now; an idle GPU may lower it")
+    link_generation_max: Number | None = optional("Of this GPU in this slot")
+    link_width: Number | None = None
+    link_width_max: Number | None = None
     memory_used_bytes: Bytes | None = optional("By all processes of the GPU")
     memory_total_bytes: Bytes | None = None
     process_bytes: Bytes | None = optional("GPU memory of the process asked for")
     other_processes: int | None = optional("Compute processes of others")
     other_processes_bytes: Bytes | None = None
-    utilization: Annotated[float, Field(ge=0, le=1)] | None = optional(
-        "Share of the last sixth to whole second in which a kernel ran"
-    )
+    utilization: Share | None = optional("Share of the last sixth to whole second in which a kernel ran")
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
@@ -85,7 +83,7 @@ class TegraState(Record):
 class NumaNode(Record):
     """One node; a node without CPUs is memory of a device, as on GH200."""
 
-    node: int = Field(ge=0)
+    node: Count
     cpus: Word = Field(description="As Linux lists them, such as 0-7,16-23")
     memory_bytes: Bytes | None = None
 
@@ -119,9 +117,7 @@ class Environment(Record):
     gpu: dict[Word, Word | int | float] = table("Driver, CUDA runtime and other properties of the GPU")
     host_name: Text | None = optional("Only where --include-host asked for it")
     host: HostState | None = optional("Before anything was measured")
-    cpu_busy: Annotated[float, Field(ge=0, le=1)] | None = optional(
-        "Share of the CPU that other programs used at the start of the run"
-    )
+    cpu_busy: Share | None = optional("Share of the CPU that other programs used at the start of the run")
     gpu_readings: tuple[GpuState, ...] = optional(
         "The GPU before, perhaps under load, and after the measuring", ()
     )

@@ -11,7 +11,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Bytes, Name, PositiveSeconds, Record, Seconds, Text, Word, optional, table
+from advisor.profiles.amounts import (
+    Bytes,
+    Count,
+    NotNegative,
+    Number,
+    Positive,
+    PositiveSeconds,
+    Seconds,
+    Share,
+)
+from advisor.profiles.base import Name, Record, Text, Word, optional, table
 
 Track = Literal["host", "copy", "kernel", "migration"]
 TRACKS: dict[Track, str] = {"host": "host", "copy": "copies", "kernel": "kernels", "migration": "migrations"}
@@ -29,9 +39,7 @@ class Span(Record):
     begin_seconds: Seconds
     end_seconds: Seconds
     gpu: int | None = optional("Of several GPUs: the number in the workload of that which did it")
-    merged: int = Field(
-        default=1, gt=0, description="Number of equal spans merged because they are too close to draw"
-    )
+    merged: Number = optional("Number of equal spans merged because they are too close to draw", 1)
     worked_seconds: Seconds | None = optional("Of merged spans: without the gaps between them")
 
 
@@ -41,7 +49,7 @@ class Timeline(Record):
     source: Literal["events", "nsys"]
     frame_seconds: PositiveSeconds = Field(description="Of this frame, slowed by recording")
     spans: tuple[Span, ...]
-    left_out: int = Field(default=0, ge=0, description="Spans beyond those that are kept")
+    left_out: Count = optional("Spans beyond those that are kept", 0)
 
 
 class Copies(Record):
@@ -50,7 +58,7 @@ class Copies(Record):
     kind: Word = Field(description="host-to-device, device-to-host, ...")
     source: Word | None = optional("Kind of memory: pageable, pinned, device, ...")
     destination: Word | None = None
-    count: int = Field(gt=0)
+    count: Number
     bytes: Bytes
     seconds: Seconds = Field(description="On the GPU's clock, added up")
 
@@ -65,7 +73,7 @@ class Migrations(Record):
 
     direction: Direction
     cause: Word | None = optional("page fault, user prefetch, eviction, ...")
-    count: int = Field(gt=0)
+    count: Number
     bytes: Bytes
     seconds: Seconds
 
@@ -74,7 +82,7 @@ class Kernels(Record):
     """Runs of one kernel."""
 
     name: Text
-    count: int = Field(gt=0)
+    count: Number
     seconds: Seconds
 
 
@@ -82,7 +90,7 @@ class Synchronizations(Record):
     """Times the host waited, by what for."""
 
     kind: Word
-    count: int = Field(gt=0)
+    count: Number
     seconds: Seconds
 
 
@@ -90,7 +98,7 @@ class Allocations(Record):
     """Memory of one kind that CUDA was asked for, over the whole process."""
 
     kind: Word
-    count: int = Field(gt=0)
+    count: Number
     bytes: Bytes
     largest_bytes: Bytes
 
@@ -100,8 +108,8 @@ class Activity(Record):
 
     copies: tuple[Copies, ...] | None = None
     migrations: tuple[Migrations, ...] | None = None
-    cpu_page_faults: int | None = Field(default=None, ge=0)
-    gpu_page_faults: int | None = Field(default=None, ge=0)
+    cpu_page_faults: Count | None = None
+    gpu_page_faults: Count | None = None
     kernels: tuple[Kernels, ...] | None = None
     synchronizations: tuple[Synchronizations, ...] | None = None
 
@@ -110,7 +118,7 @@ class RangeTrace(Record):
     """One range of the steady frames: what was launched in it, and what faulted or moved meanwhile."""
 
     name: Name
-    count: int = Field(gt=0)
+    count: Number
     seconds: Seconds = Field(description="Median of the host's time in it")
     activity: Activity
 
@@ -119,14 +127,11 @@ class StrategyTrace(Record):
     """What nsys recorded of one strategy in its steady frames; `activity` adds all frames up."""
 
     strategy: Word
-    frames: int = Field(gt=0)
+    frames: Number
     frame_seconds: PositiveSeconds = Field(description="Median under the tool; not the measured time")
     activity: Activity
-    idle_share: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Share of the frames in which the GPU ran no kernel, copy, memset or migration",
+    idle_share: Share | None = optional(
+        "Share of the frames in which the GPU ran no kernel, copy, memset or migration"
     )
     allocations: tuple[Allocations, ...] | None = None
     ranges: tuple[RangeTrace, ...] = ()
@@ -245,9 +250,9 @@ class Again(Record):
     """What a library's routine reads again of a buffer, past its first pass, where no cache serves it."""
 
     call: Text
-    where: Text | None = Field(default=None, description="File and line of the call")
-    bytes: float = Field(ge=0, description="As counted over a link (advisor/measure/routines.toml)")
-    shared_bytes: float = Field(default=0, ge=0, description="What every multiprocessor reads for itself")
+    where: Text | None = optional("File and line of the call")
+    bytes: NotNegative = Field(description="As counted over a link (advisor/measure/routines.toml)")
+    shared_bytes: NotNegative = optional("What every multiprocessor reads for itself", 0)
     readers: float = Field(default=1, ge=1, description="How many of them at most: the blocks that read it")
 
 
@@ -256,8 +261,8 @@ class Traffic(Record):
 
     stage: Name
     buffer: Word
-    bytes_read: float = Field(ge=0)
-    bytes_written: float = Field(ge=0)
+    bytes_read: NotNegative
+    bytes_written: NotNegative
     source: Literal["traced", "declared", "assumed"] = Field(
         description="Seen by tracing, declared by the user, or assumed to be one pass"
     )
@@ -269,17 +274,12 @@ class StageWork(Record):
 
     stage: Name
     flops: float | None = None
-    temporary_bytes: float = Field(default=0, ge=0, description="Read and written in temporary arrays")
-    twin: bool = Field(
-        default=False, description="Seen in its CPU twin: on the GPU it is a kernel of the user's"
-    )
-    calls: int | None = Field(
-        default=None, ge=0, description="NumPy calls that did work; None where the GPU runs another function"
-    )
-    issue_seconds: Seconds | None = Field(
-        default=None,
-        description="The host's time for these calls, as they take on the host of an H200 "
-        "(advisor/measure/cupy_mock/issuing.py); None where the GPU runs another function",
+    temporary_bytes: NotNegative = optional("Read and written in temporary arrays", 0)
+    twin: bool = optional("Seen in its CPU twin: on the GPU it is a kernel of the user's", False)
+    calls: Count | None = optional("NumPy calls that did work; None where the GPU runs another function")
+    issue_seconds: Seconds | None = optional(
+        "The host's time for these calls, as they take on the host of an H200 "
+        "(advisor/measure/cupy_mock/issuing.py); None where the GPU runs another function"
     )
     seconds: Seconds | None = None
 
@@ -287,8 +287,8 @@ class StageWork(Record):
 class HostRates(Record):
     """One thread of the CPU that ran the trace over memory that no cache holds, in the same run."""
 
-    read_bytes_per_second: float = Field(gt=0)
-    write_bytes_per_second: float = Field(gt=0)
+    read_bytes_per_second: Positive
+    write_bytes_per_second: Positive
 
 
 class Wait(Record):
@@ -298,4 +298,4 @@ class Wait(Record):
     line: Text = Field(description="File and line: pipeline.py:23")
     call: Text
     write: Text = Field(description="What to write in its place")
-    count: float = Field(gt=0, description="Times in a frame")
+    count: Positive = Field(description="Times in a frame")

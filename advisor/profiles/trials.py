@@ -6,12 +6,13 @@ with blocks of the script as it is. `promised` is what the advice estimated befo
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.base import Interval, PositiveSeconds, Record, Seconds, Text, Word, optional
-from advisor.profiles.crossings import Count, Place
+from advisor.profiles.amounts import Count, Interval, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.base import Record, Text, Word, optional
+from advisor.profiles.crossings import Place
 
 ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
@@ -26,7 +27,7 @@ class TrialBlock(Record):
     round: Count
     place: Count = Field(description="In the round's order")
     contestant: Word
-    frames: Annotated[int, Field(gt=0)]
+    frames: Number
     seconds: PositiveSeconds = Field(description="All frames together, until the GPU is done")
 
 
@@ -44,7 +45,7 @@ class Trial(Record):
     rule: Word | None = optional("The rule whose advice promised it")
     promised_seconds: Seconds | None = optional("Of a frame, as estimated before")
     frame_seconds: PositiveSeconds | None = optional("Of a frame, as measured")
-    speedup: Annotated[float, Field(gt=0)] | None = optional("The script's frame as it is over this one's")
+    speedup: Positive | None = optional("The script's frame as it is over this one's")
     interval: Interval | None = optional("95 % of that, for all trials at once")
     in_patch: bool = False
 
@@ -56,7 +57,7 @@ class Patch(Record):
     lines: Count = Field(description="Lines added and removed")
     left_out: tuple[Text, ...] = optional("Trials that could not be written as text, and why", ())
     equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
-    speedup: Annotated[float, Field(gt=0)] | None = optional("As it is over patched, in separate processes")
+    speedup: Positive | None = optional("As it is over patched, in separate processes")
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Of a frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, or failed", "")

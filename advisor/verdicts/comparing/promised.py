@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.profiles.base import Interval
+from advisor.profiles.amounts import Interval
 from advisor.profiles.crossings import Crossing, LineAdvice, Place
 from advisor.profiles.schema import Measured, Profile
 from advisor.stats import Ratio

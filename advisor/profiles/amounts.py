@@ -1,0 +1,27 @@
+"""Numbers of records, with their bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+# Beyond thirty million years a time is damage, which would overflow in what is computed from it.
+Seconds = Annotated[float, Field(ge=0, le=1e15)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=1e15)]
+
+
+def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError("its ends are in the wrong order")
+    return ends
+
+
+Interval = Annotated[tuple[PositiveSeconds, PositiveSeconds], AfterValidator(_ordered)]
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Hertz = Annotated[int, Field(gt=0, le=10**15)]
