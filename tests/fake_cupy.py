@@ -119,10 +119,7 @@ class FakeCupy(types.ModuleType):
             self.current_device = index
 
         return types.SimpleNamespace(
-            attributes=self.known,
-            compute_capability=self.capability,
-            pci_bus_id="0000:3B:00.0",
-            use=use,
+            attributes=self.known, compute_capability=self.capability, pci_bus_id="0000:3B:00.0", use=use
         )
 
     def _make_stream(self, *, non_blocking: bool) -> Any:

@@ -610,15 +610,7 @@ def bench(
         job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock=clock
     ) as run:
         yield Bench(
-            backend,
-            run.loop,
-            run.serial,
-            run.inspector,
-            run.placed,
-            run.plan,
-            ranges,
-            run.arena,
-            run.hints,
+            backend, run.loop, run.serial, run.inspector, run.placed, run.plan, ranges, run.arena, run.hints
         )
 
 

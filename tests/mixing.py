@@ -99,10 +99,7 @@ SHAPES: dict[str, tuple[list[StageUse], list[StageUse]]] = {
         [],
         [PRODUCE, device_("kernel", a="in", b="out", c="out"), CONSUME, host_("end", c="in")],
     ),
-    "host data alone": (
-        [],
-        [host_("produce", a="out", h="out"), KERNEL, host_("consume", b="in", h="in")],
-    ),
+    "host data alone": ([], [host_("produce", a="out", h="out"), KERNEL, host_("consume", b="in", h="in")]),
     "nothing to upload": ([], [device_("kernel", b="out"), CONSUME]),
     "nothing to download": ([device_("clear", s="out")], [PRODUCE, device_("kernel", a="in", s="inout")]),
     "a second upload": (

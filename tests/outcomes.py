@@ -148,11 +148,7 @@ def widths(found: Outcome) -> list[float]:
 def ratios_inside(found: Outcome) -> list[bool]:
     """Whether the published ratio of each pair of strategies lies in the range of the predicted one."""
     return [
-        holds(
-            found.of(one) / found.of(other),
-            one.published / other.published,
-            relative=found.case.relative,
-        )
+        holds(found.of(one) / found.of(other), one.published / other.published, relative=found.case.relative)
         for one, other in combinations(found.exact, 2)
     ]
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.profiles.crossings import (
-    Crossing,
-    LineLoop,
-    Origin,
-    Place,
-    Repeats,
-    ScriptRun,
-    SourceExcerpt,
-)
+from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
 
 SOURCE = """\
 import cupy

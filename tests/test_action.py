@@ -241,14 +241,7 @@ NOISY = (measured("pageable", 0.041, spread=0.9), measured("pinned", 0.0205, spr
         (later(results=(failed("pinned"),)), "slower=5%", "false", "failed", 4),
         (later(), "slower=5", "false", "failed", 2),
     ],
-    ids=[
-        "failed",
-        "ungated",
-        "inconclusive",
-        "strict",
-        "nothing measured",
-        "typo",
-    ],
+    ids=["failed", "ungated", "inconclusive", "strict", "nothing measured", "typo"],
 )
 def test_the_gate_on_a_stored_baseline(
     job: Job, head: Profile, gates: str, strict: str, outcome: str, code: int

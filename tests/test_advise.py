@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import (
-    MIB,
-    cpu_profile,
-    failed,
-    footprint,
-    measured,
-    prediction,
-    profile,
-    skipped,
-)
+from builders import MIB, cpu_profile, failed, footprint, measured, prediction, profile, skipped
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,9 +47,7 @@ def test_nothing_beats_the_baseline():
 
 def test_near_enough_goes_to_the_smaller_footprint_and_says_what_it_saves():
     chosen = verdict(
-        measured("pageable", 0.040),
-        measured("pinned", 0.0200),
-        measured("zero-copy", 0.0203, footprint=HALF),
+        measured("pageable", 0.040), measured("pinned", 0.0200), measured("zero-copy", 0.0203, footprint=HALF)
     )
     assert (chosen.strategy, chosen.verdict, chosen.tied_with) == ("zero-copy", "near", ("pinned",))
     assert chosen.groups == (("pinned", "zero-copy"), ("pageable",))

@@ -250,10 +250,7 @@ def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], 
     assert told.value.next_step
 
 
-@every(
-    ("parameters", "says"),
-    [({"n": "many"}, 'parameters={"n": many} is not'), ({"m": 1}, "no parameter")],
-)
+@every(("parameters", "says"), [({"n": "many"}, 'parameters={"n": many} is not'), ({"m": 1}, "no parameter")])
 def test_errors_name_arguments_and_no_options(parameters: dict[str, Any], says: str) -> None:
     with pytest.raises(AdvisorError) as told:
         profiled(FILES / "several.py::many", parameters)

@@ -120,12 +120,7 @@ def test_other_processes_with_their_memory() -> None:
 
 @every(
     ("moment", "share", "warns"),
-    [
-        ("before", 0.35, True),
-        ("before", 0.05, False),
-        ("under-load", 1.0, False),
-        ("after", 1.0, False),
-    ],
+    [("before", 0.35, True), ("before", 0.05, False), ("under-load", 1.0, False), ("after", 1.0, False)],
 )
 def test_a_busy_gpu_counts_only_before_we_use_it(moment: Moment, share: float, warns: bool) -> None:
     found = cautions([gpu(moment, utilization=share)], [])

@@ -57,10 +57,7 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     assert names(tmp_path / "advisor-report") == REPORTS
     assert said.stdout.startswith("vector_add: predicted. Nothing was measured on a GPU.\n")
     steps = [re.sub(r"\d+ s left", "left", line) for line in said.stderr.splitlines()[:2]]
-    assert steps == [
-        "[1] checking the workload (left)",
-        "[2] tracing the workload (left)",
-    ]
+    assert steps == ["[1] checking the workload (left)", "[2] tracing the workload (left)"]
     assert said.stderr.splitlines()[-1] == "wrote advisor-report/report.html, profile.json, report.md"
     assert len(said.stdout.splitlines()) < 25
     assert ESCAPE not in said.stdout + said.stderr
@@ -274,8 +271,7 @@ def hanging(seed: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "whole_group"),
-    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)],
+    ("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)]
 )
 def test_ctrl_c_keeps_what_was_measured(
     tmp_path: Path, number: signal.Signals, whole_group: bool, seed_of_pageable_first: str

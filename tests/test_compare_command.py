@@ -110,12 +110,7 @@ def test_one_gate_of_several_fails(command: Command) -> None:
             "`advisor report` shows the reason",
         ),
         (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile HEAD on the GPU too"),
-        (
-            ("base.json", "base.json", "--fail-if", "slower=5%"),
-            2,
-            "BASE and HEAD are the same",
-            "again",
-        ),
+        (("base.json", "base.json", "--fail-if", "slower=5%"), 2, "BASE and HEAD are the same", "again"),
         (
             ("base.json", "same.json", "--fail-if", "results-differ"),
             2,

@@ -390,10 +390,7 @@ def test_notes_say_whose_they_are() -> None:
 DRAWN = " ".join(str(600 + 8 * i) for i in range(100))
 
 
-@every(
-    ("factor", "expected"),
-    [(1.5, "slower"), (1 / 1.5, "faster"), (1.04, "cannot tell")],
-)
+@every(("factor", "expected"), [(1.5, "slower"), (1 / 1.5, "faster"), (1.04, "cannot tell")])
 def test_predictions_of_the_same_devices_are_compared_draw_by_draw(factor: float, expected: str) -> None:
     """The ranges overlap by far. What both share cancels, the noise of this CPU's timing does not."""
     base, head = (predicted("pinned", 0.040 * f, spread=0.4, draws=DRAWN) for f in (1.0, factor))

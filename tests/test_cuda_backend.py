@@ -50,9 +50,7 @@ def test_one_gpu_and_one_stream_become_current(cupy: FakeCupy) -> None:
     assert cupy.calls == [("getDeviceCount",), ("use device", 0), ("Stream", True), ("enter stream",)]
 
 
-def test_further_gpus_are_opened_and_the_first_stays_current(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_further_gpus_are_opened_and_the_first_stays_current(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCupy(count=3)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     first = CudaBackend(2)
@@ -224,11 +222,7 @@ def test_free_memory_and_the_pool(cupy: FakeCupy, gpu: CudaBackend) -> None:
 
 
 def test_versions_as_people_write_them(gpu: CudaBackend) -> None:
-    assert gpu.environment() == {
-        "cuda_driver": "13.2",
-        "cuda_runtime": "12.6",
-        "pci_bus_id": "0000:3B:00.0",
-    }
+    assert gpu.environment() == {"cuda_driver": "13.2", "cuda_runtime": "12.6", "pci_bus_id": "0000:3B:00.0"}
     assert gpu.kind_of("managed") == "managed"
 
 

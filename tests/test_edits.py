@@ -59,11 +59,7 @@ CASES = {
     "lock: cupyx allocates": (
         CUPY,
         Change("lock", 8, 5, 7),
-        [
-            "import cupyx",
-            "gray = cupyx.empty_pinned((4, 4), np.float32)  # é: kept",
-            WAIT.format("gray"),
-        ],
+        ["import cupyx", "gray = cupyx.empty_pinned((4, 4), np.float32)  # é: kept", WAIT.format("gray")],
         ["gray = np.empty((4, 4), np.float32)  # é: kept"],
     ),
     "lock: what a library made is registered": (

@@ -77,10 +77,7 @@ def test_bytes_that_are_no_text_can_be_saved() -> None:
 # Before and after the measuring
 
 CUDA_ADDRESS = "0000:3B:00.0"
-PC: dict[str, str | int] = {
-    "proc/cpuinfo": "model name: X",
-    "sys/bus/pci/devices/0000:3b:00.0/numa_node": 1,
-}
+PC: dict[str, str | int] = {"proc/cpuinfo": "model name: X", "sys/bus/pci/devices/0000:3b:00.0/numa_node": 1}
 
 
 def two_gpus(**answers: Any) -> FakeNvml:

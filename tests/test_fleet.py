@@ -259,10 +259,7 @@ def test_a_worker_that_comes_back_with_the_device_gets_its_task_again(tmp_path: 
     [
         ("dies", "the worker was lost; no other worker has this device"),
         ("hangs", "no answer within 50 s; no other worker has this device"),
-        (
-            Answer(status="lost", reason="SIGSEGV"),
-            "SIGSEGV; no other worker has this device",
-        ),
+        (Answer(status="lost", reason="SIGSEGV"), "SIGSEGV; no other worker has this device"),
         ("{}", "the worker's answer cannot be read: status: Field required"),
         (Answer(status="profiled", profile="{}"), 'is not a profile: the key "format" is missing'),
         (Answer(status="failed", reason="stage raised"), "stage raised"),

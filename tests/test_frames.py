@@ -57,10 +57,7 @@ def test_steps_in_order_with_the_labels_of_their_ranges() -> None:
         run.backend.calls.clear()
         run.loop.frame(7)
         assert run.backend.names == ["copy_to_device", "kernel", "copy_to_host", "synchronize"]
-        assert run.ranges.seen == [
-            ("frame 7",),
-            *(("frame 7", label) for label in labels(run)),
-        ]
+        assert run.ranges.seen == [("frame 7",), *(("frame 7", label) for label in labels(run))]
         assert run.ranges.depth == 0
 
 

@@ -212,10 +212,7 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
 
 @every(
     ("head", "message"),
-    [
-        (profile(), "the same run"),
-        (later(device=cuda_device("coherent")), "device: Test discrete"),
-    ],
+    [(profile(), "the same run"), (later(device=cuda_device("coherent")), "device: Test discrete")],
 )
 def test_a_gate_over_something_else_than_the_code_is_refused(head: Profile, message: str) -> None:
     found = compare(profile(), head)

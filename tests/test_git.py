@@ -150,10 +150,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("make", HOSTILE, ids=lambda make: make.__name__)
 def test_nothing_of_the_repository_is_run(
-    work: Path,
-    program: str,
-    ran: Path,
-    make: Callable[[Path, str], None],
+    work: Path, program: str, ran: Path, make: Callable[[Path, str], None]
 ) -> None:
     """Neither for a profile's commit nor for two versions; the repository stays as it is, too."""
     make(work, program)

@@ -149,10 +149,7 @@ def test_a_profile(text: str, told: str, tmp_path: Path) -> None:
             changed(lambda c: c["traffic"]["traffic"][0].update(buffer="q")),
             "traffic.traffic.0.buffer: there is no buffer",
         ),
-        (
-            changed(lambda c: c["traffic"]["traffic"][0].update(bytes_read=1e308)),
-            "bytes_read: 1e+308",
-        ),
+        (changed(lambda c: c["traffic"]["traffic"][0].update(bytes_read=1e308)), "bytes_read: 1e+308"),
         (
             changed(lambda c: c["workload"]["buffers"][0]["access"].update(q="in")),
             "access: there is no stage",

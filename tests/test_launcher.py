@@ -133,10 +133,7 @@ def test_the_child_runs_the_package_that_its_parent_runs(tmp_path: Path) -> None
     own.write_text(MISBEHAVING.read_text().replace("import numpy", f"{seen}import numpy", 1))
     path = [str(installed), str(FAKES), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
-        [
-            *(sys.executable, "-c", FROM_ELSEWHERE, str(tmp_path)),
-            job(tmp_path, file=own).model_dump_json(),
-        ],
+        [*(sys.executable, "-c", FROM_ELSEWHERE, str(tmp_path)), job(tmp_path, file=own).model_dump_json()],
         cwd=checkout,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,

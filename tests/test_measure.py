@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 from fakes import FakeClock
 
-from advisor.measure.sampling import (
-    COUNTERS,
-    Samples,
-    breakdown,
-    sample,
-    settled,
-    warm_up,
-)
+from advisor.measure.sampling import COUNTERS, Samples, breakdown, sample, settled, warm_up
 from advisor.profiles.row_figures import FrameFigures
 
 

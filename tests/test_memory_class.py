@@ -22,10 +22,7 @@ MACHINES: list[tuple[str, dict[str, int | str], MemoryClass]] = [
     ("card with HMM", {"integrated": 0, "compute_capability": "8.9", "pageable": 1}, "discrete-hmm"),
     ("GH200", {"integrated": 0, "compute_capability": "9.0", "pageable": 1, "tables": 1}, "coherent"),
 ]
-NAMES = {
-    "pageable": "pageable_memory_access",
-    "tables": "pageable_memory_access_uses_host_page_tables",
-}
+NAMES = {"pageable": "pageable_memory_access", "tables": "pageable_memory_access_uses_host_page_tables"}
 
 
 @every(("attributes", "expected"), [m[1:] for m in MACHINES], ids=[m[0] for m in MACHINES])

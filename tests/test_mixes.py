@@ -32,14 +32,7 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import beside_mixes, predict
 from advisor.profiles import reading
-from advisor.profiles.schema import (
-    Device,
-    Measured,
-    Predicted,
-    Profile,
-    Skipped,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import Device, Measured, Predicted, Profile, Skipped, WorkloadRecord
 from advisor.profiles.sweeps import Point, sweep_results
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes

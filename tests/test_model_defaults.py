@@ -20,11 +20,7 @@ TEXT = PATH.read_text(encoding="utf-8")
 @pytest.mark.parametrize(
     ("there", "instead", "message"),
     [
-        (
-            "launch_seconds = {",
-            "lunch_seconds = {",
-            "is not one; did you mean 'launch_seconds'",
-        ),
+        ("launch_seconds = {", "lunch_seconds = {", "is not one; did you mean 'launch_seconds'"),
         ('of = "device_memory_bytes', 'of = "memory_bites', "memory_bites_per_second is not one"),
         ("integrated = true", "integrated = 1", "layers.3.integrated: Input should be a valid boolean"),
         ("integrated = true", "integrate = true", "layers.3.integrate: Extra inputs are not permitted"),

@@ -40,10 +40,7 @@ FIGURES = {
     "memory_total_bytes": ["nvmlDeviceGetMemoryInfo"],
     "other_processes": ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"],
 }
-BESIDE = {
-    "memory_total_bytes": {"memory_used_bytes"},
-    "other_processes": {"other_processes_bytes"},
-}
+BESIDE = {"memory_total_bytes": {"memory_used_bytes"}, "other_processes": {"other_processes_bytes"}}
 KINDS = ("NotSupported", "NoPermission", "Unknown", "GpuIsLost", "FunctionNotFound", "Timeout")
 
 

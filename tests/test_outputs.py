@@ -238,10 +238,7 @@ def test_no_command_overwrites_a_file_of_the_users(name: str, command: Command) 
         assert command(*WRITING[name]).code == 0, "its own it replaces"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["report.md", "profile.json", "profile.partial.json", "advisor-files.json"],
-)
+@pytest.mark.parametrize("name", ["report.md", "profile.json", "profile.partial.json", "advisor-files.json"])
 def test_profile_says_so_before_it_measures(name: str, command: Command) -> None:
     mine("w.py").write_text("raise SystemExit('ran')")
     mine(name)

@@ -410,11 +410,7 @@ def test_profile_command_keeps_home_host_and_secrets_out(
     (home / "elsewhere.py").write_text(WORKLOAD, encoding="utf-8")
     command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "300"]
     command += ["--set", "api_key=hunter2", "--strategy", "pageable", "--target", "h100-sxm", "--out", "out"]
-    told = {
-        "HOME": str(home),
-        "A_VARIABLE": "of-the-environment",
-        "PYTHONPATH": python_path(),
-    }
+    told = {"HOME": str(home), "A_VARIABLE": "of-the-environment", "PYTHONPATH": python_path()}
     subprocess.run(
         [sys.executable, "-m", "advisor", *command, *options],
         cwd=home / "work",

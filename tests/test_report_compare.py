@@ -141,10 +141,7 @@ def test_the_page_asks_for_nothing_and_names_its_style() -> None:
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
     page = comparison_page(*gpu(), FILES)
     assert write(page, tmp_path, ("md",)) == [tmp_path / "compare.md"]
-    assert sorted(p.name for p in write(page, tmp_path)) == [
-        "compare.html",
-        "compare.md",
-    ]
+    assert sorted(p.name for p in write(page, tmp_path)) == ["compare.html", "compare.md"]
 
 
 def hostile(text: str) -> Compared:

@@ -83,10 +83,7 @@ def test_board_readings_have_a_table_of_their_own() -> None:
 def test_host_facts_are_told_and_missing_ones_left_out() -> None:
     told = {e.label: e.value for e in environment(on(host=host_state()))}
     assert told["NUMA nodes"] == "0 (CPUs 0-15, 64.0 GiB)"
-    assert (told["Memory limit (cgroup)"], told["Locked-memory limit"]) == (
-        "unlimited",
-        "8.00 MiB",
-    )
+    assert (told["Memory limit (cgroup)"], told["Locked-memory limit"]) == ("unlimited", "8.00 MiB")
     assert told["Runs in"] == "a container"
     assert "NUMA node of the GPU" not in told
     assert "NUMA nodes" not in {e.label for e in environment(profile())}

@@ -349,9 +349,7 @@ decided = st.builds(lambda best: Optima(best, min(best)), st.frozensets(names, m
 
 
 @given(st.lists(decided | st.just(Optima()), max_size=12))
-def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(
-    optima: list[Optima],
-) -> None:
+def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(optima: list[Optima]) -> None:
     found = runs(optima)
     told = [run.strategy for run in found for _ in run.values]
     assert told == [s.chosen for s in optima if s.chosen]

@@ -52,11 +52,7 @@ def test_clear_verdict_names_the_strategy_the_factor_and_its_interval() -> None:
 
 def test_one_near_the_fastest_says_how_near_and_gives_the_reason() -> None:
     tie = recommendation(
-        "zero-copy",
-        verdict="near",
-        bound=0.014,
-        tied_with=("managed",),
-        reason="its footprint is smaller",
+        "zero-copy", verdict="near", bound=0.014, tied_with=("managed",), reason="its footprint is smaller"
     )
     verdict = verdicts(profile(recommendation=tie))[0]
     assert verdict.headline == "Use `zero-copy`: 2.00× faster than `pageable` (1.98 to 2.02)"

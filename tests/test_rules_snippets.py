@@ -219,14 +219,7 @@ def test_a_frame_begins_before_the_last_one_is_finished(cupy: Any):
     names["begin"] = lambda slot: order.append(("begin", slots.index(slot)))
     names["finish"] = lambda slot: order.append(("finish", slots.index(slot)))
     names["frames"](3)
-    assert order == [
-        ("begin", 0),
-        ("begin", 1),
-        ("finish", 0),
-        ("begin", 0),
-        ("finish", 1),
-        ("finish", 0),
-    ]
+    assert order == [("begin", 0), ("begin", 1), ("finish", 0), ("begin", 0), ("finish", 1), ("finish", 0)]
 
 
 def with_weights() -> WorkloadRecord:

@@ -628,11 +628,7 @@ def _plain(traits: Traits) -> Traits:
     [device("f0", b="in"), host("f1", b="in")],
     {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES, "n": COPIES},
 )
-@given(
-    stage_lists("s", 2),
-    frames(6),
-    TRAITS,
-)
+@given(stage_lists("s", 2), frames(6), TRAITS)
 def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
     setup: list[StageUse], frame: list[StageUse], traits: dict[str, Traits]
 ) -> None:

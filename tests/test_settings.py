@@ -75,8 +75,7 @@ def test_a_target_of_ones_own_that_is_missing() -> None:
 
 
 @every(
-    ("text", "formats"),
-    [("html", ("html",)), ("json, md", ("json", "md")), ("md,md,,html", ("md", "html"))],
+    ("text", "formats"), [("html", ("html",)), ("json, md", ("json", "md")), ("md,md,,html", ("md", "html"))]
 )
 def test_formats(text: str, formats: tuple[str, ...]) -> None:
     assert parse_formats(text) == formats

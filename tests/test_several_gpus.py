@@ -196,8 +196,7 @@ def test_halves_of_a_buffer_on_two_gpus(strategy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "said"),
-    [(-1, ("-1", "from 0")), (True, ("True",)), ("1", ("'1'",)), (99, ("99", "15"))],
+    ("gpu", "said"), [(-1, ("-1", "from 0")), (True, ("True",)), ("1", ("'1'",)), (99, ("99", "15"))]
 )
 def test_numbers_that_are_no_gpu(gpu: Any, said: tuple[str, ...]) -> None:
     with pytest.raises(WorkloadError) as problem:

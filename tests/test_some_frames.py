@@ -36,10 +36,7 @@ from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 from advisor.workloads.loading import load
 
 FILE = FILES / "some_frames.py"
-FRESH = [
-    StageUse("produce", "host", {"a": "out"}),
-    StageUse("k", "device", {"a": "in", "b": "out"}),
-]
+FRESH = [StageUse("produce", "host", {"a": "out"}), StageUse("k", "device", {"a": "in", "b": "out"})]
 LOOK = StageUse("look", "host", {"b": "in"}, every=3)
 
 

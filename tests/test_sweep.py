@@ -401,16 +401,7 @@ def test_the_command_and_putting_its_profiles_together_again(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    arguments = (
-        "--sweep",
-        "n=16,8",
-        "--set",
-        "step=3",
-        "--no-gpu",
-        "--strategy",
-        "zero-copy",
-        *QUICK,
-    )
+    arguments = ("--sweep", "n=16,8", "--set", "step=3", "--no-gpu", "--strategy", "zero-copy", *QUICK)
     said = command("profile", COUNTER, *arguments)
     assert said.code == 0, said.err
     assert names(tmp_path / "advisor-report") == {"n=8", "n=16", "sweep.html", "sweep.md"}

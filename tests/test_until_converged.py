@@ -485,10 +485,7 @@ def test_a_loop_of_one_side(traits: Traits) -> None:
 
 @pytest.mark.parametrize(
     ("change", "key"),
-    [
-        ({"number": 1}, "workload.stages"),
-        ({"until": "gone"}, "workload.stages.2.loop.until"),
-    ],
+    [({"number": 1}, "workload.stages"), ({"until": "gone"}, "workload.stages.2.loop.until")],
 )
 def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles: dict[str, Any]) -> None:
     made = profiles["jacobi"]

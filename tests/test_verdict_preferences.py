@@ -7,16 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import (
-    MIB,
-    cpu_profile,
-    footprint,
-    measured,
-    predicted,
-    prediction,
-    profile,
-    vector_add_trace,
-)
+from builders import MIB, cpu_profile, footprint, measured, predicted, prediction, profile, vector_add_trace
 from every import every
 from rendering import shown
 
@@ -244,8 +235,7 @@ def test_no_rule_proposes_what_is_over_the_budget() -> None:
 
 def test_a_rule_that_picks_by_itself_is_held_to_the_budget() -> None:
     stubborn = replace(
-        RULES[0],
-        judge=lambda case, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1"),
+        RULES[0], judge=lambda case, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1")
     )
     rows = (measured("pageable", 0.04, footprint=HALF), measured("pinned", 0.01, footprint=WHOLE))
     wanted = Preferences(memory_budget_bytes=200 * MIB)

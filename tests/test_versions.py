@@ -163,8 +163,7 @@ def test_processes_that_alternate_widen_the_interval_and_say_so(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("process", "seconds", "count"),
-    [(0.06, 30.0, 80), (0.15, 30.0, 80), (0.10, 120.0, 40)],
+    ("process", "seconds", "count"), [(0.06, 30.0, 80), (0.15, 30.0, 80), (0.10, 120.0, 40)]
 )
 def test_processes_that_alternate_claim_no_more(
     tmp_path: Path, process: float, seconds: float, count: int

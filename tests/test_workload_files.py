@@ -20,11 +20,7 @@ EXAMPLES = REPOSITORY / "workloads"
 
 
 def profiled(
-    directory: Path,
-    target: str | Path,
-    *assignments: str,
-    in_processes: bool = False,
-    **options: object,
+    directory: Path, target: str | Path, *assignments: str, in_processes: bool = False, **options: object
 ) -> Profile:
     asked = cpu_settings(target, *assignments, **options)
     launcher = launching(asked) if in_processes else InProcess()

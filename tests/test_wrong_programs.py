@@ -48,11 +48,7 @@ LINE = 1 + PROGRAM[: PROGRAM.index("BODY")].count("\n")
 WRONG = {
     "asarray": ("xp.multiply(np.asarray(image), 2, out=result)", "image", "xp.asarray"),
     "array": ("result[...] = xp.asarray(np.array(image) * 2)", "image", "xp.asarray"),
-    "scipy": (
-        "from scipy import ndimage; result[...] = ndimage.laplace(image)",
-        "image",
-        "cupyx.scipy",
-    ),
+    "scipy": ("from scipy import ndimage; result[...] = ndimage.laplace(image)", "image", "cupyx.scipy"),
     "constant": ("xp.multiply(image, TABLE, out=result)", "image", "xp.asarray"),
     "operator": ("result[...] = image * TABLE", "image", "xp.asarray"),
     "random": ("result[...] = image + np.random.rand(n)", "image", "xp.random"),
@@ -322,11 +318,7 @@ def test_a_name_of_cupy_alone_asks_for_a_twin(body: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("old", "new", "notes"),
     [
-        (
-            "buffers = {",
-            'buffers = {"spare": Buffer(1 << 26, "f4"), ',
-            ["'spare'", "256 MiB", "footprint"],
-        ),
+        ("buffers = {", 'buffers = {"spare": Buffer(1 << 26, "f4"), ', ["'spare'", "256 MiB", "footprint"]),
         ("result.sum()", "pass", ["'use' does nothing"]),
         ("result.sum()", '"""Nothing."""', ["'use' does nothing"]),
         ("dtype: str", "unused: int = 3, dtype: str", ["'unused'"]),

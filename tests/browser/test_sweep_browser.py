@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
-from builders import (
-    all_strategies,
-    cpu_profile,
-    predicted,
-    prediction,
-    recommendation,
-    vector_add_workload,
-)
+from builders import all_strategies, cpu_profile, predicted, prediction, recommendation, vector_add_workload
 from test_report_sweep import at_n, cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results

@@ -32,10 +32,7 @@ FORMS = {
 
 def secrets() -> Iterator[Case]:
     """What the program masks it masks everywhere."""
-    said = {
-        "an option": ("--set", f"password={SECRET}"),
-        "an option, glued": (f"--set=api_key={SECRET}",),
-    }
+    said = {"an option": ("--set", f"password={SECRET}"), "an option, glued": (f"--set=api_key={SECRET}",)}
     for name, more in said.items():
         key = "password" if "password" in more[-1] else "api_key"
         yield profiled(

@@ -87,11 +87,7 @@ def test_kinds_of_memory_are_what_the_driver_says(cuda: Backend) -> None:
                 ("device", arena.device(4096)),
             )
         }
-    host, device, managed = (
-        runtime.memoryTypeHost,
-        runtime.memoryTypeDevice,
-        runtime.memoryTypeManaged,
-    )
+    host, device, managed = (runtime.memoryTypeHost, runtime.memoryTypeDevice, runtime.memoryTypeManaged)
     assert (kinds["pinned"], kinds["mapped"]) == (host, host)
     assert (kinds["managed"], kinds["device"]) == (managed, device)
     assert kinds["pageable"] not in (host, device, managed)

@@ -105,11 +105,7 @@ def jacobi(n: int = 64, tolerance: float = 1e-3, at_most: int = 500) -> Workload
             "small": Buffer(1, np.int32),
         },
         setup=[host(load)],
-        frame=[
-            host(produce),
-            repeat([kernel(sweep)], until="small", at_most=at_most),
-            host(publish),
-        ],
+        frame=[host(produce), repeat([kernel(sweep)], until="small", at_most=at_most), host(publish)],
         check=check,
     )
 
