@@ -142,6 +142,34 @@ search()
         {3: 5},
     ),
     "nothing repeats": ("for n in range(2):\n    gpu.up()\ngpu.down()\n", {}),
+    "a solver run for three systems that take long to set up": (
+        """
+def solve():
+    for step in range(60):
+        gpu.work()
+        gpu.wait()
+for system in range(3):
+    gpu.pause(5.0)
+    gpu.up()
+    solve()
+    gpu.down()
+""",
+        {3: 180},
+    ),
+    "the same function without the GPU and with it": (
+        """
+def solve(on_gpu):
+    for step in range(70):
+        if on_gpu:
+            gpu.work()
+            gpu.wait()
+for trial in range(2):
+    solve(False)
+    solve(True)
+solve(False)
+""",
+        {3: 140},
+    ),
     "waits in the head of a while": (
         "n = 0\ndef more():\n    gpu.wait()\n    return n < 5\nwhile more():\n    gpu.up()\n    n += 1\n",
         {5: 5},

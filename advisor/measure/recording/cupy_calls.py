@@ -166,6 +166,8 @@ class CupyCalls:
         """ndarray.get and cupy.asnumpy, which take the same arguments."""
         if not isinstance(array, self._array) or not (nbytes := array.nbytes):
             return call(array, *args, **options)
+        if array.size == 1 and not args and not options:
+            return self._value(name, call, array)
         event = Event("download", name, "cupy")
         stream = out = None
         blocks = True
@@ -230,15 +232,15 @@ class CupyCalls:
         replace(array, "set", around(self._set))
         replace(array, "get", around(functools.partial(self._download, "ndarray.get")))
         for name in (*_SCALARS, *_WHOLE):
-            replace(array, name, around(functools.partial(self._value, name)))
+            replace(array, name, around(functools.partial(self._value, f"ndarray.{name}")))
         for name in ("__getitem__", "__setitem__"):
             replace(array, name, around(functools.partial(self._index, f"ndarray.{name}")))
         replace(array, "nonzero", self._calls.waiting("ndarray.nonzero"))
 
     def _value(self, name: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
         """What gives the host values: of one element it is a wait, else a download."""
-        wait = name in _SCALARS or array.size == 1
-        event = self._calls.event("wait" if wait else "download", f"ndarray.{name}")
+        wait = array.size == 1 or name.removeprefix("ndarray.") in _SCALARS
+        event = self._calls.event("wait" if wait else "download", name)
         result = self._calls.run(event, call, (array, *args), options, True)
         event.memory, event.asynchronous = ("unknown", None) if wait else ("pageable", False)
         event.bytes = int(array.itemsize if wait else array.nbytes)

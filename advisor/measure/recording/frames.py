@@ -13,6 +13,10 @@ LEAST = 3
 CARRIED = 0.9
 """Share of a loop's crossings, launches and time that its inner loops need to take its place: an epoch gives
 way to its batches, a frame does not to a loop over a few of its tensors."""
+FEW, MANY = 20, 20
+"""A loop with fewer iterations than FEW has no interval of its frame's time (`assembling.BATCHES`). Inner
+loops with MANY times as many take its place where they carry its launches and most of its crossings: a solver
+that is run for three systems gives way to its steps, however long a system takes to set up."""
 
 
 def frame_loops(
@@ -44,11 +48,12 @@ def _carriers(
     inner = dict.fromkeys(below[0] for record in inside if (below := _below(record, loop, repeating)))
     crossings = sum(record.count for record in inside)
     carried = sum(record.count for record in inside if _below(record, loop, repeating))
+    repeats_few = loop.turns < FEW and sum(each.turns for each in inner) >= MANY * loop.turns
     enough = (
         bool(inner)
-        and carried >= CARRIED * crossings
+        and carried >= (0.5 if repeats_few else CARRIED) * crossings
         and sum(launches[each] for each in inner) >= CARRIED * launches[loop]
-        and sum(max(each.seconds, each.whole) for each in inner) >= CARRIED * loop.seconds
+        and (repeats_few or sum(max(each.seconds, each.whole) for each in inner) >= CARRIED * loop.seconds)
     )
     if not enough:
         return (loop,)

@@ -14,6 +14,8 @@ from time import perf_counter
 from types import CodeType
 from typing import Any
 
+from advisor.measure.recording.events import LAUNCH_SAMPLE
+
 NAME = "__advisor__"
 """In `builtins`, the list that the transformed code calls into."""
 MOST_TIMES = 65_536
@@ -49,6 +51,10 @@ class Loop:
         """Iterations whose head was called in full."""
         self.begun: float | None = None
         self.open = False
+        self.active = False
+        """Whether a crossing or a launch was noted in it since it was entered."""
+        self._before = (0, 0.0, 0.0)
+        """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
         """Iterations since the last crossing in it, or since it was last looked at."""
         self.since = 0.0
@@ -64,9 +70,20 @@ class Loop:
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
         self.begun = None  # it may have been left by return or by an exception
+        self._forget_idle()
         self.entered = self._clock()
         self.open = True
         return iterable
+
+    def _forget_idle(self) -> None:
+        """Iterations since it was last entered are no frames where all of them were without the GPU: the same
+        function ran on NumPy's arrays. So many, that one launch would have been noted if each had one."""
+        turns, seconds, whole = self._before
+        if not self.active and self.turns - turns >= LAUNCH_SAMPLE:
+            self.turns, self.seconds, self.whole = turns, seconds, whole
+            while self.numbers and self.numbers[-1] > turns:
+                self.numbers.pop(), self.times.pop()
+        self._before, self.active = (self.turns, self.seconds, self.whole), False
 
     def head(self) -> None:
         now = self._clock()
@@ -98,6 +115,7 @@ class Loop:
         """At the end of the script."""
         if self.fast is not None:
             self.slow_down()
+        self._forget_idle()
 
     def _keep(self, seconds: float) -> None:
         self.times.append(seconds)

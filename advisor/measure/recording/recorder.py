@@ -141,7 +141,7 @@ class ScriptRecorder:
         record.bytes += event.bytes
         for each in record.loops:
             loop = each.loop
-            loop.quiet = 0
+            loop.quiet, loop.active = 0, True
             if loop.fast is not None:
                 loop.slow_down()
             if (turn := loop.turns) != each.last:
@@ -271,6 +271,8 @@ class ScriptRecorder:
         for loop in loops:
             self.launches[loop] += 1 if self.listens else LAUNCH_SAMPLE
         if site is not None:
+            for each in site.loops:
+                each.active = True
             self._resume(site)
         self._launches += 1
         if self._launches >= UNREAD_LAUNCHES:
