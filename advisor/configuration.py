@@ -28,7 +28,7 @@ from advisor.measure.options import OPTIONS, Option, Options
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.toml_files import read_toml
+from advisor.profiles.text_files import read_toml
 from advisor.rules.registry import require, thresholds
 from advisor.strategies import mixes, registry
 from advisor.strategies.backend import BackendName

@@ -85,11 +85,11 @@ def compare(
 
 def _saved(base: Path, head: Path | None) -> tuple[Path, Path | None]:
     """Where a baseline's profile is; it is compared with the last report, if nothing else is named."""
-    from advisor.profiles import baselines
+    from advisor.profiles import outputs
 
-    if not baselines.is_baseline(base):
+    if not outputs.is_baseline(base):
         return base, head
-    return baselines.folder(str(base)), head or OPTIONS["out"].default
+    return outputs.baseline_folder(str(base)), head or OPTIONS["out"].default
 
 
 def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:

@@ -45,7 +45,7 @@ def profile(**given: Any) -> None:
     """
     from advisor import configuration
     from advisor.devices.environment import command_line
-    from advisor.profiles import baselines
+    from advisor.profiles import outputs
     from advisor.sweep import parse_sweep
     from advisor.workloads import outline
 
@@ -62,7 +62,7 @@ def profile(**given: Any) -> None:
     if merged.apply and (swept or form):
         raise UsageError("--apply needs one run that writes a report", next_step="Omit --sweep and --out -.")
     if merged.save:
-        baselines.folder(merged.save)
+        outputs.baseline_folder(merged.save)
     _require_one(merged, targets, swept=swept is not None, printed=form is not None)
     backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet, needs_cupy=not script)
     settings = configuration.make_settings(
@@ -178,9 +178,9 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
 
 
 def _save(result: Profile, merged: Options) -> None:
-    from advisor.profiles import baselines, outputs
+    from advisor.profiles import outputs
 
-    with outputs.output_directory(baselines.folder(merged.save), ["profile.json"]) as directory:
+    with outputs.output_directory(outputs.baseline_folder(merged.save), ["profile.json"]) as directory:
         say_written([outputs.write(directory, "profile.json", result.to_json())], quiet=merged.quiet)
 
 

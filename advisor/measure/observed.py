@@ -80,6 +80,7 @@ def observe(
     function that another file can import.
     """
     _require_function(file, function)
+    paths = filter(None, (str(beside.resolve()) if beside else "", os.environ.get("PYTHONPATH", "")))
     with scratch() as folder:
         answer = folder / "call.json"
         names = (str(file), function, str(answer), str(inputs))
@@ -91,7 +92,7 @@ def observe(
                 text=True,
                 errors="replace",
                 timeout=timeout,
-                env=_importing(beside),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
         except subprocess.TimeoutExpired:
             called = _begun(answer).exists()
@@ -113,13 +114,6 @@ def observe(
             next_step="Use a function of arrays, numbers and strings; wrap anything else.",
         )
     return call
-
-
-def _importing(folder: Path | None) -> dict[str, str] | None:
-    if folder is None:
-        return None
-    paths = (str(folder.resolve()), os.environ.get("PYTHONPATH", ""))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _without_call(

@@ -94,18 +94,14 @@ def place(
         more: dict[str, Any] = {"seed": job.seed, "ranges": ranges, "clock": clock}
         serial = FrameLoop(bound, planned, placed, backend, **more)
         loop = PipelinedLoop(bound, planned, sets, backend, **more) if strategy.pipelined else serial
-        _limit_loops(job, serial)
+        if job.task == "reference" and job.left_seconds is not None:
+            for count in serial.iterations.values():
+                count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
         inspector = Inspector(bound, planned, sets, layouts, backend)
         hints: dict[str, tuple[str, ...]] = {n: p.hints for n, p in placements.items() if p.hints}
         spent = clock() - begin
         yield PlacedWorkload(bound, loop, serial, planned, inspector, arena, placed, hints, before, spent)
         wait_for_all(backend)
-
-
-def _limit_loops(job: Job, serial: FrameLoop) -> None:
-    if job.task == "reference" and job.left_seconds is not None:
-        for count in serial.iterations.values():
-            count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:

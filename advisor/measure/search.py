@@ -138,7 +138,12 @@ class Searching:
         now, tried = self.best_uniform, {self.best_uniform}
         second = [self._named(alike(self.workload, name)) for name in starts[1:]]
         while True:
-            new = [name for name in self._next(now, second) if name not in tried]
+            near = [
+                placed
+                for name in (now, *second)
+                for placed in (*changes(self.names[name], self.choices), self.names[name])
+            ]
+            new = [name for name in self._ordered(near) if name not in tried]
             candidates = [name for name in new if name not in self.results.left][:CANDIDATES]
             if not candidates:
                 return ""
@@ -161,16 +166,8 @@ class Searching:
             names = [self.best_uniform, *(label(one.placements) for one in open_ones)]
             self._rounds(names, self.best_uniform, 2 * FIRST_LOOK, prune=False)
 
-    def _next(self, now: str, others: Sequence[str]) -> list[str]:
-        """Mixes one change away from these, in the order of the time that the model expects."""
-        near = [
-            placed
-            for name in (now, *others)
-            for placed in (*changes(self.names[name], self.choices), self.names[name])
-        ]
-        return self._ordered(near)
-
     def _ordered(self, placed: Sequence[Placed]) -> list[str]:
+        """In the order of the time that the model expects."""
         expected = self.likely(placed) if self.likely else [0.0] * len(placed)
         order = sorted(range(len(placed)), key=expected.__getitem__)
         return list(dict.fromkeys(self._named(placed[i]) for i in order))
@@ -217,19 +214,15 @@ class Searching:
 
     def _gain(self, name: str, over: str) -> tuple[float, float, float]:
         """How much faster it is in the last process, as a logarithm: mean, upper and lower end."""
-        gaps = np.array(list(self._gaps(name, over)))
+        here = [block for block in self.results.blocks if block.process == self.processes - 1]
+        times = {(block.round, block.contestant): block.period_seconds for block in here}
+        pairs = [(at, (at[0], over)) for at in times if at[1] == name and (at[0], over) in times]
+        gaps = np.array([math.log(times[other] / times[own]) for own, other in pairs])
         if len(gaps) < 2:
             return 0.0, math.inf, -math.inf
         half = student_upper(SURE, len(gaps) - 1) * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
         middle = float(gaps.mean())
         return middle, middle + half, middle - half
-
-    def _gaps(self, name: str, over: str) -> Iterator[float]:
-        here = [block for block in self.results.blocks if block.process == self.processes - 1]
-        times = {(block.round, block.contestant): block.period_seconds for block in here}
-        for number, contestant in times:
-            if contestant == name and (number, over) in times:
-                yield math.log(times[number, over] / times[number, name])
 
     def _tried(self) -> tuple[Tried, ...]:
         """Each mix against the best uniform strategy, with an end that holds for all at once."""

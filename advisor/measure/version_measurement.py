@@ -144,7 +144,8 @@ class VersionMeasurement:
             return Results(absent="the value of a parameter that changed is secret")
         if values:
             folder = self.directory / f"{BASE} with HEAD's values"
-            again = _with_values(base.settings, values)
+            assignments = {**base.settings.assignments, **{n: str(v) for n, v in values.items()}}
+            again = replace(base.settings, assignments=assignments)
             try:
                 before = replace(base, settings=again, directory=folder).describe().workload
             except AdvisorError:
@@ -273,10 +274,6 @@ def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
         for row in run.rows:
             if row.strategy in names and not isinstance(row, Measured):
                 yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
-
-
-def _with_values(settings: Settings, values: Mapping[str, object]) -> Settings:
-    return replace(settings, assignments={**settings.assignments, **{n: str(v) for n, v in values.items()}})
 
 
 @dataclass

@@ -20,7 +20,7 @@ from advisor.model import terms
 from advisor.model.terms import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record
 from advisor.profiles.schema import MemoryClass
-from advisor.profiles.toml_files import parse_toml
+from advisor.profiles.text_files import parse_toml
 
 PATH = Path(__file__).parent / "defaults.toml"
 

@@ -286,3 +286,25 @@ def output_directory(directory: Path, names: Sequence[str] = (), *, aside: bool 
         with suppress(OSError):  # a folder that holds something stays
             for folder in created:
                 folder.rmdir()
+
+
+# Baselines by name: profiles that `advisor profile --save NAME` keeps and `advisor compare NAME` finds
+
+
+_BASELINES = Path("advisor-baselines")
+_BASELINE = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
+
+
+def baseline_folder(name: str) -> Path:
+    """Where the profile of that name lies, from the working directory on. Raises `UsageError`."""
+    if not _BASELINE.fullmatch(name):
+        raise UsageError(
+            f"--save {name!r} is not the name of a baseline",
+            next_step="Use letters, digits, dots and hyphens, such as --save main.",
+        )
+    return _BASELINES / name
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether that is the name of a baseline; a file or folder of the name comes first."""
+    return bool(_BASELINE.fullmatch(str(path))) and not path.exists() and (_BASELINES / path).is_dir()

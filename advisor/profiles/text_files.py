@@ -1,18 +1,26 @@
-"""The text of a saved file: read in seconds at most, packed with gzip or not; written in one step."""
+"""Files of text and of TOML: read in seconds at most, packed with gzip or not; written in one step."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from advisor.errors import FileProblem, UsageError
+from advisor.texts import shortened
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 LARGEST = 64_000_000
 """Bytes of text: what takes about as long to read and show as a person waits. Checked by `make bench`."""
@@ -97,3 +105,38 @@ def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None]
     """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
     with replacing(path, rename) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+_LARGEST_TOML = 1_000_000
+"""Bytes. The largest file of the catalogue has 12,000."""
+_MOST_PARTS = 30
+"""Parts of one dotted key: reading takes time and memory by the square of them."""
+_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{{_MOST_PARTS}}}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    data = read_bytes(path, _LARGEST_TOML)
+    if len(data) > _LARGEST_TOML:
+        raise ValueError(f"it holds more than {_LARGEST_TOML / 1e6:g} MB")
+    try:
+        # Some editors put a byte order mark before UTF-8, which TOML does not know.
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        byte = problem.object[problem.start]
+        raise ValueError(f"expected UTF-8, but byte {problem.start} is 0x{byte:02x}") from None
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {_MOST_PARTS} parts")
+    return parse_toml(text)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a text. Raises ValueError that says in a line what is wrong."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its arrays or tables are nested too deep") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise ValueError(f"expected TOML: {shortened(problem)}") from None
+    except ValueError:  # Python's own limit
+        raise ValueError("a number has too many digits") from None

@@ -271,12 +271,6 @@ def alike(workload: WorkloadRecord, name: str) -> dict[str, str]:
     return {buffer.name: name for buffer in to_place(workload)}
 
 
-def to_change(workload: WorkloadRecord) -> list[str]:
-    """The buffers whose placement is searched for, largest first."""
-    ordered = sorted(to_place(workload), key=lambda buffer: -buffer.bytes)
-    return [buffer.name for buffer in ordered[:MOST_BUFFERS]]
-
-
 def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ...]]:
     """The placements that are tried for each of the buffers whose placement is searched for; external memory
     can be registered where it is, too, and what crosses between GPUs be copied from one to the other."""
@@ -286,9 +280,8 @@ def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ..
     further = tuple(name for name in tried_for(device, "external") if name not in names)
     between = crossing(workload) if workload.gpus > 1 else ()
     peers = tried_for(device, "between-gpus")
-    return {
-        name: names + further * (name in external) + peers * (name in between) for name in to_change(workload)
-    }
+    largest = sorted(to_place(workload), key=lambda buffer: -buffer.bytes)[:MOST_BUFFERS]
+    return {b.name: names + further * (b.name in external) + peers * (b.name in between) for b in largest}
 
 
 def changes(placed: Placed, tried: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:

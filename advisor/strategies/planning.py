@@ -235,7 +235,8 @@ class _Tracker(State):
     def _device(self, stage: StageUse) -> None:
         moving = self._to_move(stage)
         for name in moving:
-            if self._goes_through_the_host(name):
+            traits = self.traits[name]
+            if traits.moves == "copies" and not traits.peer and "host" not in self.current[name]:
                 self.in_flight.add(self._to_host(name, stage))
                 self.current[name] = self.current[name] | {"host"}
         for name in moving:
@@ -248,11 +249,6 @@ class _Tracker(State):
                 if self.traits[name].kernels_reach_host_memory:
                     add(pending, name, stage.gpu)
         self._record(stage)
-
-    def _goes_through_the_host(self, name: str) -> bool:
-        """One GPU holds it alone, another needs it, and nothing crosses between them."""
-        traits = self.traits[name]
-        return traits.moves == "copies" and "host" not in self.current[name] and not traits.peer
 
     def _to_host(self, name: str, stage: StageUse) -> int:
         traits, gpu = self.traits[name], min(gpu_of(at) for at in self.current[name] if at != "host")

@@ -1,16 +1,18 @@
-"""The arguments of `Buffer`, `host`, `device` and `@workload`, refused where they are of no use."""
+"""Annotations of stages' parameters; the checked arguments of `Buffer`, `host`, `device` and `@workload`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.schema import ArrayForm
+from advisor.profiles.schema import AccessMode, ArrayForm
 
 FORMS: tuple[ArrayForm, ...] = get_args(ArrayForm)
 FORMS_EXPLAINED = (
@@ -100,3 +102,56 @@ def require_plain(function: Callable[..., object], who: str) -> None:
                 next_step="Write a plain function without async or yield. To call one that has them, run it "
                 "to completion: asyncio.run(...), or a for loop.",
             )
+
+
+T = TypeVar("T", default=Any)
+"""The type a stage gets the buffer as: `In[torch.Tensor]`; by default the side's own array."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A stage's access to a buffer, or to a part of it; carried by the annotations `In`, `Out` and `InOut`.
+
+    part: what stands in the brackets of `In[0, :]`; None for all of the buffer.
+    """
+
+    mode: AccessMode
+    part: Any = None
+
+
+if TYPE_CHECKING:  # to a type checker a buffer is whatever the stage does with it
+    In: TypeAlias = Annotated[T, Access("in")]
+    Out: TypeAlias = Annotated[T, Access("out")]
+    InOut: TypeAlias = Annotated[T, Access("inout")]
+else:
+
+    class _Annotation:
+        """`In[torch.Tensor]` says the form that the stage wants, `In[0, :]` the part that it touches."""
+
+        access: ClassVar[Access]
+
+        def __class_getitem__(cls, key: Any) -> Any:
+            if is_part(key):
+                return Annotated[Any, Access(cls.access.mode, key)]
+            return Annotated[key, cls.access]
+
+    class In(_Annotation):
+        """The stage reads the buffer and leaves it as it is. On the host it gets a read-only view."""
+
+        access = Access("in")
+
+    class Out(_Annotation):
+        """The stage overwrites all of the buffer and needs nothing of what was there."""
+
+        access = Access("out")
+
+    class InOut(_Annotation):
+        """The stage reads the buffer, or changes a part of it."""
+
+        access = Access("inout")
+
+
+def is_part(key: object) -> bool:
+    """Whether this is what an array is indexed with, and not a type."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(part is ... or isinstance(part, (int, np.integer, slice)) for part in parts)

@@ -186,21 +186,21 @@ class BoundWorkload:
         return replace(self, setup=setup, frame=frame)
 
     def buffer_records(self) -> tuple[BufferRecord, ...]:
-        return tuple(self._record(name, buffer) for name, buffer in self.workload.buffers.items())
-
-    def _record(self, name: str, buffer: Buffer) -> BufferRecord:
-        return BufferRecord(
-            name=name,
-            shape=buffer.dimensions,
-            dtype=str(buffer.element),
-            bytes=buffer.nbytes,
-            access={s.name: s.access[name] for s in self.stages if name in s.access},
-            external=buffer.external,
-            scratch=buffer.scratch,
-            valid=buffer.valid,
-            regions={
-                s.name: part.bounds for s in self.stages if isinstance(part := s.parts.get(name), Region)
-            },
+        return tuple(
+            BufferRecord(
+                name=name,
+                shape=buffer.dimensions,
+                dtype=str(buffer.element),
+                bytes=buffer.nbytes,
+                access={s.name: s.access[name] for s in self.stages if name in s.access},
+                external=buffer.external,
+                scratch=buffer.scratch,
+                valid=buffer.valid,
+                regions={
+                    s.name: part.bounds for s in self.stages if isinstance(part := s.parts.get(name), Region)
+                },
+            )
+            for name, buffer in self.workload.buffers.items()
         )
 
 

@@ -24,10 +24,10 @@ from advisor.profiles.row_figures import MOST_ITERATIONS
 from advisor.profiles.schema import MOST_GPUS, MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.texts import in_a_line, is_name
-from advisor.workloads.access import Access as Access
-from advisor.workloads.access import In as In
-from advisor.workloads.access import InOut as InOut
-from advisor.workloads.access import Out as Out
+from advisor.workloads.arguments import Access as Access
+from advisor.workloads.arguments import In as In
+from advisor.workloads.arguments import InOut as InOut
+from advisor.workloads.arguments import Out as Out
 from advisor.workloads.arguments import (
     dtype_of,
     every_of,

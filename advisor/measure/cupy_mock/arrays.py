@@ -272,31 +272,23 @@ def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     binary |= {"lshift": np.left_shift, "rshift": np.right_shift}
     binary |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
     for name, ufunc in binary.items():
-        yield f"__{name}__", _binary(ufunc)
-        yield f"__r{name}__", _reflected(ufunc)
-        yield f"__i{name}__", _in_place(ufunc)
+        yield f"__{name}__", _operator(ufunc)
+        yield f"__r{name}__", _operator(ufunc, reflected=True)
+        yield f"__i{name}__", _operator(ufunc, in_place=True)
     compared = {"lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "gt": np.greater}
     for name, ufunc in {**compared, "ge": np.greater_equal}.items():
-        yield f"__{name}__", _binary(ufunc)
+        yield f"__{name}__", _operator(ufunc)
     for name, ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute}.items():
-        yield f"__{name}__", _unary(ufunc)
-    yield "__invert__", _unary(np.invert)
+        yield f"__{name}__", _operator(ufunc)
+    yield "__invert__", _operator(np.invert)
 
 
-def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
-    return lambda self, other: compute_ufunc(self._watch, ufunc, (self, other), {})
+def _operator(ufunc: np.ufunc, *, reflected: bool = False, in_place: bool = False) -> Callable[..., Any]:
+    def operate(self: DeviceArray, *other: Any) -> Any:
+        operands = (*other, self) if reflected else (self, *other)
+        return compute_ufunc(self._watch, ufunc, operands, {"out": self} if in_place else {})
 
-
-def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
-    return lambda self, other: compute_ufunc(self._watch, ufunc, (other, self), {})
-
-
-def _in_place(ufunc: np.ufunc) -> Callable[..., Any]:
-    return lambda self, other: compute_ufunc(self._watch, ufunc, (self, other), {"out": self})
-
-
-def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
-    return lambda self: compute_ufunc(self._watch, ufunc, (self,), {})
+    return operate
 
 
 for _name, _function in _operators():

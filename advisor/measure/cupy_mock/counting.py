@@ -63,11 +63,6 @@ def gathered(name: str, call: Call, args: Any, kwargs: Any) -> tuple[Any, Any] |
     return table, tuple(index if k == axis else others[k] for k in range(table.ndim))
 
 
-def reduced_axes(name: str, args: Any, kwargs: Any) -> Any:
-    """The argument `axis` of a function that reduces its first argument; () of any other function."""
-    return _argument(args, kwargs, 1, "axis") if name in _REDUCTIONS else ()
-
-
 def _einsum(args: Any, result: Any) -> float:
     if not isinstance(args[0], str) or "." in args[0]:
         return 2.0 * float(np.size(result))
@@ -227,7 +222,8 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
         largest = max((array.size for array in sources), default=0)
         for array in () if call.gathers else sources:
             recorder.again(array, name, *routines.beyond(name, array, call.passes, flops / 2, largest))
-        if (axes := reduced_axes(name, args, kwargs)) != ():
+        axes = _argument(args, kwargs, 1, "axis") if name in _REDUCTIONS else ()
+        if axes != ():
             recorder.again(args[0], name, call.passes * routines.reduced_beyond(args[0], axes))
     place = gathered(name, call, args, kwargs)
     if place is not None:
@@ -241,9 +237,8 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
 def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:
     for position, array in enumerate(sources):
         gathers = call.gathers and position == call.table
-        recorder.read(
-            array, np.size(result) * array.itemsize if gathers else call.passes * unique_bytes(array)
-        )
+        count = np.size(result) * array.itemsize if gathers else call.passes * unique_bytes(array)
+        recorder.read(array, count)
 
 
 def count_index(recorder: TrafficRecorder, key: Any) -> None:

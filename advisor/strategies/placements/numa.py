@@ -138,9 +138,5 @@ def _listed(root: Path, name: str) -> tuple[int, ...]:
         text = (root / "sys/devices/system/node" / name).read_text(encoding="utf-8")
     except OSError:
         return ()
-    return tuple(number for part in text.strip().split(",") if part for number in _span(part))
-
-
-def _span(part: str) -> range:
-    first, _, last = part.partition("-")
-    return range(int(first), int(last or first) + 1)
+    ends = (part.partition("-")[::2] for part in text.strip().split(",") if part)
+    return tuple(node for first, last in ends for node in range(int(first), int(last or first) + 1))
