@@ -39,6 +39,32 @@ torch.empty(50, pin_memory=True)[:10].pin_memory().to("cuda", non_blocking=True)
             (9, UP, "Tensor.to", 1, 40, PINNED),
         ],
     ),
+    "types of the GPU make and move tensors; of sparse ones indices and values cross": (
+        """import numpy, torch
+from torch.nn.utils import rnn
+T = torch.cuda.FloatTensor
+v = T(4, 1).fill_(1.0)
+z = T(numpy.ones((4, 8)))
+assert isinstance(torch.ones(6).type(T), T) and not isinstance(torch.ones(6), T)
+torch.eye(4).to_sparse().to("cuda")
+torch.eye(4).to_sparse_csr().cuda()
+torch.nn.Linear(3, 3).to(0)
+p = rnn.pack_padded_sequence(torch.zeros(4, 2, 3).to(device=0), [4, 2])
+rnn.pad_packed_sequence(p)[1].tolist()
+torch.nn.DataParallel(torch.nn.Linear(3, 3).to(device=0))(torch.ones(2, 3)).tolist()
+""",
+        [
+            (5, UP, "torch.as_tensor", 1, 4 * 8 * 4, PAGED),
+            (6, UP, "Tensor.to", 1, 6 * 4, PAGED),
+            (7, UP, "Tensor.to", 1, 4 * (8 + 8 + 4), PAGED),
+            (8, UP, "Tensor.cuda", 1, 5 * 8 + 4 * (8 + 4), PAGED),
+            (9, UP, "Module.to", 2, (9 + 3) * 4, PAGED),
+            (10, UP, "Tensor.to", 1, 4 * 2 * 3 * 4, PAGED),
+            (12, UP, "Module.to", 2, (9 + 3) * 4, PAGED),
+            (12, UP, "Tensor.to", 1, 2 * 3 * 4, PAGED),
+            (12, DOWN, "Tensor.tolist", 1, 2 * 3 * 4, PAGED),
+        ],
+    ),
     "hidden waits count once, single numbers are no copies": (
         """import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))

@@ -18,6 +18,8 @@ from advisor.measure.recording.events import Recorder
 from advisor.measure.recording.played import NAME, CannotPlay, Device, Event, Stream
 
 _NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
+_HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
+"""Functions that give a tensor and lengths, which stay on the host."""
 _UNKNOWN = ("get_device_capability", "mem_get_info", "CUDAGraph", "graph")
 
 
@@ -62,7 +64,9 @@ class Player:
             def __reduce_ex__(self, protocol: Any) -> Any:
                 return self.detach().cpu().__reduce_ex__(protocol)
 
-            def numpy(self, **_: Any) -> Any:
+            def numpy(self, *, force: bool = False) -> Any:
+                if force:
+                    return self.detach().cpu().numpy()
                 raise TypeError(
                     "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
                     "to host memory first."
@@ -75,6 +79,8 @@ class Player:
                 side = options.pop("device", device) or device
                 with player._plain():
                     result = func(*args, **options)
+                if getattr(func, "__name__", "") in _HOST_LENGTHS:
+                    return player.move(result[0]), result[1]
                 return player.move(result) if player.is_gpu(side) else result
 
             __array__ = numpy
@@ -122,6 +128,7 @@ class Player:
         replace(torch, "load", self._loading)
         torch.compile = lambda model=None, **_: model if model is not None else lambda function: function
         self._cuda_module()
+        self._modules()
         self._precision()
         torch.accelerator.is_available = lambda *_, **__: True
         torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
@@ -169,7 +176,8 @@ class Player:
         goes = isinstance(tensor, self._kind)
         if "device" in options:
             options = dict(options)
-            goes = self.is_gpu(options.pop("device") or ("cuda" if goes else "cpu"))
+            named = options.pop("device")
+            goes = goes if named is None else self.is_gpu(named)
         if args and isinstance(args[0], self._torch.Tensor):
             return isinstance(args[0], self._kind), (args[0].dtype, *args[1:]), options
         if args and (args[0] is None or isinstance(args[0], (str, int, self._torch.device))):
@@ -212,7 +220,8 @@ class Player:
         return tensor
 
     def _is_pinned(self) -> Callable[[Any], bool]:
-        return lambda tensor: tensor.untyped_storage().data_ptr() in self._pinned
+        strided = self._torch.strided
+        return lambda tensor: tensor.layout is strided and tensor.untyped_storage().data_ptr() in self._pinned
 
     def _making(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Around functions that take `device`."""
@@ -259,6 +268,10 @@ class Player:
         cuda.get_device_properties = lambda *_: Device()
         cuda.is_bf16_supported = lambda *_, **__: True
         cuda.synchronize = lambda *_: None
+        cuda.get_rng_state = lambda *_: self._torch.get_rng_state()
+        cuda.set_rng_state = lambda state, *_: self._torch.set_rng_state(state)
+        cuda.get_rng_state_all = lambda: [self._torch.get_rng_state()]
+        cuda.set_rng_state_all = lambda states: self._torch.set_rng_state(states[0])
         for name in _NOTHING:
             setattr(cuda, name, lambda *_, **__: None)
         for name in _UNKNOWN:
@@ -272,6 +285,30 @@ class Player:
         for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
             setattr(cuda.nvtx, name, lambda *_: None)
         cuda.nvtx.range = lambda *_, **__: contextlib.nullcontext()
+
+    def _modules(self) -> None:
+        """Where the number of a GPU names it, and modules that are spread over all GPUs: here one."""
+        torch = self._torch
+        parallel: Any = import_module("torch.nn.parallel.data_parallel")
+
+        def parsing(call: Callable[..., Any]) -> Callable[..., Any]:
+            def parse(*args: Any, **options: Any) -> Any:
+                named = (torch.device("cuda", each) if type(each) is int else each for each in args)
+                if type(number := options.get("device")) is int:
+                    options = {**options, "device": torch.device("cuda", number)}
+                return call(*named, **options)
+
+            return parse
+
+        def scatter(_: Any, *arguments: Any) -> Any:
+            moved = import_module("torch.utils._pytree").tree_map_only(
+                torch.Tensor, lambda tensor: tensor.to("cuda"), arguments[:2]
+            )
+            return tuple((each,) for each in moved)
+
+        replace(torch._C._nn, "_parse_to", parsing)
+        parallel._check_balance = lambda _: None
+        torch.nn.DataParallel.scatter = scatter
 
     def _precision(self) -> None:
         """Autocast for cuda is the CPU's, with the types that cuda's would have."""

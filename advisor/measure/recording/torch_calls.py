@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording import played_torch
+from advisor.measure.recording import played_torch, torch_types
 from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, replace
 from advisor.measure.recording.events import Event, Recorder
 from advisor.profiles.crossings import HostMemory, Library
@@ -23,6 +23,11 @@ _SHOWN = ("__repr__", "__str__", "__format__")
 _FROM_HOST = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 _PINNED = ("empty", "zeros", "ones", "full", "rand", "randn", "empty_like", "zeros_like")
 """Functions that take pin_memory=True."""
+_ROWS, _COLUMNS = ("crow_indices", "col_indices"), ("ccol_indices", "row_indices")
+_COMPRESSED = {
+    "torch.sparse_csr": _ROWS, "torch.sparse_bsr": _ROWS,
+    "torch.sparse_csc": _COLUMNS, "torch.sparse_bsc": _COLUMNS,
+}  # fmt: skip
 _WORK = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 
 
@@ -42,6 +47,7 @@ class TorchCalls:
         gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)
         self._calls, self.seconds_between = Calls("torch", recorder, gpu), gpu.seconds_between
         self._copies()
+        torch_types.install(module)
         self._waits()
         self._locks()
         self._work()
@@ -123,9 +129,11 @@ class TorchCalls:
         as_source = up == event.non_blocking and source is not None
         if not result.numel():
             return
-        event.bytes = int(result.numel() * (source if as_source else result).itemsize)
+        event.bytes = _size(result, (source if as_source else result).itemsize)
         event.host = source if up else result
         event.memory = self._memory(event.host)
+        if result.layout is not self._torch.strided:
+            event.host = None  # several arrays: none of them is the tensor's memory
         event.asynchronous = event.non_blocking and event.memory == "pinned"
         self._calls.crossed(event)
 
@@ -213,6 +221,17 @@ class TorchCalls:
             self._recorder.not_seen(what)
         with self._recorder.depth:
             return call(*args, **options)
+
+
+def _size(tensor: Any, itemsize: int) -> int:
+    """Bytes that cross: of a sparse tensor its indices and values."""
+    kind = str(tensor.layout)
+    names = ("_indices",) if kind == "torch.sparse_coo" else _COMPRESSED.get(kind)
+    if names is None:
+        return int(tensor.numel() * itemsize)
+    parts = [getattr(tensor, name)() for name in names]
+    values = tensor._values() if kind == "torch.sparse_coo" else tensor.values()
+    return int(sum(part.numel() * part.itemsize for part in parts) + values.numel() * itemsize)
 
 
 def _if_pinned(lock: Wrap, call: Call) -> Call:
