@@ -21,8 +21,6 @@ from advisor.profiles.schema import Device
 
 WINDOW_SECONDS = 2.0
 IDLE_SECONDS = 1.0
-LEAST_RUN = 1.0
-"""Seconds of a script's run, which cannot go from tick to tick: 10 % of it may be cut at either end."""
 LONGEST_TICK = 0.5
 """Seconds after which a counter that does not change is used as it is."""
 NO_TIME = "no time left after the final; raise --max-seconds"

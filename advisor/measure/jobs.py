@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
@@ -232,24 +232,21 @@ class Captured(Record):
 
 
 Outcome = Checked | Description | ReferenceRun | TraceRun | Sample | Recorded | Captured | GroupRun | Problem
-_BY_TASK: dict[str, type[Outcome]] = {kind.model_fields["task"].default: kind for kind in get_args(Outcome)}
+_OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Annotated[Outcome, Field(discriminator="task")])
 
 
 def read_outcome(directory: Path) -> Outcome | None:
     """The outcome a worker left; None where it left none, or what it left is none."""
     file = directory / OUTCOME
     try:
-        text = file.read_text(encoding="utf-8") if file.is_file() else ""
-        task, _, body = text.partition("\n")
-        return _BY_TASK[task].model_validate_json(body) if task in _BY_TASK else None
-    except (OSError, ValueError):  # UnicodeDecodeError and pydantic's ValidationError among them
+        return _OUTCOME.validate_json(file.read_bytes()) if file.is_file() else None
+    except (OSError, ValueError):  # pydantic's ValidationError among them
         return None
 
 
 def write_outcome(directory: Path, outcome: Outcome) -> None:
-    """Leaves the outcome: its task on the first line, then JSON."""
     part = directory / f"{OUTCOME}.part"
-    part.write_text(f"{outcome.task}\n{outcome.model_dump_json()}", encoding="utf-8")
+    part.write_text(outcome.model_dump_json(), encoding="utf-8")
     part.rename(directory / OUTCOME)
 
 
