@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.sampling import MIN_FRAMES
-from advisor.profiles.amounts import Bytes, Count, NotNegative, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.blocks import Block
 from advisor.profiles.crossings import ScriptRun
@@ -259,7 +259,7 @@ class FinalJob(Record):
     frames: Number = Field(description="Timed frames of a block")
     block_seconds: Positive = Field(description="Where function and set-up take longer, they run once")
     capped: bool = optional("Blocks end after `block_seconds`, with fewer frames of slow contestants", False)
-    energy_seconds: NotNegative = optional("A block is a window for energy of that length; 0 is none", 0.0)
+    energy_seconds: Amount = optional("A block is a window for energy of that length; 0 is none", 0.0)
     compare: Count = optional("Frames that are compared in each contestant's first block", LEAST_FRAMES)
     limit_seconds: float | None = optional("When --max-seconds ends it")
     directory: str

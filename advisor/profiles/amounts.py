@@ -20,7 +20,7 @@ def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
 Interval = Annotated[tuple[PositiveSeconds, PositiveSeconds], AfterValidator(_ordered)]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[int, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Bytes = Annotated[int, Field(ge=0, le=2**63 - 1)]

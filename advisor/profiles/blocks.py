@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.amounts import Count, NotNegative, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.amounts import Amount, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.row_figures import FrameFigures
 
@@ -21,8 +21,8 @@ MOST_FRAMES = 200
 class GpuEnergy(Record):
     """What a GPU took while a block's frames ran, all of it, and what it takes while nothing runs."""
 
-    joules: NotNegative
-    idle_watts: NotNegative
+    joules: Amount
+    idle_watts: Amount
 
 
 class Energy(GpuEnergy):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.amounts import Interval, NotNegative, Positive, PositiveSeconds
+from advisor.profiles.amounts import Amount, Interval, Positive, PositiveSeconds
 from advisor.profiles.base import Record, Text, Word, optional, table
 
 Objective = Literal["time", "latency-p99", "throughput", "energy", "footprint"]
@@ -69,7 +69,7 @@ class Recommendation(Record):
         "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
         "two names differed from itself"
     )
-    bound: NotNegative | None = optional("How much slower than the fastest it is at most: 0.014 is 1.4 %")
+    bound: Amount | None = optional("How much slower than the fastest it is at most: 0.014 is 1.4 %")
     groups: tuple[tuple[Word, ...], ...] = optional(
         "Strategies, fastest first; equal ones (within the indifference) grouped", ()
     )
@@ -88,7 +88,7 @@ class Recommendation(Record):
     next_step: Text = ""
     objective: Objective = "time"
     steps: tuple[Text, ...] = optional("How it was arrived at, one sentence each", ())
-    mix_bound: NotNegative | None = optional("What no mix that was measured gains more than: 0.02 is 2 %")
+    mix_bound: Amount | None = optional("What no mix that was measured gains more than: 0.02 is 2 %")
     excluded: dict[Word, Text] = table("Strategies left out for their memory, and how much they need")
 
 
@@ -175,7 +175,7 @@ class Alternative(Record):
     )
     strategy: Word | None = optional("None where no strategy fits the budget")
     verdict: Verdict
-    bound: NotNegative | None = optional("As in the recommendation")
+    bound: Amount | None = optional("As in the recommendation")
     speedup: Positive | None = optional("For a prediction: the baseline's likely time over its own")
     excluded: bool = optional("Whether the budget excludes a strategy", False)
     least_memory: bool = optional("Whether it alone needs the least memory", False)

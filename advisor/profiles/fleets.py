@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.amounts import NotNegative
+from advisor.profiles.amounts import Amount
 from advisor.profiles.base import Record, Text, Word, optional, table
 from advisor.profiles.schema import Kind, MemoryClass
 
@@ -43,7 +43,7 @@ class Row(Record):
         "Measured strategies: the median time as a multiple of the fastest one's"
     )
     predicted: tuple[PredictedChoice, ...] = ()
-    seconds: NotNegative = optional("From giving out the task to its result", 0.0)
+    seconds: Amount = optional("From giving out the task to its result", 0.0)
 
 
 class FleetRecord(Record):

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from advisor.profiles.amounts import (
-    Bytes,
-    Count,
-    NotNegative,
-    Number,
-    Positive,
-    PositiveSeconds,
-    Seconds,
-    Share,
-)
+from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Record, Text, Word, optional, table
 
 MOST_ITERATIONS = 1_000_000
@@ -59,11 +50,11 @@ class FrameEnergy(Record):
 
     joules: Positive = Field(description="Of a frame, without the idle power")
     watts: Positive = Field(description="Mean power in the windows, the idle power included")
-    idle_watts: NotNegative = Field(description="With the process's context open and nothing running")
+    idle_watts: Amount = Field(description="With the process's context open and nothing running")
     seconds: Seconds = Field(description="All windows together")
     frames: Number = Field(description="Run in the windows")
     source: Text = Field(description="The counter or the rails, and what they include")
-    gpus: tuple[NotNegative, ...] = optional(
+    gpus: tuple[Amount, ...] = optional(
         "Joules of a frame on each of several GPUs, above its idle power; 0 where it is not distinguishable",
         (),
     )

@@ -14,16 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from advisor.profiles.amounts import (
-    Bytes,
-    Count,
-    Interval,
-    NotNegative,
-    Number,
-    PositiveSeconds,
-    Seconds,
-    Share,
-)
+from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Alternative, Preferences, Recommendation, Sensitivity
@@ -179,7 +170,7 @@ class Footprint(Record):
 class PageLocking(Record):
     """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
 
-    calls: NotNegative = Field(description="Allocations of page-locked memory, and registrations")
+    calls: Amount = Field(description="Allocations of page-locked memory, and registrations")
     seconds: Seconds = Field(description="Time these calls and those that undo them took")
 
 
@@ -290,7 +281,7 @@ class Predicted(Row):
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
     )
-    host_spread: NotNegative | None = optional(
+    host_spread: Amount | None = optional(
         "How far apart the processes of this run timed its host stages: half of the range over the median"
     )
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")

@@ -11,16 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.profiles.amounts import (
-    Bytes,
-    Count,
-    NotNegative,
-    Number,
-    Positive,
-    PositiveSeconds,
-    Seconds,
-    Share,
-)
+from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Name, Record, Text, Word, optional, table
 
 Track = Literal["host", "copy", "kernel", "migration"]
@@ -251,8 +242,8 @@ class Again(Record):
 
     call: Text
     where: Text | None = optional("File and line of the call")
-    bytes: NotNegative = Field(description="As counted over a link (advisor/measure/routines.toml)")
-    shared_bytes: NotNegative = optional("What every multiprocessor reads for itself", 0)
+    bytes: Amount = Field(description="As counted over a link (advisor/measure/routines.toml)")
+    shared_bytes: Amount = optional("What every multiprocessor reads for itself", 0)
     readers: float = Field(default=1, ge=1, description="How many of them at most: the blocks that read it")
 
 
@@ -261,8 +252,8 @@ class Traffic(Record):
 
     stage: Name
     buffer: Word
-    bytes_read: NotNegative
-    bytes_written: NotNegative
+    bytes_read: Amount
+    bytes_written: Amount
     source: Literal["traced", "declared", "assumed"] = Field(
         description="Seen by tracing, declared by the user, or assumed to be one pass"
     )
@@ -274,7 +265,7 @@ class StageWork(Record):
 
     stage: Name
     flops: float | None = None
-    temporary_bytes: NotNegative = optional("Read and written in temporary arrays", 0)
+    temporary_bytes: Amount = optional("Read and written in temporary arrays", 0)
     twin: bool = optional("Seen in its CPU twin: on the GPU it is a kernel of the user's", False)
     calls: Count | None = optional("NumPy calls that did work; None where the GPU runs another function")
     issue_seconds: Seconds | None = optional(
