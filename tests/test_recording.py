@@ -167,8 +167,14 @@ for trial in range(2):
     solve(False)
     solve(True)
 solve(False)
+def step(on_gpu):
+    for step in range(4):
+        if on_gpu:
+            gpu.wait()
+step(False)
+step(True)
 """,
-        {3: 140},
+        {3: 140, 12: 4},
     ),
     "waits in the head of a while": (
         "n = 0\ndef more():\n    gpu.wait()\n    return n < 5\nwhile more():\n    gpu.up()\n    n += 1\n",

@@ -102,14 +102,36 @@ def test_a_call_is_recorded_for_what_it_does(name: str, tmp_path: Path) -> None:
 
 
 def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) -> None:
-    kernel = (
-        "import cupy\nx = cupy.asarray([1.0, 2.0])\ncupy.ElementwiseKernel('T x', 'T y', 'y = x', 'f')(x)\n"
-    )
-    (tmp_path / "s.py").write_text(kernel)
+    (tmp_path / "s.py").write_text("import cupy\nx = cupy.asarray([1.0, 2.0])\nx.device.attributes\n")
     run = record(tmp_path / "s.py", tmp_path, "cpu")
     assert run.exit_code == 1
-    assert "s.py:3: the results of a kernel written in CUDA C++ cannot be computed without a GPU" in run.error
+    assert "s.py:3: attributes of the device is unknown without a GPU" in run.error
     assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]
+
+
+def test_kernels_of_plain_expressions_are_computed_and_others_told(tmp_path: Path) -> None:
+    source = """import cupy
+from cupy import ElementwiseKernel as K, ReductionKernel as R
+x = cupy.asarray([1.0, -2.0, 3.0])
+d = K("T x, float64 k", "T y", "const T s = x > 0 && !(x > 2) ? x : 0.5f; y = k * s; y += 1", "d")(x, 2)
+n = R("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "n")(x.reshape(3, 1), axis=1)
+i, whole = K("T x", "int32 y, bool z", "y = x * 2.5; z = x != 1")(x)
+print(*d.tolist(), *n.tolist(), *i.tolist(), i.dtype, *whole.tolist(), file=open("out", "w"))
+K("raw T x, int32 k", "T y", "y = x[i]", "shifted")(x, 1, size=3).get()
+K("T x, int32 k", "int32 y", "y = k / 2", "halved")(x, 1).get()
+cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).get(), [1, 0, 3])
+"""
+    (tmp_path / "s.py").write_text(source)
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.error == ""
+    expected = "3.0 2.0 2.0 1.0 2.0 3.0 2 -5 7 int32 False True True\n"
+    assert (tmp_path / "out").read_text() == expected
+    assert [each.split(" was ")[0] for each in run.unseen] == [
+        "s.py:8: kernel shifted",
+        "s.py:9: kernel halved",
+        "s.py:10: kernel chosen",
+    ]
+    assert rows(run)[-2:] == [(9, DOWN, "ndarray.get", 1, 12, PAGED), (10, DOWN, "ndarray.get", 1, 24, PAGED)]
 
 
 @pytest.mark.parametrize(

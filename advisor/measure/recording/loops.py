@@ -51,8 +51,8 @@ class Loop:
         """Iterations whose head was called in full."""
         self.begun: float | None = None
         self.open = False
-        self.active = False
-        """Whether a crossing or a launch was noted in it since it was entered."""
+        self.active = self.used = False
+        """Whether a crossing or a launch was noted in it since it was entered, and before that."""
         self._before = (0, 0.0, 0.0)
         """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
@@ -75,14 +75,16 @@ class Loop:
         self.open = True
         return iterable
 
-    def _forget_idle(self) -> None:
+    def _forget_idle(self, *, at_end: bool = False) -> None:
         """Iterations since it was last entered are no frames where all of them were without the GPU: the same
-        function ran on NumPy's arrays. So many, that one launch would have been noted if each had one."""
+        function ran on NumPy's arrays first, or so often that one launch would have been noted."""
         turns, seconds, whole = self._before
-        if not self.active and self.turns - turns >= LAUNCH_SAMPLE:
+        often = self.turns - turns >= LAUNCH_SAMPLE and self.used
+        if not self.active and (often or not (self.used or at_end)):
             self.turns, self.seconds, self.whole = turns, seconds, whole
             while self.numbers and self.numbers[-1] > turns:
                 self.numbers.pop(), self.times.pop()
+        self.used = self.used or self.active
         self._before, self.active = (self.turns, self.seconds, self.whole), False
 
     def head(self) -> None:

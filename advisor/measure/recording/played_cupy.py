@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from advisor.measure.cupy_mock.arrays import DeviceArray, stripped, wrapped
-from advisor.measure.cupy_mock.checks import Unknowable, Watch, user_line
+from advisor.measure.cupy_mock.checks import Unknowable, Watch
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.cupy_mock.module import MockModule
 from advisor.measure.recording.calls import address, owners
@@ -33,6 +33,7 @@ from advisor.measure.recording.played import (
     Properties,
     Stream,
 )
+from advisor.measure.recording.played_kernels import kernels, not_run
 
 _SCIPY = ("fft", "interpolate", "linalg", "ndimage", "signal", "spatial", "special", "stats")
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
@@ -45,6 +46,7 @@ class PlayedWatch(Watch):
     heard: Callable[[], None]
     not_seen: Callable[[str], None]
     uses_cupyx = False
+    runs_all_kernels = True
 
     def wait(self, call: str, write: str) -> None:  # noqa: ARG002
         self.heard()
@@ -62,8 +64,8 @@ def modules() -> dict[str, ModuleType]:
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
-    for name in ("ElementwiseKernel", "ReductionKernel"):
-        setattr(cupy, name, type(name, (_Kernel,), {}))
+    cupy.ElementwiseKernel, cupy.ReductionKernel = kernels(watch)
+    cupy.testing = _Checks(cupy.testing, watch)
     cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
     del cupy.show_config  # NumPy's
@@ -259,16 +261,6 @@ class _Generator:
 # Kernels
 
 
-class _Kernel:
-    """A kernel whose results nothing here can compute."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise CannotPlay("the results of a kernel written in CUDA C++ cannot be computed")
-
-
 def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
     class RawKernel:
         def __init__(self, code: str, name: str, *_: Any, **__: Any) -> None:
@@ -276,9 +268,7 @@ def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
             self.name = name
 
         def __call__(self, *_: Any, **__: Any) -> None:
-            watch.not_seen(
-                f"{user_line()}: kernel {self.name} was not run; without a GPU its arrays keep their values"
-            )
+            not_run(self.name, watch)
 
         def __getitem__(self, _: Any) -> RawKernel:  # cupyx.jit's kernel[grid, block]
             return self
@@ -294,6 +284,17 @@ def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
             return RawKernel("", name)
 
     return RawKernel, RawModule
+
+
+class _Checks:
+    """cupy.testing, which checks nothing once a kernel was not run."""
+
+    def __init__(self, testing: Any, watch: PlayedWatch) -> None:
+        self._testing, self._watch = testing, watch
+
+    def __getattr__(self, name: str) -> Any:
+        check = getattr(self._testing, name)
+        return lambda *args, **options: check(*args, **options) if self._watch.runs_all_kernels else None
 
 
 # cupyx
@@ -318,12 +319,31 @@ def _cupyx(cupy: Any) -> Any:
     cupyx.errstate = cupyx.allow_synchronize = lambda *_, **__: contextlib.nullcontext()
     cupyx.profiler, cupyx.scipy = Played("cupyx.profiler"), Played("cupyx.scipy")
     cupyx.profiler.time_range = lambda *_, **__: contextlib.nullcontext()
+    cupyx.profiler.benchmark = _benchmark
     cupyx.jit = Played("cupyx.jit")
     cupyx.jit.rawkernel = lambda *_, **__: lambda function: cupy.RawKernel("", function.__name__)
     cupyx.scipy.__path__ = []
     cupyx.scipy.sparse = Played("cupyx.scipy.sparse")
     cupyx.scipy.get_array_module = cupy.get_array_module
     return cupyx
+
+
+def _benchmark(
+    func: Callable[..., Any],
+    args: Any = (),
+    kwargs: Any = None,
+    n_repeat: int = 10_000,
+    *,
+    name: str | None = None,
+    n_warmup: int = 10,
+    **_: Any,
+) -> Any:
+    """cupyx.profiler.benchmark: as many calls, whose times nobody measured."""
+    for _turn in range(n_warmup + n_repeat):
+        func(*args, **kwargs or {})
+    told = f"{name or func.__name__}: not timed without a GPU"
+    times = np.full(n_repeat, NAN)
+    return SimpleNamespace(name=name, cpu_times=times, gpu_times=times[None], to_str=lambda *_, **__: told)
 
 
 def _scipy(cupyx: Any, watch: PlayedWatch) -> list[ModuleType]:
