@@ -169,3 +169,15 @@ def test_a_prediction_is_the_models_copy_and_its_sums_agree() -> None:
 def _likely(crossing: Crossing, memory: str, machine: Machine) -> float:
     drawn = occurrence(crossing, machine, memory)
     return float(drawn[0])
+
+
+@pytest.mark.parametrize("line", [upload(), wait(host_seconds=FRAMES * 0.2e-3)], ids=["upload", "wait"])
+def test_what_no_loop_repeats_is_not_advised(line: Crossing) -> None:
+    """Locking an array costs more than one copy of it; the last wait of a run has to be."""
+    run = script_run(line.model_copy(update={"loop": None}))
+    assert said(concluded(run.model_copy(update={"loops": (), "seconds": 1.0}))) == {}
+
+
+def test_a_mask_waits_for_a_number_of_elements() -> None:
+    run = run_of(wait(host_seconds=FRAMES * 0.2e-3, call="ndarray.__getitem__", bytes=0))
+    assert said(run)["implicit-wait"].title == "Select with `where` in place of a mask"

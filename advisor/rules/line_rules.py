@@ -27,7 +27,7 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     """One page-locked array that is kept, in place of what the line copies now."""
     crossing, up = case.crossing, case.crossing.kind == "upload"
     saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
-    if not case.is_worth(saved, limits):
+    if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
     origin = crossing.origin
     seen = f" ({case.at(origin.place)})" if origin and origin.place else ""
@@ -161,15 +161,20 @@ def pin_per_frame(case: LineCase, limits: Limits) -> Finding | None:
 
 def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     crossing, saved = case.crossing, case.frame_seconds
-    if crossing.kind != "wait" or not case.is_worth(saved, limits):
+    if crossing.kind != "wait" or case.scope.loop is None or not case.is_worth(saved, limits):
         return None
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
     held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
-    reads = not crossing.call.endswith("ynchronize")
+    reads, does = not crossing.call.endswith("ynchronize"), "returns"
+    title = f"Keep {case.what} on the GPU" if reads else "Wait for the GPU only before its results are read"
+    if crossing.call.endswith(("__getitem__", "__setitem__")):
+        title = "Select with `where` in place of a mask"
+        does = "needs the number of selected elements on the host and returns"
+    elif reads:
+        does = "copies a value to the host and returns"
     return case.advice(
-        f"Keep {case.what} on the GPU" if reads else "Wait for the GPU only before its results are read",
-        f"`{case.line.call or crossing.call}` {'copies a value to the host and ' * reads}returns when all "
-        f"earlier work is done{held}.",
+        title,
+        f"`{case.line.call or crossing.call}` {does} when all earlier work is done{held}.",
         f"It stands for {units.seconds(kernels)} of kernels in a frame, which take as long without it."
         if kernels
         else "",

@@ -42,7 +42,12 @@ _ASSIGNMENT = re.compile(
     r"(?P<name>\w+)\s*(?P<operator>[-+*]?)=(?!=)(?P<value>.+)",
     re.DOTALL,
 )
-_REDUCTIONS = {"a + b": np.add, "a * b": np.multiply, "max(a, b)": np.maximum, "min(a, b)": np.minimum}
+_REDUCTIONS: Mapping[str, Any] = {
+    "a + b": np.add,
+    "a * b": np.multiply,
+    "max(a, b)": np.maximum,
+    "min(a, b)": np.minimum,
+}
 
 
 class _Unplayable(Exception):
@@ -86,7 +91,7 @@ def kernels(watch: Any) -> tuple[type, type]:
         def __call__(self, *args: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
             types, values = _bound((*self._inputs, *self._outputs), args)
             whole = np.broadcast_arrays(*(values[name] for *_, name in self._inputs))[0]
-            shape = np.add.reduce(whole, axis=axis, keepdims=keepdims).shape
+            shape = np.shape(np.sum(whole, axis=axis, keepdims=keepdims))
             results = _results(self._outputs, types, values, shape)
             before, reduction, after = self._parts
             try:
@@ -166,6 +171,7 @@ def _value(code: str, values: Values) -> Any:
 
 
 def _evaluated(node: Any, values: Values) -> Any:
+    op: ast.AST
     match node:
         case ast.Constant(value=bool() | int() | float()):
             return node.value
