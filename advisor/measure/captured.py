@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from advisor.measure.kept_results import some
 from advisor.strategies.backend import Array
 from advisor.workloads.definition import Definition
+from advisor.workloads.stage_code import referred_to
 
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python")
 _WHOLE_BYTES = 64 << 20
@@ -69,23 +70,9 @@ def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def _outside(function: FunctionType) -> Iterator[tuple[str, Any]]:
     plain = inspect.unwrap(function)
-    code = plain.__code__
-    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    for name in names_in(code):
-        value = plain.__globals__.get(name)
-        if value is not None and not isinstance(value, (ModuleType, type)):
-            yield name, value
+    yield from (pair for pair in referred_to(plain) if not isinstance(pair[1], (ModuleType, type)))
     yield from (plain.__kwdefaults__ or {}).items()
     yield from ((f"default {index}", each) for index, each in enumerate(plain.__defaults__ or ()))
-
-
-def names_in(code: CodeType) -> set[str]:
-    inner = (names_in(each) for each in code.co_consts if isinstance(each, CodeType))
-    return set(code.co_names).union(*inner)
 
 
 def _is_users(kind: type) -> bool:

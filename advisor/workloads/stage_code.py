@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -94,22 +95,21 @@ def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(function))
     yield function.__code__
-    for value in _named(function):
+    for _, value in referred_to(function):
         yield value
         yield from _reached(value, seen)
 
 
-def _named(function: FunctionType) -> Iterator[Any]:
-    known, names = function.__globals__, _names(function.__code__)
-    yield from (known[name] for name in names if name in known)
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+def referred_to(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function's names stand for: those of its closure, and of globals."""
+    code, known = function.__code__, function.__globals__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not assigned yet
+            yield name, cell.cell_contents
+    yield from ((name, known[name]) for name in names_in(code) if name in known)
 
 
-def _names(code: CodeType) -> set[str]:
+def names_in(code: CodeType) -> set[str]:
     """Names of globals, those of inner functions included."""
-    inner = (_names(const) for const in code.co_consts if isinstance(const, CodeType))
+    inner = (names_in(const) for const in code.co_consts if isinstance(const, CodeType))
     return set(code.co_names).union(*inner)
