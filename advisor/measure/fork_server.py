@@ -33,7 +33,7 @@ from advisor.measure.process import adopt_orphans, die_with_parent
 from advisor.profiles.scratch import remove_abandoned
 
 _LAST = 5.0
-"""Seconds that the status of a process that is gone may take to arrive."""
+"""Seconds that the server may take to end."""
 _UNKNOWN = -int(signal.SIGKILL)
 PARENT, PASSED = "{parent}", "{fd}"
 """Arguments that stand for the id of the worker's parent and for the descriptor that it is passed."""
@@ -102,7 +102,7 @@ class Forked:
         self._status = status
 
     def poll(self) -> int | None:
-        return self._ended(0.0 if self._alive() else _LAST)
+        return self._ended(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
         if self._ended(timeout) is None:
@@ -122,12 +122,6 @@ class Forked:
             with self._status, suppress(EOFError, OSError):
                 self.returncode = self._status.recv()
         return self.returncode
-
-    def _alive(self) -> bool:
-        """Not ended: one that nobody waited for yet has ended too."""
-        with suppress(psutil.Error):
-            return psutil.Process(self.pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-        return False
 
 
 Process = subprocess.Popen[bytes] | Forked
