@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import apply, diff
-from advisor.strategies.syntax import CannotWrite
+from advisor.strategies.syntax import CannotWrite, loader_line
 
 CUPY = """\
 import cupy as cp
@@ -103,20 +103,30 @@ CASES = {
     "non-blocking: both calls, and a trailing comma": (
         TORCH,
         Change("non-blocking", 8, None, 7),
-        ["x, y = x.to(dev, non_blocking=True), y.to(dev, non_blocking=True )"],
+        ["x, y = x.to(dev, non_blocking=True), y.to(dev, non_blocking=True, )"],
         ["x, y = x.to(dev), y.to(dev, )"],
     ),
     "pin-memory: added": (
         TORCH,
         Change("pin-memory", 8, 2, 7),
-        ["batch_size=4, pin_memory=True"],
-        ["batch_size=4,"],
+        ["pin_memory=True,", "x, y = x.to(dev, non_blocking=True), y.to(dev, non_blocking=True, )"],
+        ["x, y = x.to(dev), y.to(dev, )"],
+    ),
+    "pin-memory: after a comment; the copy asks already": (
+        "import torch\nfixed = DataLoader(\n    data,\n    shuffle=(True)  # as it was\n)\n"
+        "for x in fixed:\n    x = x.to(dev, non_blocking=True)\n",
+        Change("pin-memory", 7, 2, 6),
+        ["shuffle=(True),  # as it was", "pin_memory=True"],
+        ["shuffle=(True)  # as it was"],
     ),
     "pin-memory: replaced": (
         TORCH,
         Change("pin-memory", 8, 6, 7),
-        ["fixed = DataLoader(data, pin_memory=True)"],
-        ["fixed = DataLoader(data, pin_memory=False)"],
+        [
+            "fixed = DataLoader(data, pin_memory=True)",
+            "x, y = x.to(dev, non_blocking=True), y.to(dev, non_blocking=True, )",
+        ],
+        ["fixed = DataLoader(data, pin_memory=False)", "x, y = x.to(dev), y.to(dev, )"],
     ),
     "lock: torch": (
         TORCH,
@@ -131,6 +141,23 @@ CASES = {
 def test_a_change_is_the_least_text(case: str) -> None:
     source, change, added, removed = CASES[case]
     assert added_and_removed(source, change) == (added, removed)
+
+
+LOADERS = """\
+train = DataLoader(data)
+test = DataLoader(data)
+for i, (x, _) in enumerate(train):
+    flat = x.view(-1)
+    x = flat.to(dev)
+    ones = torch.ones(i).to(dev)
+for x in batches:
+    x = x.to(dev)
+"""
+
+
+@every(("loop", "upload", "line"), [(3, 5, 1), (3, 6, None), (7, 8, None), (3, 0, 1)])
+def test_a_loader_is_told_for_its_batches_alone(loop: int, upload: int, line: int | None) -> None:
+    assert loader_line(LOADERS, loop, upload) == line
 
 
 REFUSED = {

@@ -24,7 +24,7 @@ from advisor.devices.catalogue import load
 from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
 from advisor.profiles.conclusions import Advice, Preferences
-from advisor.profiles.crossings import Crossing, ScriptRun
+from advisor.profiles.crossings import Crossing, Place, ScriptRun, SourceExcerpt
 from advisor.rules.advise_lines import advise_lines
 from advisor.verdicts.ceilings import ceilings
 
@@ -97,6 +97,37 @@ def test_the_code_is_written_from_the_users_own_line() -> None:
     assert codes["round-trip"].endswith("# instead\nd = m")
     assert "h += m.sum()" in codes["implicit-wait"]
     assert "d = cupy.asarray(together)" in codes["small-transfers"]
+
+
+def test_batches_are_page_locked_by_their_loader() -> None:
+    source = """import torch
+loader = DataLoader(data)
+for x in loader:
+    y = x.to(dev)
+    ones = torch.ones(8).to(dev)
+"""
+    lines = tuple(source.splitlines())
+
+    def advice(line: int) -> Advice:
+        at = Place(file="camera.py", line=line, text=lines[line - 1].strip())
+        run = script_run(upload(place=at, call="Tensor.to", library="torch"))
+        loop = run.loops[0].model_copy(update={"place": at.model_copy(update={"line": 3})})
+        sources = (SourceExcerpt(file="camera.py", first=1, lines=lines),)
+        run = run.model_copy(update={"loops": (loop,), "sources": sources})
+        return said(concluded(run))["pageable-transfer"]
+
+    assert advice(4).title == "Set `pin_memory=True` in the DataLoader at line 2"
+    assert "+loader = DataLoader(data, pin_memory=True)" in (advice(4).snippet or "")
+    assert "+    y = x.to(dev, non_blocking=True)" in (advice(4).snippet or "")
+    assert advice(5).title.startswith("Keep one page-locked array")
+
+
+@pytest.mark.parametrize("text", ["print('loss', m.item())", "h = log10(1 / m.item())"])
+def test_what_a_call_is_given_stays_no_tensor(text: str) -> None:
+    line = wait(call="Tensor.item", library="torch", host_seconds=FRAMES * 0.2e-3)
+    at = line.place.model_copy(update={"text": text})
+    found = said(run_of(line.model_copy(update={"place": at})))["implicit-wait"]
+    assert "every tenth frame" in (found.snippet or "")
 
 
 def test_a_bare_synchronization_copies_no_value() -> None:

@@ -29,6 +29,8 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
+    if case.loader is not None:
+        return _pinned_batches(case, case.loader, cause, saved)
     origin = crossing.origin
     seen = f" ({case.at(origin.place)})" if origin and origin.place else ""
     made = seen.strip(" ()") or "where it is made"
@@ -41,6 +43,17 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
         change="lock" if up else "reuse",
+    )
+
+
+def _pinned_batches(case: LineCase, loader: int, cause: str, saved: float) -> Finding:
+    return case.advice(
+        f"Set `pin_memory=True` in the DataLoader at line {loader}",
+        f"{case.moved} from pageable memory. {cause}",
+        "With it the loader copies each batch into page-locked memory in a thread of its own.",
+        saved=saved,
+        after=f"# line {loader}: DataLoader(..., pin_memory=True)\n{case.crossing.place.text}",
+        change="pin-memory",
     )
 
 

@@ -12,7 +12,7 @@ from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
-from advisor.strategies.syntax import CannotWrite
+from advisor.strategies.syntax import CannotWrite, loader_line
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24
@@ -85,6 +85,18 @@ class LineCase:
         loop = self.scope.loop
         return f"before the loop at line {loop.place.line}" if loop else "once, at the start"
 
+    @property
+    def loader(self) -> int | None:
+        """The line of the DataLoader whose batches are uploaded, where the file of the line tells."""
+        loop, crossing = self.scope.loop, self.crossing
+        if crossing.library != "torch" or crossing.kind != "upload" or loop is None:
+            return None
+        try:
+            plain = loop.place.file == crossing.place.file
+            return loader_line(self.source, loop.place.line, crossing.place.line) if plain else None
+        except SyntaxError:
+            return None
+
     def at(self, place: Place | None) -> str:
         """line 29, or line 29 of loader.py where that is another file."""
         if place is None:
@@ -100,7 +112,8 @@ class LineCase:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""
         place, origin, loop = self.crossing.place, self.crossing.origin, self.scope.loop
         made = origin.place if origin and origin.place and origin.place.file == place.file else None
-        change = Change(kind, place.line, made.line if made else None, loop.place.line if loop else None)
+        line = self.loader if kind == "pin-memory" else made.line if made else None
+        change = Change(kind, place.line, line, loop.place.line if loop else None)
         try:
             return diff(place.file, self.source, edited(self.source, [change]))
         except (CannotWrite, SyntaxError, ValueError):

@@ -7,6 +7,7 @@ written with certainty raises `CannotWrite`: nothing is guessed.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -89,12 +90,27 @@ class _Edits:
         self.replaced[self.span(node)] = text
 
     def add_argument(self, call: ast.Call, argument: str) -> None:
-        """One more keyword argument, after a trailing comma or without."""
-        _, end = self.span(call)
-        inner = self.source[: end - 1].rstrip()
-        comma = "" if inner.endswith(("(", ",")) else ", "
-        space = " " if inner.endswith(",") else ""
-        self.replaced[(len(inner), len(inner))] = f"{comma}{space}{argument}"
+        """One more keyword argument, in a row of its own where the closing parenthesis has one."""
+        end = self.span(call)[1] - 1
+        values = [*call.args, *(word.value for word in call.keywords)]
+        if not values:
+            self.replaced[end, end] = argument
+            return
+        value = max(values, key=lambda each: self.span(each)[1])
+        last = self.span(value)[1]
+        while closed := re.match(r"\s*\)", self.source[last:end]):
+            last += closed.end()
+        tail = self.source[last:end]
+        row_end = re.search(r"\r?\n", tail)
+        if row_end is None:
+            self.replaced[last, last] = f", {argument}"
+            return
+        comma = "," if "," in re.sub("#.*", "", tail) else ""
+        row, begins = self.lines[value.lineno - 1], last + row_end.start()
+        indentation = row[: len(row) - len(row.lstrip())]
+        self.replaced[last, last] = "" if comma else ","
+        added = f"{self.newline}{indentation}{argument}{comma}"
+        self.replaced[begins, begins] = self.replaced.get((begins, begins), "") + added
 
     def insert(self, line: int, indentation: str, *texts: str) -> None:
         """Lines before `line`; those that are there already are not doubled."""
@@ -196,21 +212,25 @@ def _reuse(edits: _Edits, change: Change) -> None:
 
 def _non_blocking(edits: _Edits, change: Change) -> None:
     """The copies of the line return before they are done."""
-    calls = [
-        call
-        for call in calls_in(statement_at(edits.tree, change.line))
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda", "copy_")
-    ]
-    calls = [c for c in calls if c.lineno <= change.line <= (c.end_lineno or c.lineno)]
-    calls = [call for call in calls if all(word.arg != "non_blocking" for word in call.keywords)]
+    calls = _blocking_copies(edits, change.line)
     if not calls:
         raise CannotWrite(f"line {change.line} has no call of to, cuda or copy_ without non_blocking")
     for call in calls:
         edits.add_argument(call, "non_blocking=True")
 
 
+def _blocking_copies(edits: _Edits, line: int) -> list[ast.Call]:
+    calls = [
+        call
+        for call in calls_in(statement_at(edits.tree, line))
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda", "copy_")
+    ]
+    calls = [call for call in calls if call.lineno <= line <= (call.end_lineno or call.lineno)]
+    return [call for call in calls if all(word.arg != "non_blocking" for word in call.keywords)]
+
+
 def _pin_memory(edits: _Edits, change: Change) -> None:
-    """The loader that makes the batches gives them in page-locked memory."""
+    """The loader that makes the batches gives them in page-locked memory, and their copies do not block."""
     if change.origin is None:
         raise CannotWrite("the line that makes the DataLoader was not seen")
     calls = [call for call in calls_in(statement_at(edits.tree, change.origin)) if is_loader(call)]
@@ -223,6 +243,8 @@ def _pin_memory(edits: _Edits, change: Change) -> None:
         edits.replace(words[0].value, "True")
     else:
         raise CannotWrite(f"pin_memory of line {change.origin} is computed elsewhere")
+    for call in _blocking_copies(edits, change.line):
+        edits.add_argument(call, "non_blocking=True")
 
 
 def _hoist(edits: _Edits, change: Change) -> None:

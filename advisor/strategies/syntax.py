@@ -14,11 +14,15 @@ class CannotWrite(Exception):
     """Why the change is not written, in words."""
 
 
-def loader_line(source: str, loop: int) -> int | None:
-    """The line of the DataLoader(...) that the loop in a line iterates over; None where it is not plain."""
+def loader_line(source: str, loop: int, upload: int) -> int | None:
+    """The line of the DataLoader(...) whose batches a line of a loop uploads; None where it is not plain."""
     tree = ast.parse(source)
-    loops = (n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.AsyncFor)) and n.lineno == loop)
-    names = {n.id for found in loops for n in ast.walk(found.iter) if isinstance(n, ast.Name)}
+    loops = [n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.AsyncFor)) and n.lineno == loop]
+    if any(
+        each.lineno < upload <= (each.end_lineno or 0) and not _uses_items(each, upload) for each in loops
+    ):
+        return None
+    names = {n for each in loops for n in _names(each.iter)}
     made = [
         (statement.lineno, {target.id for target in statement.targets if isinstance(target, ast.Name)})
         for statement in ast.walk(tree)
@@ -27,6 +31,25 @@ def loader_line(source: str, loop: int) -> int | None:
     of_loop = [line for line, targets in made if targets & names]
     lines = of_loop or [line for line, _ in made]
     return lines[0] if len(lines) == 1 else None
+
+
+def _uses_items(loop: ast.For | ast.AsyncFor, line: int) -> bool:
+    """Whether a line uses what the loop iterates over, also by names that it sets before from that."""
+    numbered = isinstance(loop.iter, ast.Call) and _names(loop.iter.func) == {"enumerate"}
+    pair = numbered and isinstance(loop.target, ast.Tuple) and loop.target.elts[1:]
+    items = {name for target in pair or [loop.target] for name in _names(target)}
+    statements = (n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr)))
+    for statement in sorted(statements, key=lambda each: each.lineno):
+        uses = bool(_names(statement.value) & items)
+        if statement.lineno <= line <= (statement.end_lineno or 0):
+            return uses
+        if uses and isinstance(statement, ast.Assign):
+            items |= {name for target in statement.targets for name in _names(target)}
+    return False
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def loop_lines(source: str) -> list[int]:

@@ -119,15 +119,22 @@ def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> _Suggestion 
     name = _name(crossing.place)
     if crossing.library == "cupy" and crossing.kind in ("upload", "download"):
         return _of_cupy(crossing, name)
-    if crossing.library == "torch" and crossing.kind == "upload" and not crossing.non_blocking:
-        if crossing.memory == "pinned":
+    if crossing.library == "torch" and crossing.kind == "upload":
+        if crossing.memory == "pinned" and not crossing.non_blocking:
             return _Suggestion("non-blocking", None, f"copy {name} without blocking")
-        file = next((s for s in script.sources if s.file == crossing.place.file and s.first == 1), None)
-        line = loader_line("\n".join(file.lines), script.loops[loop].place.line) if file else None
-        if file and line:
-            made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
-            return _Suggestion("pin-memory", made, f"pin the loader's memory (line {line})")
+        if crossing.memory == "pageable":
+            return _of_loader(script, crossing, script.loops[loop].place)
     return None
+
+
+def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> _Suggestion | None:
+    file = next((s for s in script.sources if s.file == loop.file and s.first == 1), None)
+    upload = crossing.place.line if crossing.place.file == loop.file else 0
+    line = loader_line("\n".join(file.lines), loop.line, upload) if file else None
+    if file is None or line is None:
+        return None
+    made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
+    return _Suggestion("pin-memory", made, f"pin the loader's memory (line {line})")
 
 
 def _of_cupy(crossing: Crossing, name: str) -> _Suggestion | None:

@@ -372,5 +372,3 @@ def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
     if len(others) < len(change.uploads):
         raise CannotWrite("another file uploads the same array")
     yield Change(change.kind, change.line, origin, loop, (*sorted(others),))
-    if change.kind == "pin-memory":
-        yield Change("non-blocking", change.line, None, loop)

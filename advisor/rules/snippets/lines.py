@@ -162,13 +162,21 @@ def on_gpu(line: UserLine, loop_end: str) -> str:
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
     written = line.with_call(value) if line.operand else ""
     statements = _statements(written)
-    if not written or not statements or not all(isinstance(each, _PLAIN) for each in statements):
+    plain = all(isinstance(each, _PLAIN) and not _is_passed_on(each, value) for each in statements)
+    if not written or not statements or not plain:
         return (
             f"# keep the condition on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"
         )
     once = line.call.replace(line.operand, line.target, 1) if line.target else line.call
     return f"{written}  # stays on the GPU\n# {loop_end}: {once}"
+
+
+def _is_passed_on(statement: ast.stmt, value: str) -> bool:
+    """Whether a call is given the value: print() and math.log() of a tensor wait for it as well."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
+    given = (each for call in calls for each in (*call.args, *call.keywords))
+    return any(ast.unparse(part) == value for each in given for part in ast.walk(each))
 
 
 _PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
