@@ -37,6 +37,8 @@ class Recording:
             up=self._up,
             down=self._down,
             wait=self._wait,
+            lock=lambda: self._crossed("lock", self.gpu.host, 0.001),
+            synchronize=lambda: self._crossed("wait", None, 0.001, call="Stream.synchronize"),
             work=self._work,
             pause=self.clock.advance,
             host=np.zeros(2, np.int32),
@@ -58,11 +60,13 @@ class Recording:
         loop = self.loops.at(str(self.folder / "s.py"), named) if named else None
         return Assembler(self.recorder, self.folder, lambda _: 0.0, loop).assembled()
 
-    def _crossed(self, kind: Any, host: Any, seconds: float, device: int | None = None) -> None:
+    def _crossed(
+        self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = ""
+    ) -> None:
         begin = self.clock.now
         self.clock.advance(seconds)
         nbytes = host.nbytes if host is not None else 0
-        event = Event(kind, kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
+        event = Event(kind, call or kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
         event.bytes, event.locate = nbytes, lambda place: (place, None)
         event.created = begin
         marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None

@@ -176,6 +176,21 @@ step(True)
 """,
         {3: 140, 12: 4},
     ),
+    "buffers are locked, filled and waited for one by one": (
+        """
+for n in range(8):
+    gpu.lock()
+for n in range(8):
+    gpu.lock()
+    gpu.up()
+for n in range(8):
+    gpu.synchronize()
+for n in range(8):
+    gpu.work()
+    gpu.synchronize()
+""",
+        {4: 8, 9: 8},
+    ),
     "waits in the head of a while": (
         "n = 0\ndef more():\n    gpu.wait()\n    return n < 5\nwhile more():\n    gpu.up()\n    n += 1\n",
         {5: 5},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from advisor import units
 from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
@@ -90,20 +90,21 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
 
 
 def _over_devices(run: ScriptRun) -> Iterator[blocks.Block]:
-    """For a screen: what memory can change on all devices, and on each in a line."""
-    told = [c for c in run.ceilings if c.predicted]
+    """For a screen: what memory can change on each device, in the loop where that is most."""
+    most = max((c for c in run.ceilings if c.predicted), key=lambda c: c.seconds)
+    scope = next(scope for scope in scopes(run) if scope.number == most.loop)
+    told = [c for c in run.ceilings if c.predicted and c.loop == most.loop]
     between = words.seconds_between(min(c.seconds for c in told), max(c.seconds for c in told))
-    headline = f"Predicted: memory can change at most {between} of a frame, by device"
-    loops = {scope.number: loop_name(scope.loop, run) for scope in scopes(run) if scope.loop}
-    each = ", ".join(_over(c, loops if len(loops) > 1 else {}) for c in told)
+    where = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
+    headline = f"Predicted: memory can change at most {between} of a {_unit(scope)}{where}, by device"
+    each = ", ".join(f"{words.name(c.device or '')} {units.seconds(c.seconds)}{_range(c)}" for c in told)
     remark = " ".join((f"{each}.", *_accounts(run)))
     yield blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
 
 
-def _over(ceiling: Ceiling, loops: Mapping[int | None, str]) -> str:
-    between = words.seconds_between(*ceiling.interval_seconds) if ceiling.interval_seconds else "no range"
-    loop = f", {loops[ceiling.loop]}," if ceiling.loop in loops else ""
-    return f"{words.name(ceiling.device or '')}{loop} {units.seconds(ceiling.seconds)} ({between})"
+def _range(ceiling: Ceiling) -> str:
+    between = ceiling.interval_seconds
+    return f" ({words.seconds_between(*between)})" if between else ""
 
 
 def _ending(run: ScriptRun) -> Iterator[str]:
@@ -177,13 +178,12 @@ def _share(share: float) -> str:
 
 
 def _predicted(scope: Scope, ceiling: Ceiling, device: str) -> blocks.Verdict:
-    between = words.seconds_between(*ceiling.interval_seconds) if ceiling.interval_seconds else ""
     return blocks.Verdict(
         basis="predicted",
         tone="clear",
         device=device,
         headline=f"Predicted: memory can change at most {units.seconds(ceiling.seconds)} of a {_unit(scope)}"
-        + f" ({between})" * bool(between),
+        f"{_range(ceiling)}",
         reason=f"{_BOUND} {_NO_FRAME}",
     )
 

@@ -219,7 +219,8 @@ def compute_ufunc(watch: Watch, ufunc: np.ufunc, inputs: Any, options: Any) -> A
     watch.require_on_gpu(name, inputs, next((o for o in outs if isinstance(o, np.ndarray)), None))
     watch.require_dtype(*inputs)
     into = {"out": tuple(map(stripped, outs))} if outs else {}
-    result = ufunc(*stripped(inputs), **stripped(options), **into)
+    with np.errstate(all="ignore"):  # a GPU does not tell of a division by zero
+        result = ufunc(*stripped(inputs), **stripped(options), **into)
     watch.require_dtype(result)
     return given(result, outs, watch)
 

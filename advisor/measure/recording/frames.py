@@ -25,13 +25,25 @@ def frame_loops(
     """In the order of their first lines' files and numbers; none where nothing repeats."""
     if named is not None:
         return (named,)
-    repeating = {each.loop for record in records for each in record.loops if each.frames >= LEAST}
+    repeating = {
+        each.loop
+        for record in records
+        for each in record.loops
+        if each.frames >= LEAST and _is_use(record, launches[each.loop])
+    }
     chosen: dict[Loop, None] = {}
     for record in records:
         chain = [each.loop for each in record.loops if each.loop in repeating]
         if chain:
             chosen.update(dict.fromkeys(_carriers(chain[0], records, launches, repeating)))
     return tuple(sorted(chosen, key=lambda loop: (loop.file, loop.first)))
+
+
+def _is_use(record: Record, launches: int) -> bool:
+    """Not what page-locks buffers one by one, or waits for streams that got their work elsewhere."""
+    event = record.event
+    drains = event.kind == "wait" and event.call.endswith("ynchronize")
+    return event.kind != "lock" and (launches > 0 or not drains)
 
 
 def frame_of(record: Record, frames: Sequence[Loop]) -> int | None:
