@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from functools import cache
 from pathlib import Path
@@ -58,14 +59,16 @@ def test_two_gpus_that_do_the_same_are_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("planted", PROGRAMS, ids=lambda planted: planted.name)
 def test_the_page_in_every_form(planted: Planted) -> None:
-    page = trace_page(FileTrace(program=traced(planted), tool="nsys"))
-    text = render(page, "txt")
+    page = trace_page(FileTrace(program=traced(planted), tool="nsys"), "app.sqlite")
+    text, html = render(page, "txt"), render(page, "html")
+    assert text.startswith("app.sqlite (nsys)\n")
+    assert not re.search(' id="[^"]* ', html), "an id with a space cannot be referred to"
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 22
     assert "Memory can change at most" in text
     for rule in planted.must:
         assert rule in text
-        assert rule in render(page, "html")
+        assert rule in html
         assert rule in render(page, "md")
 
 

@@ -158,7 +158,7 @@ def trace(
     if as_json:
         put(summary.model_dump_json(indent=1))
     else:
-        output.show(pages.trace_page(summary))
+        output.show(pages.trace_page(summary, file.name))
     failed = [reason for gate in gates for reason in ruled(gate, summary.program)]
     for reason in failed:
         say(f"gate {reason}")

@@ -42,9 +42,9 @@ _NEAR = 0.05
 """The share by which figures of two GPUs may differ that are told as the same."""
 
 
-def program_page(program: ProgramTrace, tool: str | None, notes: Sequence[str]) -> Page:
+def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page:
     """The page of a report, whose data are already `judged`."""
-    said, gpus = tool or "nsys export of unknown version", program.gpus
+    gpus = program.gpus
     lead = Section(
         "verdict",
         "What memory can change",
@@ -86,7 +86,7 @@ def program_page(program: ProgramTrace, tool: str | None, notes: Sequence[str]) 
             brief=True,
         ),
     )
-    return Page(kind="trace", brand="trace", name=said, sections=sections, records=flows_of(gpus))
+    return Page(kind="trace", brand="trace", name=name, sections=sections, records=flows_of(gpus))
 
 
 def _nothing(program: ProgramTrace) -> str:
@@ -279,7 +279,7 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
         caption=title,
         title=title,
         label=title or "Other copies",
-        identifier=f"copies-{gpu.label}-{bool(title)}",
+        identifier=f"copies-{gpu.label.replace(' ', '-')}-{bool(title)}",
         codes=False,
     )
 

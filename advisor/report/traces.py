@@ -152,16 +152,17 @@ def not_observed(absent: Mapping[str, str]) -> list[str]:
     ]
 
 
-def trace_page(told: FileTrace) -> Page:
+def trace_page(told: FileTrace, file: str = "") -> Page:
     """One file of advisor's own: each strategy with its figures per frame. Of any other, its GPUs."""
+    tool = words.name(told.tool or "nsys export of unknown version")
+    name = f"{words.name(file)} ({tool})" if file else tool
     if told.program is not None:
-        return program_page(told.program, told.tool, told.notes)
-    tool = told.tool or "nsys export of unknown version"
+        return program_page(told.program, name, told.notes)
     parts = [blocks.Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
     return Page(
         kind="trace",
         brand="trace",
-        name=tool,
+        name=name,
         sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER)), brief=True),),
         records=tuple(
             {
@@ -228,7 +229,7 @@ def _table(base: GpuTrace, head: GpuTrace) -> Table:
         caption=base.label,
         title=base.label,
         label=base.label,
-        identifier=f"parts-{base.label}",
+        identifier=f"parts-{base.label.replace(' ', '-')}",
         codes=False,
     )
 
