@@ -162,7 +162,7 @@ def _sizes() -> Iterator[Case]:
 
 def processes() -> Iterator[Case]:
     """Workloads that harm the process they run in, its parents, and what it writes."""
-    yield profiled("kills its parents", -9, produce="os.kill(os.getppid(), 9)")
+    yield profiled("kills its parent", 4, says="killed by SIGKILL", produce="os.kill(os.getppid(), 9)")
     yield profiled("stops itself", 3, "--timeout", "3", produce="os.kill(os.getpid(), signal.SIGSTOP)")
     yield profiled("closes all descriptors", 0, produce="os.closerange(0, 1000)")
     garbage = (
