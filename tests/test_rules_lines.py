@@ -99,12 +99,13 @@ def test_the_code_is_written_from_the_users_own_line() -> None:
     assert "d = cupy.asarray(together)" in codes["small-transfers"]
 
 
-def test_batches_are_page_locked_by_their_loader() -> None:
+def test_batches_are_page_locked_by_their_loader_and_constants_made_on_the_gpu() -> None:
     source = """import torch
 loader = DataLoader(data)
 for x in loader:
     y = x.to(dev)
-    ones = torch.ones(8).to(dev)
+    z = torch.randn(f(8),).to(dev)
+    w = made(8).to(dev)
 """
     lines = tuple(source.splitlines())
 
@@ -119,7 +120,10 @@ for x in loader:
     assert advice(4).title == "Set `pin_memory=True` in the DataLoader at line 2"
     assert "+loader = DataLoader(data, pin_memory=True)" in (advice(4).snippet or "")
     assert "+    y = x.to(dev, non_blocking=True)" in (advice(4).snippet or "")
-    assert advice(5).title.startswith("Keep one page-locked array")
+    assert advice(5).title == "Make this tensor on the GPU"
+    assert "they are others" in advice(5).detail
+    assert (advice(5).snippet or "").endswith("# instead\nz = torch.randn(f(8), device=dev)")
+    assert advice(6).title.startswith("Keep one page-locked array")
 
 
 @pytest.mark.parametrize("text", ["print('loss', m.item())", "h = log10(1 / m.item())"])

@@ -26,6 +26,10 @@ def pageable_transfer(case: LineCase, limits: Limits) -> Finding | None:
 def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     """One page-locked array that is kept, in place of what the line copies now."""
     crossing, up = case.crossing, case.crossing.kind == "upload"
+    repeats = crossing.repeats
+    is_constant = repeats is not None and 0 < repeats.compared == repeats.same
+    if up and not is_constant and case.line.made_on_gpu and case.is_worth(case.frame_seconds, limits):
+        return _made_on_gpu(case)
     saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
@@ -43,6 +47,17 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
         change="lock" if up else "reuse",
+    )
+
+
+def _made_on_gpu(case: LineCase) -> Finding:
+    is_random = "torch.rand" in case.line.operand
+    return case.advice(
+        "Make this tensor on the GPU",
+        f"{case.moved} of what PyTorch can make there. The gain is the time of the copies.",
+        "Random numbers then come from the GPU's generator: they are others." if is_random else "",
+        saved=case.frame_seconds,
+        after=case.line.made_on_gpu,
     )
 
 

@@ -19,6 +19,25 @@ _OF_ARGUMENT = (
     "copy_",
 )
 """Calls whose first argument is what is copied; of others it is the object before the dot."""
+_MADE = tuple(
+    f"torch.{name}"
+    for name in (
+        "zeros",
+        "ones",
+        "full",
+        "empty",
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "arange",
+        "linspace",
+        "eye",
+    )
+)
+"""Functions that make the same on the GPU, by `device`, without a copy."""
+_ON_HOST = {"device", "generator", "pin_memory", None}
+"""Keywords that keep their tensor on the host, or may."""
 _CASTS = {
     "__float__": "float",
     "__int__": "int",
@@ -70,6 +89,20 @@ class UserLine:
     def with_call(self, other: str) -> str:
         """The line with something else in place of the call; empty where there is no such call."""
         return self.place.text.replace(self.call, other, 1) if self.call else ""
+
+    @property
+    def made_on_gpu(self) -> str:
+        """The line with `torch.ones(8, device=dev)` for `torch.ones(8).to(dev)`; empty where it is not so."""
+        call = ast.parse(f"({self.call or 0}\n)", mode="eval").body
+        made = ast.parse(f"({self.operand or 0}\n)", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(made, ast.Call) or call.keywords:
+            return ""
+        words = {word.arg for word in made.keywords}
+        if ast.unparse(made.func) not in _MADE or words & _ON_HOST or len(call.args) > 1:
+            return ""
+        device = '"cuda"' if _name(call.func) == "cuda" else "".join(map(ast.unparse, call.args))
+        inner = self.operand[:-1].rstrip().rstrip(",")
+        return self.with_call(f"{inner}, device={device})") if device else ""
 
     def with_operand(self, other: str) -> str:
         """The line that copies something else."""
