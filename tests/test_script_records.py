@@ -134,6 +134,23 @@ cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).g
     assert rows(run)[-2:] == [(9, DOWN, "ndarray.get", 1, 12, PAGED), (10, DOWN, "ndarray.get", 1, 24, PAGED)]
 
 
+def test_names_that_scripts_print_or_set_do_not_end_them(tmp_path: Path) -> None:
+    source = """import cupy, cupy.testing, cupyx
+y, x = cupy.mgrid[:2, :3]
+square = cupy.memoize(for_each_device=True)(lambda n: n * n)
+third = cupy.vectorize(lambda n: n / 3)
+cupy.fft.config.use_multi_gpus = False
+cupy.show_config()
+with cupyx.profiler.profile():
+    cupy.testing.assert_allclose(third(y * square(3)), [[0, 0, 0], [3, 3, 3]])
+free, total = cupy.cuda.Device(0).mem_info
+print(f"{free / total:.0%}", cupy.cuda.runtime.runtimeGetVersion(), cupy.ogrid[:4].get())
+"""
+    (tmp_path / "s.py").write_text(source)
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert (run.error, rows(run)[-1]) == ("", (10, DOWN, "ndarray.get", 1, 32, PAGED))
+
+
 @pytest.mark.parametrize(
     ("reader", "unread"),
     [

@@ -106,6 +106,7 @@ class Device:
     """The GPU that is played, and its properties."""
 
     name = NAME
+    mem_info = (NAN, NAN)
 
     def __init__(self, device: Any = 0) -> None:
         self.id = int(getattr(device, "id", device))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import math
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from advisor.measure.recording.played import (
     Device,
     Event,
     ExternalStream,
+    Idle,
     Played,
     Pool,
     Properties,
@@ -68,13 +70,20 @@ def modules() -> dict[str, ModuleType]:
     cupy.testing = _Checks(cupy.testing, watch)
     cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
-    del cupy.show_config  # NumPy's
+    cupy.show_config = lambda *_, **__: print(NAME)
+    cupy.mgrid, cupy.ogrid = _Grid(np.mgrid, watch), _Grid(np.ogrid, watch)
+    cupy.memoize = lambda *_, **__: functools.cache
+    cupy.vectorize = lambda function, *_, **__: _drawing(np.vectorize(function), watch)
+    cupy.fft.config = Idle()
     for name in _READ:
         setattr(cupy, name, _reading(cupy, getattr(np, name)))
     cupy.save = lambda file, array, *_: np.save(file, cupy.asnumpy(array))
     cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
     cupyx = _cupyx(cupy)
-    named = {each.__name__: each for each in (cupy, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupyx)}
+    named = {
+        each.__name__: each
+        for each in (cupy, cupy.testing, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupyx)
+    }
     for each in (
         cupy.cuda.runtime,
         cupy.cuda.nvtx,
@@ -187,7 +196,7 @@ def _cuda() -> Any:
     cuda.get_elapsed_time = lambda *_: NAN
     cuda.is_available = lambda: True
     cuda.get_device_id = lambda: 0
-    cuda.runtime, cuda.nvtx = _runtime(), Played("cupy.cuda.nvtx")
+    cuda.runtime, cuda.nvtx, cuda.profiler = _runtime(), Played("cupy.cuda.nvtx"), Idle()
     cuda.stream = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=cuda.get_current_stream)
     for name in ("RangePush", "RangePushC", "RangePop", "Mark", "MarkC"):
         setattr(cuda.nvtx, name, lambda *_: None)
@@ -212,6 +221,8 @@ def _runtime() -> Any:
     runtime.hostUnregister = lambda pointer: locked.pop(pointer, None)
     runtime.freeHost = lambda pointer: allocated.pop(pointer) and None
     runtime.memcpy = runtime.memcpyAsync = lambda dst, src, size, *_: ctypes.memmove(dst, src, size) and None
+    runtime.memGetInfo = lambda: (NAN, NAN)
+    runtime.runtimeGetVersion = runtime.driverGetVersion = lambda: NAN
     runtime.getDeviceCount, runtime.getDevice = lambda: 1, lambda: 0
     for name in ("setDevice", "deviceSynchronize", "streamSynchronize", "eventSynchronize", "free"):
         setattr(runtime, name, lambda *_: None)
@@ -222,6 +233,16 @@ def _runtime() -> Any:
     runtime.getDeviceProperties = lambda _: Properties(name=NAME.encode())
     runtime.CUDARuntimeError = RuntimeError
     return runtime
+
+
+class _Grid:
+    """cupy.mgrid and cupy.ogrid."""
+
+    def __init__(self, plain: Any, watch: Watch) -> None:
+        self._plain, self._watch = plain, watch
+
+    def __getitem__(self, key: Any) -> Any:
+        return wrapped(self._plain[key], self._watch)
 
 
 # Random numbers: NumPy's, since CuPy's own differ from them anyway
@@ -286,13 +307,16 @@ def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
     return RawKernel, RawModule
 
 
-class _Checks:
+class _Checks(ModuleType):
     """cupy.testing, which checks nothing once a kernel was not run."""
 
     def __init__(self, testing: Any, watch: PlayedWatch) -> None:
+        super().__init__("cupy.testing")
         self._testing, self._watch = testing, watch
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         check = getattr(self._testing, name)
         return lambda *args, **options: check(*args, **options) if self._watch.runs_all_kernels else None
 
@@ -318,7 +342,7 @@ def _cupyx(cupy: Any) -> Any:
     cupyx.rsqrt = lambda x: 1 / cupy.sqrt(x)
     cupyx.errstate = cupyx.allow_synchronize = lambda *_, **__: contextlib.nullcontext()
     cupyx.profiler, cupyx.scipy = Played("cupyx.profiler"), Played("cupyx.scipy")
-    cupyx.profiler.time_range = lambda *_, **__: contextlib.nullcontext()
+    cupyx.profiler.profile = cupyx.profiler.time_range = lambda *_, **__: contextlib.nullcontext()
     cupyx.profiler.benchmark = _benchmark
     cupyx.jit = Played("cupyx.jit")
     cupyx.jit.rawkernel = lambda *_, **__: lambda function: cupy.RawKernel("", function.__name__)
