@@ -125,6 +125,8 @@ def test_nothing_that_crosses_is_one_line() -> None:
         "",
         "  Nothing crosses between host and GPU: memory is not your problem.",
     ]
+    elsewhere = run.model_copy(update={"unseen": ("A process that the script starts with multiprocessing",)})
+    assert "not your problem" not in shown(of(elsewhere), "txt")
 
 
 def test_hostile_text_of_a_script_stays_text() -> None:

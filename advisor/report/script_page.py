@@ -23,6 +23,7 @@ _BOUND = (
 _NO_FRAME = "How long a frame takes there is not predicted."
 _FAILED = "Nothing crossed between host and GPU before the script ended."
 _NOTHING = "Nothing crosses between host and GPU: memory is not your problem."
+_NOTHING_SEEN = "Nothing crosses between host and GPU in what was recorded; Not seen lists the rest."
 _TIMES = (
     "one observed run of the unchanged script; the host's clock around each call, CUDA events on the stream "
     "for a sample of the copies"
@@ -125,7 +126,8 @@ def _accounts(run: ScriptRun) -> Iterator[str]:
 def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
     told = scopes(run)
     if not told:
-        headline = _NOTHING if run.exit_code == 0 else _FAILED
+        nothing = _NOTHING_SEEN if run.unseen else _NOTHING
+        headline = nothing if run.exit_code == 0 else _FAILED
         yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), headline)
     for scope in told:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
