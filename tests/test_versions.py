@@ -475,8 +475,26 @@ def test_a_difference_that_two_rounds_tell_is_looked_for_in_the_parts_while_ther
     assert changes(final.steps(), final.entry, "pinned")[0].sure
 
 
-def test_a_final_without_time_has_no_ratios(tmp_path: Path) -> None:
-    assert Hall(tmp_path).run(seconds=1.0).judged().ratios == {}
+def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -> None:
+    """In an interval so wide that nothing but a multiple is claimed; rows keep their frames."""
+    final = Hall(tmp_path).run(seconds=0.9)
+    judged = final.judged()
+    ratio = judged.ratios["pageable"]
+    assert ratio.value == pytest.approx(1)
+    assert ratio.low < 0.5 < 2 < ratio.high
+    assert judged.open == ENTRY.strategies
+    assert not judged.settled
+    assert final.row(HEAD, "pageable", judged) == final.rows[HEAD]["pageable"]
+
+
+@pytest.mark.parametrize("seconds", [5.5, 7.0])
+def test_a_comparison_whose_time_ends_with_screening_stays_open(tmp_path: Path, seconds: float) -> None:
+    """Both versions were measured, so it is not said that nothing was compared."""
+    final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], seconds, CPU)
+    assert final.screened
+    assert final.why_apart
+    assert final.judged().open == ("pageable",)
+    assert ended < seconds
 
 
 def test_the_clock_stands_still_without_a_cpu(tmp_path: Path) -> None:
@@ -545,7 +563,8 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
     found = {name: stats.Ratio(*ends) for name, ends in ratios.items()}
     waiting = tuple(name for name, ratio in found.items() if not question.answered(ratio))
     noise, processes = changes.pop("noise", stats.Ratio(1.0, 0.99, 1.01)), changes.pop("processes", 4)
-    told = Judged(found, noise, waiting, processes, 24, spread=0.031)
+    wider = 3.2 if "apart" in changes else 1.0
+    told = Judged(found, noise, waiting, processes, 24, wider, spread=0.031)
     rows = {
         name: (measured(name, 0.010), measured(name, 0.010 * ratio.value)) for name, ratio in found.items()
     }

@@ -126,7 +126,7 @@ class VersionMeasurement:
                     error.message, next_step=error.next_step, detail=error.detail
                 ) from error
             raise
-        if self.deadline - self.clock() < LEAST_FINAL:  # what comes after it would take more
+        if name == HEAD and self.deadline - self.clock() < LEAST_FINAL:  # BASE would take more
             raise self._nothing(self.clock())
 
     def require_base(self) -> None:
@@ -299,6 +299,8 @@ class VersionFinal:
     began: float = 0.0
     """When it was held, on the clock."""
     deadline: float = math.inf
+    screened: bool = False
+    """No round of both was measured; the blocks are the medians of screening."""
 
     def __post_init__(self) -> None:
         times = [self.rows[v][s].median_seconds for v in (BASE, HEAD) for s in self.entry.strategies]
@@ -316,6 +318,27 @@ class VersionFinal:
             self.entry = Entry(self.entry.strategies, apart=True)
             self.state = FinalState()
             self._hold(deadline, progress)
+        if not self.state.left and not self.judged().ratios:
+            self._compare_screening()
+
+    def _compare_screening(self) -> None:
+        """The time did not reach a round of both: one process of each leaves the answer open."""
+        self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
+        self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
+        self.state = FinalState()
+        self.state.blocks += [
+            Block(
+                process=0,
+                round=0,
+                place=place,
+                contestant=named(version, strategy),
+                frames=1,
+                seconds=self.rows[version][strategy].median_seconds,
+                frame_seconds=(),
+            )
+            for place, version in enumerate((BASE, HEAD))
+            for strategy in self.entry.strategies
+        ]
 
     def judged(self) -> Judged:
         return judged(
@@ -345,7 +368,7 @@ class VersionFinal:
         """The screened row with the times of the final: those whose ratio was judged, where one was."""
         row, name = self.rows[version][strategy], named(version, strategy)
         blocks = [block for block in self.state.blocks if block.contestant == name]
-        if not blocks:
+        if self.screened or not blocks:
             return row
         timing = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
         if both := judged.seconds.get(strategy):

@@ -208,9 +208,10 @@ def _signed(seconds: float) -> str:
 def _how(comparison: VersionComparison) -> str:
     run, judged = comparison.run, comparison.run.judged
     spread = f"; blocks of one version differ by {_percent(judged.spread)}" if judged.spread else ""
+    inside = "round" if run.apart else "process"
     told = [
         f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}{spread}.",
-        f"Ratios within a process, {comparison.confidence * 100:g} % intervals.",
+        f"Ratios within a {inside}, {comparison.confidence * 100:g} % intervals.",
     ]
     if judged.rounds < FEWEST_FOR_NOISE:
         told.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
@@ -226,6 +227,8 @@ def _apart(comparison: VersionComparison) -> str:
     """Says that the versions share no process, why, and what that costs."""
     if not comparison.run.apart:
         return ""
+    if comparison.run.judged.wider == 1:  # no copy of HEAD tells by how much
+        return f"The versions ran in separate processes: {words.line(comparison.run.apart, 200)}."
     return (
         "The versions ran in adjacent processes that alternate, which makes the interval "
         f"{units.digits(comparison.run.judged.wider, 2)} times as wide as in one process: "
