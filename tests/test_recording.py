@@ -8,14 +8,17 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from recorded import Recording
 from running import Command, missing
 
+from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.loops import FAST_ITERATIONS
+from advisor.measure.recording.numba_calls import NumbaCalls
 from advisor.measure.recording.recorder import Times
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
@@ -570,3 +573,47 @@ def test_crossings_in_a_thread_without_a_line_of_the_script_are_told(recording: 
     thread.start()
     thread.join()
     assert "1 crossings (8 bytes)" in recording.recorder.unseen()[0]
+
+
+class _Out:
+    """An argument of a kernel as new versions of numba-cuda pass it."""
+
+    copy_input = False
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def to_device(self, after: list[Any], stream: Any = 0) -> str:
+        after.append(lambda: "back")
+        return "device"
+
+
+class _InOut(_Out):
+    copy_input = True
+
+
+class _In(_Out):
+    to_device = _Out.to_device
+
+
+def test_host_arguments_of_numba_kernels_cross_as_their_hints_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(tmp_path, monkeypatch, has_gpu=False)
+    numba, hints = NumbaCalls(), SimpleNamespace(In=_In, Out=_Out, InOut=_InOut)
+    numba.watch(Calls("numba", recording.recorder, Gpu()), recording.recorder)
+    numba.arguments(hints)
+    recording.recorder.readers["numba"] = lambda begin, end: 0.0
+
+    def launch(*arguments: _In) -> None:
+        after: list[Any] = []
+        assert [each.to_device(after) for each in arguments] == ["device"] * len(arguments)
+        assert [each() for each in after] == ["back"] * len(arguments)
+
+    recording.gpu.launch, recording.gpu.hints = launch, hints
+    recording.run(
+        "gpu.launch(gpu.hints.In(gpu.host), gpu.hints.InOut(gpu.host))\ngpu.launch(gpu.hints.Out(gpu.host))\n"
+    )
+    size = recording.gpu.host.nbytes
+    rows = [(each.place.line, each.kind, each.count, each.bytes) for each in recording.record().crossings]
+    assert rows == [(1, "upload", 2, 2 * size), (1, "download", 1, size), (2, "download", 1, size)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ class NumbaCalls:
     library: Library = "numba"
 
     def install(self, module: Any, recorder: Recorder) -> None:
-        self._cuda, self._recorder = module, recorder
+        self._cuda = module
         self._wait = wait = module.synchronize
         gpu = Gpu(
             lambda: 0,
@@ -39,13 +40,16 @@ class NumbaCalls:
             lambda: module.event(timing=True),
             lambda begin, end: module.event_elapsed_time(begin, end),
         )
-        self._calls, self.seconds_between = Calls("numba", recorder, gpu), gpu.seconds_between
-        self._locked: dict[int, int] = {}
+        self.seconds_between = gpu.seconds_between
+        self.watch(Calls("numba", recorder, gpu), recorder)
         around = self._calls.around
         if hasattr(module, "FakeCUDAKernel"):  # `simulator` is there without it too, once imported
             self._simulator()
         else:
-            self._arrays(import_module(f"{module.__name__}.cudadrv.devicearray").DeviceNDArray)
+            arrays = import_module(f"{module.__name__}.cudadrv.devicearray")
+            self._arrays(arrays.DeviceNDArray)
+            if hasattr(arrays, "_to_strided_memory_view"):
+                self.arguments(import_module(f"{module.__name__}.args"))
             kernel = import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
             replace(kernel, "__call__", around(self._launch))
         replace(module, "to_device", self._calls.named("cuda.to_device"))
@@ -53,6 +57,10 @@ class NumbaCalls:
         for name in ("pinned_array", "pinned_array_like", "mapped_array", "mapped_array_like"):
             replace(module, name, self._calls.locking(f"cuda.{name}", self._lock))
         replace(module, "pinned", around(self._register))
+
+    def watch(self, calls: Calls, recorder: Recorder) -> None:
+        self._calls, self._recorder = calls, recorder
+        self._locked: dict[int, int] = {}
 
     def _simulator(self) -> None:
         """Its arrays are made, and copied, by functions of its own."""
@@ -97,6 +105,35 @@ class NumbaCalls:
         self._cross(event, array, ary)
         return result
 
+    def arguments(self, hints: Any) -> None:
+        """In new versions of numba-cuda, host arrays given to kernels do not cross through DeviceNDArray."""
+        replace(hints.In, "to_device", self._calls.around(partial(self._argument, True, False)))
+        for kind in (hints.InOut, hints.Out):  # the subclass first: it inherits what is replaced
+            replace(kind, "to_device", self._calls.around(partial(self._argument, kind.copy_input, True)))
+
+    def _argument(
+        self, up: bool, down: bool, call: Call, hint: Any, after: list[Call], stream: Any = 0
+    ) -> Any:
+        """after: what is called once the kernel was launched; it ends with the copy back."""
+        host = hint.value
+        if not isinstance(host, np.ndarray) or hasattr(host, "__cuda_array_interface__"):
+            return call(hint, after, stream)
+        if not up:
+            result = call(hint, after, stream)
+        else:
+            event = self._calls.event("upload", _ARGUMENT, non_blocking=bool(stream))
+            result = self._calls.run(event, call, (hint, after, stream), {}, not stream, stream)
+            self._cross(event, None, host)
+        if down:
+            after[-1] = partial(self._written_back, after[-1], host, stream)
+        return result
+
+    def _written_back(self, call: Call, host: Any, stream: Any) -> Any:
+        event = self._calls.event("download", _ARGUMENT, non_blocking=bool(stream))
+        result = self._calls.run(event, call, (), {}, not stream, stream)
+        self._cross(event, None, host)
+        return result
+
     def _simulated_upload(
         self, call: Call, ary: Any, stream: Any = 0, copy: bool = True, to: Any = None
     ) -> Any:
@@ -107,11 +144,11 @@ class NumbaCalls:
         return result
 
     def _cross(self, event: Event, array: Any, host: Any) -> None:
-        event.bytes = int(array.nbytes)
+        event.bytes = int(host.nbytes)
         event.memory = self._memory(host)
         event.asynchronous = event.non_blocking and event.memory == "pinned"
         event.host = host
-        if event.kind == "upload":
+        if event.kind == "upload" and array is not None:
             event.device, event.locate = array, _located
         self._calls.crossed(event)
 
