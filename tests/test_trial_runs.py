@@ -14,6 +14,7 @@ import pytest
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
+from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun
@@ -211,6 +212,28 @@ def test_where_nothing_pays_results_are_not_compared(tmp_path: Path) -> None:
     found = played(tmp_path, runs)
     assert {trial.outcome for trial in found.trials} == {"not-faster"}
     assert [job.task for job in runs.jobs] == ["results", "time", "time"]
+
+
+@pytest.mark.parametrize(
+    ("pinned", "processes"), [((0.0033, 0.0042), 5), ((0.0039, 0.0041), 2), ((0.002, 0.002), 2)]
+)
+def test_a_promising_change_of_the_whole_process_gets_more_processes(
+    pinned: tuple[float, float], processes: int, tmp_path: Path
+) -> None:
+    change = ScriptChange(name="pin-memory-5", kind="pin-memory", file="camera.py", line=5)
+    session = Session(
+        ScriptRun.model_validate_json(json.dumps(RECORD)),
+        ScriptJob.model_construct(file="camera.py", directory=""),
+        0,
+        lambda job: Runs({"as-is": 0.004, change.name: pinned[job.process % 2]})(job),
+        Progress(),
+        start=tmp_path,
+    )
+    (tmp_path / "camera.py").write_text(
+        CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
+    )
+    session._time([change])
+    assert len({block.process for block in session._blocks}) == processes
 
 
 def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) -> None:

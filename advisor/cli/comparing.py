@@ -237,7 +237,7 @@ def _run(
             )
     except NothingToCompare as why:
         hide = here(include_host=merged.include_host).hide
-        why = NothingToCompare(hide(why.message), next_step=hide(why.next_step))
+        why = NothingToCompare(hide(why.message))
         rulings = not_applicable(gates, f"{why.message}.")
         return pages.uncompared_page(Path(target).name, why, rulings), rulings
     rulings = judge(comparison, gates, anyway=request.anyway)

@@ -57,7 +57,7 @@ def report(
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
     directory = sweeps.common_parent(files) if out is None or output.form else out
-    if output.form == "json" and len(loaded) > 1:
+    if "json" in output.wanted and len(loaded) > 1:
         raise UsageError(
             "several profiles have no combined JSON", next_step="Give --format md, or one profile."
         )

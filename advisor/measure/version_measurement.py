@@ -122,9 +122,7 @@ class VersionMeasurement:
             in_time = self.deadline - self.clock() >= LEAST_FINAL
             failed = isinstance(error, (WorkloadError, UsageError))
             if name == BASE and (failed or (in_time and isinstance(error, NothingMeasured))):
-                raise NothingToCompare(
-                    error.message, next_step=error.next_step, detail=error.detail
-                ) from error
+                raise NothingToCompare(error.message, detail=error.detail) from error
             raise
         if name == HEAD and self.deadline - self.clock() < LEAST_FINAL:  # BASE would take more
             raise self._nothing(self.clock())

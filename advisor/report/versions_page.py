@@ -95,10 +95,7 @@ def _sections(
 
 def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] = ()) -> Page:
     """HEAD runs and BASE has no such workload, or fails: that is all there is to say."""
-    first = (
-        Prose("HEAD runs. Its times will be compared from the next change on."),
-        Prose(words.line(why.next_step, 300), "Next", kind="next"),
-    )
+    first = (Prose("HEAD runs. Its times will be compared from the next change on."),)
     return Page(
         kind="compare",
         brand="comparison",
