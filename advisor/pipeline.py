@@ -110,9 +110,14 @@ def profile(
 
 
 def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: Progress) -> Profile:
-    """With what changes of the script's lines gave. script: with its files as they are named here."""
-    with scratch() as folder:
-        trials = try_script(settings, script, concluded.script, progress, folder)
+    """With what changes of the script's lines gave; after Ctrl-C without. script: with its files as they are
+    named here."""
+    try:
+        with scratch() as folder:
+            trials = try_script(settings, script, concluded.script, progress, folder)
+    except KeyboardInterrupt:
+        note = "Interrupted while changes were tried: the page shows what was recorded before."
+        return concluded.model_copy(update={"notes": (*concluded.notes, note)})
     return anonymous(concluded.model_copy(update={"trials": trials}), include_host=settings.include_host)
 
 

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from advisor import pipeline
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
@@ -19,6 +20,7 @@ from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun
 from advisor.profiles.crossings import Crossing, LineAdvice, ScriptRun
+from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, TrialBlock, Trials
 from advisor.verdicts.ceilings import spared_seconds
 
@@ -234,6 +236,17 @@ def test_a_promising_change_of_the_whole_process_gets_more_processes(
     )
     session._time([change])
     assert len({block.process for block in session._blocks}) == processes
+
+
+def test_ctrl_c_while_changes_are_tried_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Trials:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "try_script", interrupted)
+    concluded = Profile.model_construct(notes=("before",), script=None)
+    kept = pipeline._tried(cast(Settings, None), ScriptRun.model_construct(), concluded, Progress())
+    assert pipeline.was_interrupted(kept)
+    assert kept.notes[0] == "before"
 
 
 def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) -> None:
