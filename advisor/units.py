@@ -48,8 +48,8 @@ def size(value: float) -> str:
 
 
 def rate(value: float) -> str:
-    """12.3 GB/s (powers of 1000, as links and memories are quoted)."""
-    return f"{digits(value / 1e9)} GB/s"
+    """12.3 GB/s, or 2.29 MB/s below a tenth of one (powers of 1000, as links and memories are quoted)."""
+    return f"{digits(value / 1e9)} GB/s" if value >= 0.1e9 or not value else f"{digits(value / 1e6)} MB/s"
 
 
 def frequency(value: float) -> str:

@@ -105,7 +105,7 @@ def test_what_nsys_saw_takes_the_place_of_our_own_events(tmp_path: Path) -> None
     assert [frame.strategy for frame in told.frames] == ["pinned", "managed"], "with figures, if no timeline"
     assert "traced times are not used" in told.nsys
     values = {entry.label: entry.value for entry in told.frames[0].figures}
-    assert values["copies host-to-device"] == "300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)"
+    assert values["copies host-to-device"] == "300 B (pinned to device; 1 copy, 3.00 ms; 0.100 MB/s)"
     assert values["GPU idle"] == "60 % of the traced frame"
     assert values["allocated, device"] == "768 B (2 allocations, the largest 512 B)"
     faults = (
@@ -182,7 +182,7 @@ def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
 def test_the_text_of_a_file(tmp_path: Path) -> None:
     text = " ".join(render(trace_page(read(pinned(tmp_path / "a.sqlite"))), "details").split())
     assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
-    assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.000100 GB/s)" in text
+    assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.100 MB/s)" in text
     assert "GPU idle: 60 % of the frame" in text
     assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
     assert (

@@ -91,7 +91,7 @@ def test_frequencies(value: float, text: str) -> None:
 def test_rates_ratios_and_shares() -> None:
     assert units.rate(25.6e9) == "25.6 GB/s"
     assert units.rate(3.35e12) == "3350 GB/s"
-    assert units.rate(80e6) == "0.0800 GB/s"
+    assert units.rate(80e6) == "80.0 MB/s"
     assert units.ratio(2.309) == "2.31×"
     assert units.ratio(1) == "1.00×"
     assert units.percent(0.123) == "12 %"

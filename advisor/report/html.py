@@ -30,7 +30,7 @@ PLAIN_LENGTH = 50_000
 EMBEDDED_LENGTH = 110_000
 MACROS = ("answers.html.j2", "blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
 """A block is drawn by the macro of its name in these files."""
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|GB/s|%)(?![\w/]))")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|[GM]B/s|%)(?![\w/]))")
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 

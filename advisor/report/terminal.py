@@ -39,7 +39,7 @@ _FINE = ("ok", "info")
 """States of a finding that ask for nothing."""
 _CLAUSE = re.compile("[(;:.]")
 """A short reason ends here."""
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|GB/s|bytes)(?!\w))")
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|[GM]B/s|bytes)(?!\w))")
 """The space between a number and its unit."""
 _Shown = TypeVar("_Shown")
 _Column = tuple[str, bool, Sequence[str]]
