@@ -47,6 +47,8 @@ from advisor.measure.written import Origin, origin
 from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
+from advisor.strategies.placements.base import Placed
+from advisor.workloads.binding import no_kernel
 from advisor.workloads.frameworks.bridges import is_numba_misfit, require_libraries
 from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback
 
@@ -271,7 +273,19 @@ def _traceable(job: Job, backend: Backend) -> Iterator[PlacedWorkload]:
     loaded = replace(loaded, bound=loaded.bound.without_kernels())
     _require(loaded, backend)
     with ranges.strategy(job.strategy), place(job, loaded, backend, ranges) as run:
+        if any(each.stage.cpu is no_kernel for each in loaded.bound.frame):
+            for placed in run.placed.values():
+                _clear(placed)
         yield run
+
+
+def _clear(placed: Placed) -> None:
+    """Zeros for what kernels without a twin would have written: host stages read it."""
+    for array in (placed.host, placed.device):
+        if isinstance(array, np.ndarray):
+            array[...] = np.zeros((), array.dtype)
+    for other in placed.others.values():
+        _clear(other)
 
 
 def _require(loaded: Loaded, backend: Backend) -> None:
