@@ -395,7 +395,7 @@ def test_a_program_gives_its_client_and_gets_the_devices(workload: Path, tmp_pat
         advisor.fleet(workload, scheduler="tcp://127.0.0.1:1", local=1)
     with pytest.raises(TypeError, match="'gpu'"):
         advisor.fleet(workload, local=1, gpu=0)
-    settings = {"dashboard_address": None, "processes": False, "threads_per_worker": 1}
+    settings = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
     with LocalCluster(n_workers=1, **settings) as workers, Client(workers) as client:
         quick = {"strategies": "pageable", "rounds": 1, "targets": "h200", "no_gpu": True, "quiet": True}
         devices = advisor.fleet(workload, {"n": 8}, scheduler=client, out=out, **quick)
@@ -415,7 +415,7 @@ def test_the_scheduler_may_stand_in_dasks_variable(
 
 
 def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cluster() -> None:
-    settings = {"dashboard_address": None, "processes": False, "threads_per_worker": 1}
+    settings = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
     with LocalCluster(n_workers=0, **settings) as workers, Client(workers) as mine, Client(workers) as other:
         workers.adapt(minimum=0, maximum=1, interval="100ms")
         first, second = DaskCluster(mine), DaskCluster(other)

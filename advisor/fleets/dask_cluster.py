@@ -250,7 +250,7 @@ def local(workers: int, security: Security | None) -> Iterator[DaskCluster]:
                 threads_per_worker=1,
                 processes=True,
                 host=_LOCALHOST,
-                dashboard_address=None,
+                dashboard_address=f"{_LOCALHOST}:0",
                 silence_logs=logging.CRITICAL,
                 security=security,
             )
