@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,11 +37,14 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     joined: dict[tuple[object, ...], list[Advice]] = {}
     told: set[tuple[object, ...]] = set()
     for advice in sorted(profile.advice, key=lambda a: _rank(profile, a)):
-        again = (change := _change(advice)) in told
+        # Two rules may propose one change, with one gain: to a strategy, on a device, with what it saves.
+        saved = advice.gain.seconds_per_frame if advice.gain else None
+        change = (advice.device, *((advice.rule,) if saved is None else (advice.strategy, saved)))
+        again = change in told
         told.add(change)
         says = (advice.rule, advice.outcome, advice.title, advice.detail, advice.snippet, advice.evidence)
         joined.setdefault((*says, again), []).append(advice)
-    return tuple(_across(_finding(same, again=bool(says[-1])) for says, same in joined.items()))
+    return tuple(_across(finding(same, again=bool(says[-1])) for says, same in joined.items()))
 
 
 def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -67,32 +70,22 @@ def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
         )
 
 
-def _change(advice: Advice) -> tuple[object, ...]:
-    """What is changed to, where, and what that saves: two rules may propose one change, with one gain."""
-    if advice.gain is None or advice.gain.seconds_per_frame is None:
-        return (advice.rule, advice.device)
-    return (advice.device, advice.strategy, advice.gain.seconds_per_frame)
-
-
 def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> Iterator[Finding]:
     """Each code under the first finding that shows it; none that the devices' verdicts speak against.
 
     With `none`, no code at all.
     """
-    chosen = {words.name(name): verdict for name, verdict in _chosen(profile).items()}
+    kept = {  # the baseline, where a device's verdict is to keep it
+        words.name(device): words.name(chosen.baseline or BASELINE)
+        for device, chosen in _chosen(profile).items()
+        if chosen.strategy == (chosen.baseline or BASELINE)
+    }
     shown: set[str] = set()
     for finding in fired:
-        against = all(_against(chosen.get(name), finding) for name in finding.devices)
+        against = all(finding.strategy not in ("", kept.get(d, finding.strategy)) for d in finding.devices)
         again = none or against or finding.snippet in shown
         yield replace(finding, snippet="", variants=()) if again else finding
         shown |= set() if again else {finding.snippet}
-
-
-def _against(chosen: Recommendation | None, finding: Finding) -> bool:
-    """Whether the device's verdict is to keep the baseline, and the change leads away from it."""
-    baseline = (chosen and chosen.baseline) or BASELINE
-    kept = chosen is not None and chosen.strategy == baseline
-    return kept and finding.strategy not in ("", words.name(baseline))
 
 
 def _chosen(profile: Profile) -> dict[str, Recommendation]:
@@ -110,13 +103,10 @@ def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
     return outcome, elsewhere, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
 
 
-def finding_of(same: list[Advice], place: str) -> Finding:
-    told = _finding(same, again=False)
-    return replace(told, devices=(place, *told.devices))
-
-
-def _finding(same: list[Advice], *, again: bool) -> Finding:
+def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
+    """One rule's conclusion, which reads the same for all of these devices."""
     advice = same[0]
+    gains = [advice.gain for advice in same if advice.gain]
     return Finding(
         rule=words.name(advice.rule),
         outcome=_OUTCOMES[advice.outcome],
@@ -124,14 +114,14 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
         title=words.line(advice.title, 200),
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",
-        gain=words.listing(filter(None, dict.fromkeys(_gain(a.gain, again) for a in same)), "or"),
-        saves=words.listing(filter(None, dict.fromkeys(_saves(a.gain, again) for a in same)), "or"),
+        gain=words.listing(filter(None, dict.fromkeys(_gain(gain, again) for gain in gains)), "or"),
+        saves=words.listing(filter(None, dict.fromkeys(_saves(gain, again) for gain in gains)), "or"),
         over=words.name(advice.gain.over) if advice.gain and advice.gain.over else "",
         seconds=(advice.gain.seconds_per_frame or 0.0) if advice.gain else 0.0,
         again=again,
-        estimated=any(a.gain is not None and a.gain.basis == "estimated" for a in same),
-        snippet=words.block(advice.snippet, 6_000) if advice.snippet else "",
-        variants=tuple((words.name(n), words.block(c, 4_000)) for n, c in list(advice.variants.items())[:4]),
+        estimated=any(gain.basis == "estimated" for gain in gains),
+        snippet=words.block(advice.snippet) if advice.snippet else "",
+        variants=written(advice.variants),
         evidence=tuple(
             Fact(words.line(e.label, 200), _WRITE[e.unit](e.value), predicted=e.predicted)
             for e in advice.evidence
@@ -140,9 +130,12 @@ def _finding(same: list[Advice], *, again: bool) -> Finding:
     )
 
 
-def _gain(gain: Gain | None, again: bool) -> str:
-    if gain is None:
-        return ""
+def written(variants: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The code for other libraries, of which a page shows four."""
+    return tuple((words.name(name), words.block(code, 4_000)) for name, code in list(variants.items())[:4])
+
+
+def _gain(gain: Gain, again: bool) -> str:
     parts = [f"{_less(units.seconds, s)} per frame" for s in (gain.seconds_per_frame,) if s]
     parts += [f"{_less(units.size, b)} memory" for b in (gain.bytes,) if b]
     if again:
@@ -153,9 +146,9 @@ def _gain(gain: Gain | None, again: bool) -> str:
     return f"{words.listing(parts)} ({gain.basis}{model})" if parts else ""
 
 
-def _saves(gain: Gain | None, again: bool) -> str:
+def _saves(gain: Gain, again: bool) -> str:
     """Time where there is any to tell, else memory."""
-    if gain is None or not (gain.seconds_per_frame or gain.bytes):
+    if not (gain.seconds_per_frame or gain.bytes):
         return ""
     text = f"{_less(units.size, gain.bytes or 0)} memory"
     if gain.seconds_per_frame:

@@ -11,7 +11,7 @@ from advisor.model.accuracy import by_class
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words
-from advisor.report.advising import findings
+from advisor.report.advising import findings, written
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
 from advisor.report.blocks import Fact, Facts, Finding, Verdict
 from advisor.report.charts import largest_parts
@@ -152,8 +152,7 @@ def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recom
     if not text:
         return answer
     others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
-    further = tuple((words.name(n), words.block(c, 4_000)) for n, c in list(others.items())[:4])
-    change = _excerpt(name, words.block(text), further)
+    change = _excerpt(name, words.block(text), written(others))
     if chosen.verdict not in ("fastest", "near"):
         return replace(answer, change=change)
     apply = f"Apply the {words.count(change.lines, 'line')} in report.html."

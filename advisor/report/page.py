@@ -102,8 +102,8 @@ MOST_FRAMES = 150_000
 MARKED = "→ marks the recommended strategy, ≈ those that cannot be distinguished from the best."
 
 
-def lead(*blocks: Block | None) -> Section:
-    return Section("verdict", "Verdict and next step", filled(*blocks), nav="Verdict", lead=True)
+def lead(*blocks: Block | None, title: str = "Verdict and next step") -> Section:
+    return Section("verdict", title, filled(*blocks), nav="Verdict", lead=True)
 
 
 def around(failed: blocks.Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:

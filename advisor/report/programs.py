@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import starmap
 from statistics import median
 
 from advisor import units
-from advisor.profiles.conclusions import Advice, Evidence
+from advisor.profiles.conclusions import Advice
 from advisor.profiles.programs import Flow, GpuTrace, ProgramTrace
 from advisor.profiles.traces import Timeline
 from advisor.report import blocks, words
-from advisor.report.blocks import Block, Column, Fact, Finding, Row, Table, TableCell, Verdict
-from advisor.report.page import Page, Section, filled
+from advisor.report.advising import finding
+from advisor.report.blocks import Block, Column, Fact, Finding, Table, TableCell, Verdict, row
+from advisor.report.page import Page, Section, filled, lead
 from advisor.report.records import flows_of
 from advisor.report.timelines import timeline_view
 
@@ -44,55 +46,37 @@ _NEAR = 0.05
 
 def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page:
     """The page of a report, whose data are already `judged`."""
-    gpus = program.gpus
-    lead = Section(
-        "verdict",
-        "What memory can change",
-        filled(
+    gpus, fired = program.gpus, _fired(program)
+    quiet = [one for one in program.advice if one.outcome != "advice"]
+    nothing = "" if fired else "No rule that a report can carry gives advice."
+    if not gpus:
+        nothing = "The report holds no work of a GPU, so nothing can be said of it."
+    pictured = [gpu for gpu in gpus if gpu.timeline]  # drawn is the GPU that memory can change most
+    drawn = max(pictured, key=lambda gpu: gpu.ceiling.seconds if gpu.ceiling else 0.0, default=None)
+    advice = (
+        blocks.Findings(_findings(program, fired)),
+        blocks.Bullets(tuple(map(words.line, program.questions))),
+    )
+    absent = tuple(starmap(Fact, program.absent.items()))
+    limits = (
+        blocks.Facts(absent, "Not recorded (option of nsys profile that does):"),
+        blocks.Facts(tuple(_ranges(program))),
+        blocks.Fold("Rules without advice", filled(blocks.Findings(_findings(program, quiet)))),
+        blocks.Prose(SLOWER),
+    )
+    sections = (
+        lead(
             blocks.Banners("note", tuple(map(words.line, notes))),
             blocks.Verdicts(tuple(_verdicts(gpus)), named=True),
             blocks.Facts(tuple(_advised(program)), "Advice:", forms="md txt"),
-            blocks.Prose(_nothing(program)),
+            blocks.Prose(nothing),
+            title="What memory can change",
         ),
-        nav="Verdict",
-        lead=True,
-    )
-    sections = (
-        lead,
-        Section(
-            "advice",
-            "Advice",
-            filled(
-                blocks.Findings(_findings(program, fired=True)),
-                blocks.Bullets(tuple(map(words.line, program.questions))),
-            ),
-            nav="Advice",
-            forms="html",
-        ),
-        *(_gpu_section(gpu, first=gpu is _drawn(gpus)) for gpu in gpus),
-        Section(
-            "more",
-            "Not found and not recorded",
-            filled(
-                blocks.Facts(
-                    tuple(starmap(Fact, program.absent.items())),
-                    "Not recorded (option of nsys profile that does):",
-                ),
-                blocks.Facts(tuple(_ranges(program))),
-                blocks.Fold("Rules without advice", filled(blocks.Findings(_findings(program, fired=False)))),
-                blocks.Prose(SLOWER),
-            ),
-            nav="Limits",
-            brief=True,
-        ),
+        Section("advice", "Advice", filled(*advice), nav="Advice", forms="html"),
+        *(_gpu_section(gpu, first=gpu is drawn) for gpu in gpus),
+        Section("more", "Not found and not recorded", filled(*limits), nav="Limits", brief=True),
     )
     return Page(kind="trace", brand="trace", name=name, sections=sections, records=flows_of(gpus))
-
-
-def _nothing(program: ProgramTrace) -> str:
-    if not program.gpus:
-        return "The report holds no work of a GPU, so nothing can be said of it."
-    return "" if any(_fired(program)) else "No rule that a report can carry gives advice."
 
 
 def _fired(program: ProgramTrace) -> list[Advice]:
@@ -101,19 +85,14 @@ def _fired(program: ProgramTrace) -> list[Advice]:
 
 
 def _verdicts(gpus: Sequence[GpuTrace]) -> Iterator[Verdict]:
-    told: list[GpuTrace] = []
-    for gpu in gpus:
-        alike = next((other for other in told if _same(gpu, other)), None)
-        told.append(gpu)
-        headline = f"The same as {alike.label}" if alike else _ceiling(gpu)
-        yield Verdict(
-            basis="measured",
-            tone="clear",
-            device=words.name(" ".join(filter(None, (gpu.label, gpu.name and f"({gpu.name})"))), 60),
-            headline=headline,
-            remark="" if alike else _parts(gpu),
-            reason="" if alike else " ".join(_copying(gpu)),
-        )
+    for i, gpu in enumerate(gpus):
+        device = words.name(f"{gpu.label} ({gpu.name})" if gpu.name else gpu.label, 60)
+        alike = next((other for other in gpus[:i] if _same(gpu, other)), None)
+        if alike:
+            yield Verdict("measured", "clear", device, f"The same as {alike.label}")
+        else:
+            reason = " ".join(_copying(gpu))
+            yield Verdict("measured", "clear", device, _ceiling(gpu), reason, remark=_parts(gpu))
 
 
 def _same(one: GpuTrace, other: GpuTrace) -> bool:
@@ -136,35 +115,30 @@ def _ceiling(gpu: GpuTrace) -> str:
 
 def _parts(gpu: GpuTrace) -> str:
     """ "28 frames, 95 % of them alike, by their uploads: 97 % upload, 2 % kernels." """
-    shares = [
-        *(
-            (f"{_WAYS[way]}", sum(f.exposed_seconds for f in gpu.flows or () if f.kind == way))
-            for way in _WAYS
-        ),
+    exposed = [(f.kind, f.exposed_seconds) for f in gpu.flows or ()]
+    shares = [(told, sum(s for kind, s in exposed if kind == way)) for way, told in _WAYS.items()]
+    shares += [
         ("migration", gpu.managed.exposed_seconds if gpu.managed else 0.0),
         ("kernels", gpu.kernel_seconds),
         ("idle", gpu.idle_seconds),
     ]
     listed = ", ".join(f"{units.percent(s / gpu.seconds)} {n}" for n, s in shares if s >= 0.005 * gpu.seconds)
-    if gpu.frames is None:
-        return f"No frames found, so from first to last: {listed}."
     frames = gpu.frames
-    count = f"{frames.count} frames"
-    if frames.steady_count < frames.count:
-        count += f", {frames.steady_count} of them steady"
+    if frames is None:
+        return f"No frames found, so from first to last: {listed}."
+    some = f", {frames.steady_count} of them steady" if frames.steady_count < frames.count else ""
     how = _FOUND.get(frames.source) or f"range {words.name(frames.name)}"
-    return f"{count} ({how}; {units.percent(frames.alike)} alike): {listed}."
+    return f"{frames.count} frames{some} ({how}; {units.percent(frames.alike)} alike): {listed}."
 
 
 def _copying(gpu: GpuTrace) -> Iterator[str]:
+    each = " a frame" if gpu.frames else ""
     for flow in [f for f in gpu.flows or () if not f.small][:2]:
-        often = f"{words.count(round(flow.count / gpu.units), _WAYS[flow.kind])}" + (
-            " a frame" if gpu.frames else ""
-        )
+        often = words.count(round(flow.count / gpu.units), _WAYS[flow.kind])
         link = gpu.links.get(_LINKS.get(flow.kind, ""))
         best = f" ({units.rate(link.bytes_per_second)} possible)" if link else ""
-        mean = units.size(flow.bytes / flow.count)
-        yield f"{often} of {mean}, {flow.memory}, {units.rate(flow.bytes_per_second or 0.0)}{best}."
+        mean, rate = units.size(flow.bytes / flow.count), units.rate(flow.bytes_per_second or 0.0)
+        yield f"{often}{each} of {mean}, {flow.memory}, {rate}{best}."
     if gpu.copy_seconds > 0.01 * gpu.seconds and gpu.kernel_seconds:
         yield f"{units.percent(gpu.hidden_seconds / gpu.copy_seconds)} of the copies' time beside kernels."
 
@@ -186,44 +160,21 @@ def _saves(program: ProgramTrace, advice: Advice) -> str:
     return f"at most {units.seconds(advice.gain.seconds_per_frame)}{each}"
 
 
-def _findings(program: ProgramTrace, *, fired: bool) -> tuple[Finding, ...]:
-    advice = _fired(program) if fired else [one for one in program.advice if one.outcome != "advice"]
-    return tuple(
-        Finding(
-            rule=one.rule,
-            outcome=one.outcome,
-            title=one.title,
-            detail=words.line(one.detail, 600),
-            devices=(one.device,),
-            gain=_saves(program, one),
-            evidence=tuple(Fact(e.label, _value(e)) for e in one.evidence),
-            sources=one.sources,
-        )
-        for one in advice
-    )
-
-
-def _value(evidence: Evidence) -> str:
-    write = {"seconds": units.seconds, "bytes": units.size, "bytes_per_second": units.rate}
-    return write.get(evidence.unit, units.digits)(evidence.value)
-
-
-def _drawn(gpus: Sequence[GpuTrace]) -> GpuTrace | None:
-    """The GPU whose frame is drawn: that which memory can change most."""
-    having = [gpu for gpu in gpus if gpu.timeline]
-    return max(having, key=lambda gpu: gpu.ceiling.seconds if gpu.ceiling else 0.0, default=None)
+def _findings(program: ProgramTrace, advice: Iterable[Advice]) -> tuple[Finding, ...]:
+    return tuple(replace(finding([one]), gain=_saves(program, one)) for one in advice)
 
 
 def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
     picture: list[Block] = []
     if first and isinstance(gpu.timeline, Timeline) and gpu.frames:
         picture = [timeline_view(gpu.label, median(gpu.frames.steady), gpu.timeline, _ONE)]
+    each, steady = (" per frame", " in the steady frames") if gpu.frames else ("", "")
     inside = filled(
         *picture,
-        blocks.Facts(tuple(_time(gpu)), f"{gpu.label}: time{' per frame' if gpu.frames else ''}"),
-        _copies(gpu, gpu.flows or (), f"Copies{' in the steady frames' if gpu.frames else ''}"),
-        blocks.Facts(tuple(_host(gpu)), f"CUDA calls of the host{', per frame' if gpu.frames else ''}"),
-        blocks.Facts(tuple(_managed(gpu)), "Managed memory" + (", per frame" if gpu.frames else "")),
+        blocks.Facts(tuple(_time(gpu)), f"{gpu.label}: time{each}"),
+        _copies(gpu, gpu.flows or (), f"Copies{steady}"),
+        blocks.Facts(tuple(_host(gpu)), f"CUDA calls of the host{each and ','}{each}"),
+        blocks.Facts(tuple(_managed(gpu)), f"Managed memory{each and ','}{each}"),
         blocks.Fold("Before and between the frames", filled(_copies(gpu, gpu.set_up, ""))),
         blocks.Fold("Streams and kernels", filled(blocks.Facts(tuple(_streams(gpu))))),
     )
@@ -251,31 +202,22 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
                 yield Fact(f"{label} of a frame", each)
 
 
-_COPY_COLUMNS = (
-    Column("copies"),
-    Column("bytes"),
-    Column("rate"),
-    Column("possible"),
-    Column("time"),
-    Column("beside kernels"),
-    Column("called from", figures=False),
-)
-
-
 def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
-    columns = _COPY_COLUMNS if any(flow.where for flow in flows) else _COPY_COLUMNS[:-1]
-    rows = tuple(
-        Row(
+    heads = ("copies", "bytes", "rate", "possible", "time", "beside kernels")
+    called = [Column("called from", figures=False)] * any(flow.where for flow in flows)
+    rows = (
+        row(
             f"{_WAYS[flow.kind]}, {flow.memory}{', up to 64 KiB' if flow.small else ''}",
-            tuple(_cells(gpu, flow))[: len(columns)],
+            *_cells(gpu, flow),
+            *[words.line(flow.where or "", 60)] * len(called),
         )
         for flow in flows
     )
     return Table(
-        kind="copies",
-        names="direction and host memory",
-        columns=columns,
-        rows=rows,
+        "copies",
+        "direction and host memory",
+        (*map(Column, heads), *called),
+        tuple(rows),
         caption=title,
         title=title,
         label=title or "Other copies",
@@ -284,15 +226,14 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
     )
 
 
-def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[TableCell]:
+def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[str | TableCell]:
     link = gpu.links.get(_LINKS.get(flow.kind, ""))
     yield TableCell(str(flow.count), sort=flow.count)
     yield TableCell(units.size(flow.bytes), sort=flow.bytes)
-    yield TableCell(units.rate(flow.bytes_per_second) if flow.bytes_per_second else blocks.NOTHING)
-    yield TableCell(units.rate(link.bytes_per_second) if link and not flow.small else blocks.NOTHING)
+    yield units.rate(flow.bytes_per_second) if flow.bytes_per_second else blocks.NOTHING
+    yield units.rate(link.bytes_per_second) if link and not flow.small else blocks.NOTHING
     yield TableCell(units.seconds(flow.seconds), sort=flow.seconds)
-    yield TableCell(units.percent(flow.hidden_seconds / flow.seconds) if flow.seconds else blocks.NOTHING)
-    yield TableCell(words.line(flow.where or "", 60))
+    yield units.percent(flow.hidden_seconds / flow.seconds) if flow.seconds else blocks.NOTHING
 
 
 def _host(gpu: GpuTrace) -> Iterator[Fact]:
@@ -308,8 +249,7 @@ def _managed(gpu: GpuTrace) -> Iterator[Fact]:
     if moved is None:
         return
     for each in moved.migrations:
-        size = units.size(each.bytes / gpu.units)
-        count = units.digits(each.count / gpu.units)
+        size, count = units.size(each.bytes / gpu.units), units.digits(each.count / gpu.units)
         yield Fact(f"{each.direction}, {each.cause or 'cause unknown'}", f"{size} in {count} moves")
     if moved.bouncing_ranges is not None and moved.bouncing_bytes is not None:
         size = units.size(moved.bouncing_bytes / gpu.units)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
-from advisor.report.advising import finding_of
+from advisor.report.advising import finding
 from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
@@ -227,9 +228,10 @@ def _advice(run: ScriptRun) -> Section:
     alike = list(changes.values())
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
     short = tuple(_short(same, run) for same in alike)
-    found = (
-        finding_of([each.advice for each in same], f"line {label(same[0].place, files(run))}")
-        for same in alike
+    found = (finding([each.advice for each in same]) for same in alike)
+    placed = (
+        replace(one, devices=(f"line {label(same[0].place, files(run))}", *one.devices))
+        for one, same in zip(found, alike, strict=True)
     )
     none = "No change of a line is worth its effort."
     return Section(
@@ -237,7 +239,7 @@ def _advice(run: ScriptRun) -> Section:
         "Advice",
         filled(
             blocks.Table("advice", "line", heads, short, title="Advice:", codes=False, forms="txt"),
-            blocks.Findings(tuple(found), forms="html md"),
+            blocks.Findings(tuple(placed), forms="html md"),
             *(_code(same[0]) for same in alike[:3] if same[0].advice.snippet),
             None if alike else blocks.Prose(none, kind=""),
         ),

@@ -12,7 +12,7 @@ from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import blocks, words
-from advisor.report.blocks import Column, Fact, Row, Table, TableCell
+from advisor.report.blocks import Column, Fact, Table, row
 from advisor.report.charts import recommended
 from advisor.report.page import Page, Section, filled
 from advisor.report.programs import program_page
@@ -81,9 +81,25 @@ def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:
     )
 
 
-def facts(seen: Activity, frames: int, idle: float | None, whole: str) -> Iterator[blocks.Fact]:
-    for label, value, note in figures(seen, frames):
-        yield blocks.Fact(label, f"{value} ({note})" if note else value)
+def facts(seen: Activity, frames: int, idle: float | None = None, whole: str = "") -> Iterator[blocks.Fact]:
+    if seen.copies == ():
+        yield blocks.Fact("copies", NONE)
+    for c in seen.copies or ():
+        path = " to ".join(part for part in (c.source, c.destination) if part)
+        each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
+        rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
+        told = "; ".join(filter(None, (path, each, rate)))
+        yield blocks.Fact(f"copies {c.kind}", f"{units.size(round(c.bytes / frames))} ({told})")
+    yield from _migrations(seen.migrations or (), frames)
+    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
+        if faults is not None:
+            yield blocks.Fact(f"page faults by the {who}", _plain(faults / frames))
+    for k in seen.kernels or ():
+        told = f"{units.seconds(k.seconds / frames)} ({_number(k.count, frames, 'run')})"
+        yield blocks.Fact(f"kernel {words.name(k.name)}", told)
+    for s in seen.synchronizations or ():
+        told = f"{units.seconds(s.seconds / frames)} ({_number(s.count, frames, 'wait')})"
+        yield blocks.Fact(f"waits, {s.kind}", told)
     if idle is not None:
         yield blocks.Fact("GPU idle", f"{units.percent(idle)} of {whole}")
 
@@ -91,47 +107,26 @@ def facts(seen: Activity, frames: int, idle: float | None, whole: str) -> Iterat
 def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
     """Each range with the host's time in it, and what was launched or happened there; per frame."""
     for step in trace.ranges:
-        observed = figures(step.activity, trace.frames)
-        seen = [f"{label} {value}" for label, value, _ in observed if value not in ("0", NONE)]
+        observed = facts(step.activity, trace.frames)
+        seen = [
+            f"{fact.label} {fact.value.partition(' (')[0]}"
+            for fact in observed
+            if fact.value not in ("0", NONE)
+        ]
         times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
         yield blocks.Fact(words.name(step.name), "; ".join([times, *seen]))
 
 
-def figures(seen: Activity, frames: int) -> Iterator[tuple[str, str, str]]:
-    if seen.copies == ():
-        yield "copies", NONE, ""
-    for c in seen.copies or ():
-        path = " to ".join(part for part in (c.source, c.destination) if part)
-        each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
-        rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
-        yield (
-            f"copies {c.kind}",
-            units.size(round(c.bytes / frames)),
-            "; ".join(filter(None, (path, each, rate))),
-        )
-    yield from _migrations(seen.migrations or (), frames)
-    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
-        if faults is not None:
-            yield f"page faults by the {who}", _plain(faults / frames), ""
-    for k in seen.kernels or ():
-        runs = _number(k.count, frames, "run")
-        yield f"kernel {words.name(k.name)}", units.seconds(k.seconds / frames), runs
-    for s in seen.synchronizations or ():
-        yield f"waits, {s.kind}", units.seconds(s.seconds / frames), _number(s.count, frames, "wait")
-
-
-def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[tuple[str, str, str]]:
+def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[blocks.Fact]:
     """All that moved one way, then by cause."""
     for direction, mine in words.grouped(seen, lambda m: m.direction).items():
+        causes = []
+        for m in mine:
+            size = f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else ""
+            causes.append(f"{m.cause or 'cause unknown'}{size} in {_number(m.count, frames, 'move')}")
         total = units.size(round(sum(m.bytes for m in mine) / frames))
-        causes = [
-            (m.cause or "cause unknown")
-            + (f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else "")
-            + f" in {_number(m.count, frames, 'move')}"
-            for m in mine
-        ]
         lasted = units.seconds(sum(m.seconds for m in mine) / frames)
-        yield f"migrations {direction}", total, f"{', '.join(causes)}; {lasted}"
+        yield blocks.Fact(f"migrations {direction}", f"{total} ({', '.join(causes)}; {lasted})")
 
 
 def _number(count: int, frames: int, noun: str) -> str:
@@ -158,20 +153,12 @@ def trace_page(told: FileTrace, file: str = "") -> Page:
     name = f"{words.name(file)} ({tool})" if file else tool
     if told.program is not None:
         return program_page(told.program, name, told.notes)
-    parts = [blocks.Banners("note", tuple(map(words.line, told.notes))), *map(_strategy, told.strategies)]
-    return Page(
-        kind="trace",
-        brand="trace",
-        name=name,
-        sections=(Section("figures", "Figures", filled(*parts, blocks.Prose(SLOWER)), brief=True),),
-        records=tuple(
-            {
-                "kind": "traced",
-                **each.model_dump(include={"strategy", "frames", "frame_seconds", "idle_share"}),
-            }
-            for each in told.strategies
-        ),
-    )
+    notes = blocks.Banners("note", tuple(map(words.line, told.notes)))
+    parts = filled(notes, *map(_strategy, told.strategies), blocks.Prose(SLOWER))
+    known = {"strategy", "frames", "frame_seconds", "idle_share"}
+    records = ({"kind": "traced", **each.model_dump(include=known)} for each in told.strategies)
+    sections = (Section("figures", "Figures", parts, brief=True),)
+    return Page("trace", "trace", name, sections, records=tuple(records))
 
 
 def _strategy(trace: StrategyTrace) -> blocks.Block:
@@ -220,30 +207,27 @@ def compared_page(
 
 def _table(base: GpuTrace, head: GpuTrace) -> Table:
     framed = bool(base.frames and head.frames)
-    rows = tuple(Row(name, tuple(_cells(base, head, part, framed))) for name, part in _PARTS)
+    rows = []
+    for name, part in _PARTS:
+        times = [
+            None if seconds is None else seconds / (gpu.units if framed else 1)
+            for gpu in (base, head)
+            for seconds in (part(gpu),)
+        ]
+        before, now = times
+        ratio = units.ratio(now / before) if before and now is not None else blocks.NOTHING
+        told = (blocks.NOTHING if t is None else units.seconds(t) if t else "0" for t in times)
+        rows.append(row(name, *told, ratio))
     return Table(
-        kind="parts",
-        names="per frame" if framed else "in all",
-        columns=tuple(map(Column, ("BASE", "HEAD", "HEAD over BASE"))),
-        rows=rows,
+        "parts",
+        "per frame" if framed else "in all",
+        tuple(map(Column, ("BASE", "HEAD", "HEAD over BASE"))),
+        tuple(rows),
         caption=base.label,
         title=base.label,
-        label=base.label,
         identifier=f"parts-{base.label.replace(' ', '-')}",
         codes=False,
     )
-
-
-def _cells(
-    base: GpuTrace, head: GpuTrace, part: Callable[[GpuTrace], float | None], framed: bool
-) -> Iterator[TableCell]:
-    values = [part(gpu) for gpu in (base, head)]
-    each = [
-        v if v is None or not framed else v / gpu.units for v, gpu in zip(values, (base, head), strict=True)
-    ]
-    for value in each:
-        yield TableCell(blocks.NOTHING if value is None else units.seconds(value) if value else "0")
-    yield TableCell(units.ratio(each[1] / each[0]) if each[0] and each[1] is not None else blocks.NOTHING)
 
 
 def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Ruled]:
