@@ -172,9 +172,13 @@ class Row:
     rank: float = 0.0
 
 
-def row(name: str, *cells: str | TableCell, rank: float = 0.0, note: str = "") -> Row:
+def row(name: str, *cells: str | TableCell, rank: float = 0.0, note: str = "", href: str = "") -> Row:
     held = (TableCell(cell) if isinstance(cell, str) else cell for cell in cells)
-    return Row(name, tuple(held), rank=rank, note=note)
+    return Row(name, tuple(held), note=note, href=href, rank=rank)
+
+
+def columns(*heads: str | Column, figures: bool = True) -> tuple[Column, ...]:
+    return tuple(Column(head, figures=figures) if isinstance(head, str) else head for head in heads)
 
 
 @dataclass(frozen=True)

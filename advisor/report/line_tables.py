@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from advisor import units
 from advisor.profiles.crossings import Crossing, LineLoop, LinePrediction, Place, ScriptRun
 from advisor.report import blocks, words
-from advisor.report.blocks import NOTHING, Column, Fact, Row, TableCell
+from advisor.report.blocks import NOTHING, Column, Fact, TableCell, columns, row
 from advisor.verdicts.ceilings import Scope, line_seconds
 
-_WAYS = {"upload": "up", "download": "down"}
+_WAYS = {"upload": " up", "download": " down", "wait": "wait", "lock": "page-lock"}
 _MOST_DEVICES = 4
 """Columns of predicted times in one table."""
 _KINDS = {"mmap": "a mapped file", "bytes": "bytes", "foreign": "memory of another library"}
@@ -29,12 +30,9 @@ def loop_name(loop: LineLoop, run: ScriptRun) -> str:
     return f"loop at {'line ' * (files(run) == 1)}{label(loop.place, files(run))}"
 
 
-def moved(crossing: Crossing, frames: int) -> str:
-    """1 × 977 KiB up; 2.5 waits."""
-    times = f"{crossing.count / frames:.3g}"
-    if crossing.kind in _WAYS:
-        return f"{times} × {units.size(crossing.bytes / crossing.count)} {_WAYS[crossing.kind]}"
-    return f"{times} × {'wait' if crossing.kind == 'wait' else 'page-lock'}"
+def moved(kind: str, count: float, size: float) -> str:
+    """1 × 977 KiB up; 2.5 × wait."""
+    return f"{count:.3g} × {units.size(size / count) if kind in ('upload', 'download') else ''}{_WAYS[kind]}"
 
 
 def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
@@ -69,18 +67,29 @@ def lines_table(
 ) -> blocks.Table:
     """The lines of a scope, as measured or for each device as predicted; the longest stay in short forms."""
     predictions = run.predictions[:_MOST_DEVICES] if predicted else ()
-    timed = not predicted and scope.seconds is not None
-    devices = (Column(words.name(p.device), basis="predicted") for p in predictions)
+    timed = [_timed] if not predicted and scope.seconds is not None else []
+    writers = timed or [partial(_predicted, prediction) for prediction in predictions]
+    heads = (Column(words.name(p.device), basis="predicted") for p in predictions)
+    rows = []
+    for i, _ in scope.crossings:
+        crossing, times = run.crossings[i], run.crossings[i].count / scope.frames
+        moves = TableCell(moved(crossing.kind, times, crossing.bytes / scope.frames), crossing.call)
+        source, more = source_of(crossing, run)
+        cells = [write(run, i, scope) for write in writers]
+        rank = -max((cell.sort or 0.0 for cell in cells), default=0.0)
+        line = f"{label(crossing.place, files(run))}  {words.line(crossing.place.text, 60)}".rstrip()
+        rows.append(row(line, moves, *cells, TableCell(words.line(source, 80), more), rank=rank))
+    how, kernels = "Predicted time" if predicted else "Time", ""
+    if not predicted:
+        kernels = " It includes the kernels that the line waits for, which stand below."
+    unit = "per frame" if scope.loop else "in the run"
+    first = Column("per frame" if scope.loop else "in all", figures=False)
     return blocks.Table(
         "lines",
         "line",
-        (
-            Column("per frame" if scope.loop else "in all", figures=False),
-            *([Column("time")] if timed else devices),
-            Column("from", figures=False),
-        ),
-        tuple(_row(run, scope, i, predictions, timed=timed) for i, _ in scope.crossings),
-        caption=_caption(scope, name, predicted=predicted),
+        (first, *(columns("time") if timed else heads), Column("from", figures=False)),
+        tuple(rows),
+        caption=f"What crosses in the {name}. {how} {unit}.{kernels}",
         title=f"{name[:1].upper()}{name[1:]}:",
         identifier=f"{identifier}-{'all' if scope.number is None else scope.number}",
         predicted=predicted,
@@ -90,61 +99,46 @@ def lines_table(
     )
 
 
-def _caption(scope: Scope, name: str, *, predicted: bool) -> str:
-    unit = "per frame" if scope.loop else "in the run"
-    how = "Predicted time" if predicted else "Time"
-    told = "" if predicted else " It includes the kernels that the line waits for, which stand below."
-    return f"What crosses in the {name}. {how} {unit}.{told}"
-
-
-def _row(run: ScriptRun, scope: Scope, i: int, predictions: Sequence[LinePrediction], *, timed: bool) -> Row:
-    crossing = run.crossings[i]
-    place, seconds, times = crossing.place, line_seconds(crossing), crossing.count / scope.frames
-    each = None if seconds is None else seconds / scope.frames
-    likely = [(p.likely_seconds[i] or 0.0) * times for p in predictions]
-    cells = [_time(crossing, scope, each)] if timed else [_predicted(p, i, times) for p in predictions]
-    source, more = source_of(crossing, run)
-    moves = TableCell(moved(crossing, scope.frames), crossing.call)
-    return Row(
-        f"{label(place, files(run))}  {words.line(place.text, 60)}".rstrip(),
-        (moves, *cells, TableCell(words.line(source, 80), more)),
-        rank=-max(likely, default=each or 0.0),
-    )
-
-
-def _time(crossing: Crossing, scope: Scope, each: float | None) -> TableCell:
-    kernels = (crossing.kernel_seconds or 0.0) / scope.frames
+def _timed(run: ScriptRun, i: int, scope: Scope) -> TableCell:
+    seconds = line_seconds(run.crossings[i])
+    kernels = (run.crossings[i].kernel_seconds or 0.0) / scope.frames
     note = f"{units.seconds(kernels)} kernels" if kernels else ""
-    return TableCell(NOTHING if each is None else units.seconds(each), note, sort=each)
+    if seconds is None:
+        return TableCell(NOTHING, note)
+    return TableCell(units.seconds(seconds / scope.frames), note, sort=seconds / scope.frames)
 
 
-def _predicted(prediction: LinePrediction, i: int, times: float) -> TableCell:
-    likely, between = prediction.likely_seconds[i], prediction.seconds[i]
+def _predicted(prediction: LinePrediction, run: ScriptRun, i: int, scope: Scope) -> TableCell:
+    likely, between, times = (
+        prediction.likely_seconds[i],
+        prediction.seconds[i],
+        run.crossings[i].count / scope.frames,
+    )
     if likely is None or between is None:
         return TableCell("not predicted")
     low, high = (end * times for end in between)
     return TableCell(units.seconds(likely * times), words.seconds_between(low, high), sort=likely * times)
 
 
-def sources(run: ScriptRun) -> tuple[blocks.Source, ...]:
+def sources(run: ScriptRun) -> Iterator[blocks.Source]:
     """The user's files with what each line moves and takes beside it, over the whole run."""
-    return tuple(
-        blocks.Source(
-            words.name(excerpt.file, 120),
-            tuple(_line(run, excerpt.file, i, text) for i, text in enumerate(excerpt.lines, excerpt.first)),
-            timed=not run.played,
+    by_line = words.grouped(run.crossings, lambda c: (c.place.file, c.place.line))
+    for excerpt in run.sources:
+        lines = (
+            _line(number, text, by_line.get((excerpt.file, number), []))
+            for number, text in enumerate(excerpt.lines, excerpt.first)
         )
-        for excerpt in run.sources
-    )
+        yield blocks.Source(words.name(excerpt.file, 120), tuple(lines), timed=not run.played)
 
 
-def _line(run: ScriptRun, file: str, number: int, text: str) -> blocks.SourceLine:
-    its = [c for c in run.crossings if (c.place.file, c.place.line) == (file, number)]
+def _line(number: int, text: str, its: Sequence[Crossing]) -> blocks.SourceLine:
+    flat = text.expandtabs(4).rstrip()
+    indent = " " * (len(flat) - len(flat.lstrip()))
     spent = [s for s in map(line_seconds, its) if s is not None]
     copied = sum(c.bytes for c in its if c.kind != "lock")
     return blocks.SourceLine(
         number,
-        _kept_indentation(text),
+        indent + words.line(flat, 240),
         time=units.seconds(sum(spent)) if spent else "",
         size=units.size(copied) if copied else "",
         count=words.count(sum(c.count for c in its), "time") if its else "",
@@ -152,20 +146,12 @@ def _line(run: ScriptRun, file: str, number: int, text: str) -> blocks.SourceLin
     )
 
 
-def _kept_indentation(text: str) -> str:
-    flat = text.expandtabs(4).rstrip()
-    indent = len(flat) - len(flat.lstrip())
-    return " " * indent + words.line(flat, 240)
-
-
 def totals(run: ScriptRun) -> blocks.Facts:
     """Where the run's bytes and time are; the times are the host's and add up to that of the run."""
-    return blocks.Facts((*_bytes(run), *(() if run.played else _seconds(run))))
-
-
-def _bytes(run: ScriptRun) -> Iterator[Fact]:
-    for name, *kinds in (("Host to GPU", "upload"), ("GPU to host", "download", "wait")):
-        yield Fact(name, units.size(sum(c.bytes for c in run.crossings if c.kind in kinds)), "on lines")
+    ways = {"Host to GPU": ("upload",), "GPU to host": ("download", "wait")}
+    sizes = {way: sum(c.bytes for c in run.crossings if c.kind in kinds) for way, kinds in ways.items()}
+    told = [Fact(way, units.size(size), "on lines") for way, size in sizes.items()]
+    return blocks.Facts((*told, *(() if run.played else _seconds(run))))
 
 
 def _seconds(run: ScriptRun) -> Iterator[Fact]:

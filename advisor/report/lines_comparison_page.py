@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from advisor import units
-from advisor.profiles.crossings import LineAdvice
 from advisor.report import blocks, records, words
-from advisor.report.blocks import NOTHING, Column, Fact, Row, TableCell
+from advisor.report.blocks import NOTHING, Column, Fact, TableCell, columns, row
 from advisor.report.comparison_page import gated, sides_of
+from advisor.report.line_tables import moved
 from advisor.report.page import Page, Section, filled
 from advisor.verdicts.ceilings import Scope, ceiling_of
 from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.gates import Ruling
-from advisor.verdicts.comparing.lines import ComparedFrames, ComparedLine, LineComparison, Moved
-from advisor.verdicts.comparing.promised import Promise, promises
-
-_WAYS = {"upload": "up", "download": "down", "wait": "wait", "lock": "page-lock"}
+from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison
+from advisor.verdicts.comparing.promised import promises
 
 
 def lines_comparison_page(
@@ -27,12 +26,32 @@ def lines_comparison_page(
     none = blocks.Verdict("nothing", "none", "", "No loop that crosses is in both profiles")
     first = (
         blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1),
-        blocks.Bullets(tuple(map(_promise, promises(comparison)))),
+        blocks.Bullets(tuple(_promises(comparison))),
         blocks.Banners("note", tuple(_notes(comparison))),
     )
     tables = tuple(map(_table, comparison.frames))
     changed = (replace(t, rows=tuple(row for row in t.rows if row.cells[0].mark != "same")) for t in tables)
-    conditions = filled(*_conditions(comparison))
+    new, gone = (
+        tuple(
+            blocks.Item(
+                (words.name(one.advice.rule),),
+                "",
+                f"line {one.place.line}: {words.line(one.advice.title, 200)}",
+            )
+            for one in advice
+        )
+        for advice in (comparison.new_advice, comparison.gone_advice)
+    )
+    advice = (
+        blocks.Items(new, "New in HEAD", label="New advice"),
+        blocks.Items(gone, "Gone since BASE", label="Advice gone"),
+        blocks.Prose("Both profiles have the same advice." * (not new and not gone)),
+    )
+    apart = [
+        Fact(words.name(c.what), words.line(f"{c.base}; now {c.head}", 240))
+        for c in differing(comparison.conditions)
+    ]
+    conditions = blocks.Facts(tuple(apart), title="What differs:" if apart else "No difference was recorded.")
     return Page(
         kind="compare",
         brand="comparison of lines",
@@ -44,15 +63,18 @@ def lines_comparison_page(
             *gated(rulings, first),
             Section("changed", "Changed", filled(*changed), forms="md"),
             Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
-            Section("advice", "Advice", filled(*_advice(comparison)), nav="Advice", folded=True),
-            Section("comparable", "Comparable?", conditions, nav="Comparable?", folded=True),
+            Section("advice", "Advice", filled(*advice), nav="Advice", folded=True),
+            Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True),
         ),
     )
 
 
 def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict:
     before, now = each.base.copied_bytes, each.head.copied_bytes
-    change = "The same bytes cross in a frame" if before == now else f"{_apart(before, now)} bytes in a frame"
+    change = "The same bytes cross in a frame" if before == now else "More bytes in a frame"
+    if before and before != now:
+        more = "more" if now > before else "fewer"
+        change = f"{units.percent(abs(now / before - 1))} {more} bytes in a frame"
     runs = (comparison.base.script, comparison.head.script)
     ceilings = [run and ceiling_of(run, s) for run, s in zip(runs, (each.base, each.head), strict=True)]
     told = [f"{units.size(before)} in BASE, {units.size(now)} in HEAD."]
@@ -61,25 +83,18 @@ def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict
     if all(ceilings):
         most = (units.seconds(c.seconds) for c in ceilings if c)
         told.append("Memory could change at most {} of it, now {}.".format(*most))
-    return blocks.Verdict(
-        "measured", "clear" if before != now else "tie", _name(each), change, remark=" ".join(told)
-    )
+    tone: Literal["clear", "tie"] = "clear" if before != now else "tie"
+    return blocks.Verdict("measured", tone, _name(each), change, remark=" ".join(told))
 
 
-def _promise(kept: Promise) -> str:
-    lines = words.listing(str(place.line) for place in kept.places)
-    basis = "measured when tried" if kept.tried else "estimated"
-    noun = "line" if len(kept.places) == 1 else "lines"
-    saved, low, high = map(units.seconds, (kept.saved, *kept.between))
-    promised = f"promised {units.seconds(kept.seconds)} of a frame ({basis})"
-    return f"Advice followed on {noun} {lines} of BASE: {promised}, got {saved} ({low} to {high})."
-
-
-def _apart(before: float, now: float) -> str:
-    if not before:
-        return "More"
-    share = units.percent(abs(now / before - 1))
-    return f"{share} {'more' if now > before else 'fewer'}"
+def _promises(comparison: LineComparison) -> Iterator[str]:
+    for kept in promises(comparison):
+        lines = words.listing(str(place.line) for place in kept.places)
+        basis = "measured when tried" if kept.tried else "estimated"
+        noun = "line" if len(kept.places) == 1 else "lines"
+        saved, low, high = map(units.seconds, (kept.saved, *kept.between))
+        promised = f"promised {units.seconds(kept.seconds)} of a frame ({basis})"
+        yield f"Advice followed on {noun} {lines} of BASE: {promised}, got {saved} ({low} to {high})."
 
 
 def _between(scope: Scope) -> str:
@@ -103,64 +118,27 @@ def _notes(comparison: LineComparison) -> Iterator[str]:
 
 def _table(each: ComparedFrames) -> blocks.Table:
     order = ("new", "more", "gone", "less", "same")
-    rows = sorted(each.lines, key=lambda line: order.index(line.outcome))
     timed = each.base.seconds is not None and each.head.seconds is not None
-    times = (Column("time BASE"), Column("time HEAD")) if timed else ()
+    rows = []
+    for i, line in enumerate(sorted(each.lines, key=lambda line: order.index(line.outcome))):
+        mark = {"new": "slower", "more": "slower", "gone": "faster", "less": "faster"}.get(
+            line.outcome, "same"
+        )
+        outcome, sides = TableCell(line.outcome, mark=mark, badge=f"outcome {mark}"), (line.base, line.head)
+        moves = (moved(line.kind, side.times, side.bytes) if side else NOTHING for side in sides)
+        spent = [side.seconds if side else None for side in sides] if timed else []
+        times = (NOTHING if s is None else TableCell(units.seconds(s), sort=s) for s in spent)
+        name = f"{line.place.line}  {words.line(line.place.text, 60)}"
+        rows.append(row(name, outcome, *moves, *times, rank=i))
+    heads = ("BASE", "HEAD", "time BASE", "time HEAD")
     number = each.head.number
     return blocks.Table(
         "lines",
         "line",
-        (Column("", figures=False), Column("BASE"), Column("HEAD"), *times),
-        tuple(_row(line, timed=timed, rank=i) for i, line in enumerate(rows)),
+        columns(Column("", figures=False), *heads[: 4 if timed else 2]),
+        tuple(rows),
         caption="What crosses in a frame. Lines are matched by file and text.",
         title=f"{_name(each)}, per frame:",
         identifier=f"lines-{'all' if number is None else number}",
         left_out="column",
     )
-
-
-def _row(line: ComparedLine, *, timed: bool, rank: int) -> Row:
-    mark = {"new": "slower", "more": "slower", "gone": "faster", "less": "faster"}.get(line.outcome, "same")
-    sides = (line.base, line.head)
-    times = (_seconds(side) for side in sides) if timed else ()
-    return Row(
-        f"{line.place.line}  {words.line(line.place.text, 60)}",
-        (
-            TableCell(line.outcome, mark=mark, badge=f"outcome {mark}"),
-            *(TableCell(_moved(side, line)) for side in sides),
-            *times,
-        ),
-        rank=rank,
-    )
-
-
-def _moved(side: Moved | None, line: ComparedLine) -> str:
-    if side is None:
-        return NOTHING
-    size = f"{units.size(side.bytes / side.times)} " if line.kind in ("upload", "download") else ""
-    return f"{side.times:.3g} × {size}{_WAYS[line.kind]}"
-
-
-def _seconds(side: Moved | None) -> TableCell:
-    if side is None or side.seconds is None:
-        return TableCell(NOTHING)
-    return TableCell(units.seconds(side.seconds), sort=side.seconds)
-
-
-def _advice(comparison: LineComparison) -> Iterator[blocks.Block | None]:
-    yield blocks.Items(tuple(_items(comparison.new_advice)), "New in HEAD", label="New advice")
-    yield blocks.Items(tuple(_items(comparison.gone_advice)), "Gone since BASE", label="Advice gone")
-    if not (comparison.new_advice or comparison.gone_advice):
-        yield blocks.Prose("Both profiles have the same advice.")
-
-
-def _items(told: Iterable[LineAdvice]) -> Iterator[blocks.Item]:
-    for each in told:
-        title = f"line {each.place.line}: {words.line(each.advice.title, 200)}"
-        yield blocks.Item((words.name(each.advice.rule),), "", title)
-
-
-def _conditions(comparison: LineComparison) -> Iterator[blocks.Block | None]:
-    apart = differing(comparison.conditions)
-    facts = (Fact(words.name(c.what), words.line(f"{c.base}; now {c.head}", 240)) for c in apart)
-    yield blocks.Facts(tuple(facts), title="What differs:" if apart else "No difference was recorded.")

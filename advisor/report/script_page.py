@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from advisor import units
 from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import finding
+from advisor.report.blocks import row
 from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, download, filled, lead
@@ -67,9 +69,13 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
             yield trials_section(profile.trials)
         yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
         yield _advice(run)
-        yield _source(run)
-        if run.predictions and not run.played:
-            yield _elsewhere(run)
+        source = filled(blocks.Prose("Figures are totals of the run."), *sources(run))
+        yield Section("source", "Source", source, nav="Source", forms="html txt")
+        if run.predictions and not run.played:  # a measured script on other devices
+            verdicts = tuple(_predicted(run, scope) for scope in scopes(run))
+            parts = blocks.Verdicts(sum(verdicts, ()), named=True), *_tables(run, "predicted")
+            title, nav = "On other devices", "Other devices"
+            yield Section("predicted", title, parts, nav=nav, badge="predicted")
         yield Section("totals", "Totals of the run", (totals(run),), nav="Totals", forms="html txt")
     if run.unseen:
         unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
@@ -79,19 +85,24 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
 
 
 def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
-    yield blocks.Banners("exit", tuple(_ending(run)), "caution")
+    if run.exit_code:
+        error = f": {words.line(run.error, 300)}" if run.error else ""
+        told = (
+            f"The script ended with exit code {run.exit_code}{error}. What follows was recorded until then."
+        )
+        yield blocks.Banners("exit", (told,), "caution")
     yield blocks.Banners("note", tuple(map(words.line, profile.notes)))
     verdicts = tuple(_verdicts(profile, run))
     several = run.played is not None and len(verdicts) > 1
     yield blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="html md" if several else "html md txt")
     if several:
-        yield from _over_devices(run)
+        yield _over_devices(run)
     yield blocks.Prose(" ".join(_accounts(run)), forms="html md" if several else "html md txt")
     doubts = profile.environment.warnings if run.played is None else ()  # nothing was timed here
     yield blocks.Banners("warning", tuple(map(words.line, doubts)), "caution")
 
 
-def _over_devices(run: ScriptRun) -> Iterator[blocks.Block]:
+def _over_devices(run: ScriptRun) -> blocks.Block:
     """For a screen: what memory can change on each device, in the loop where that is most."""
     most = max((c for c in run.ceilings if c.predicted), key=lambda c: c.seconds)
     scope = next(scope for scope in scopes(run) if scope.number == most.loop)
@@ -99,20 +110,15 @@ def _over_devices(run: ScriptRun) -> Iterator[blocks.Block]:
     between = words.seconds_between(min(c.seconds for c in told), max(c.seconds for c in told))
     where = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
     headline = f"Predicted: memory can change at most {between} of a {_unit(scope)}{where}, by device"
-    each = ", ".join(f"{words.name(c.device or '')} {units.seconds(c.seconds)}{_range(c)}" for c in told)
+    each = ", ".join(f"{words.name(c.device or '')} {_bound(c)}" for c in told)
     remark = " ".join((f"{each}.", *_accounts(run)))
-    yield blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
+    return blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
 
 
-def _range(ceiling: Ceiling) -> str:
-    between = ceiling.interval_seconds
-    return f" ({words.seconds_between(*between)})" if between else ""
-
-
-def _ending(run: ScriptRun) -> Iterator[str]:
-    if run.exit_code:
-        error = f": {words.line(run.error, 300)}" if run.error else ""
-        yield f"The script ended with exit code {run.exit_code}{error}. What follows was recorded until then."
+def _bound(ceiling: Ceiling, scope: Scope | None = None) -> str:
+    between, of = ceiling.interval_seconds, f" of a {_unit(scope)}" if scope else ""
+    interval = f" ({words.seconds_between(*between)})" if between else ""
+    return f"{units.seconds(ceiling.seconds)}{of}{interval}"
 
 
 def _accounts(run: ScriptRun) -> Iterator[str]:
@@ -129,21 +135,15 @@ def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
     if not told:
         nothing = _NOTHING_SEEN if run.unseen else _NOTHING
         headline = nothing if run.exit_code == 0 else _FAILED
-        yield blocks.Verdict(_basis(run), "none", words.name(profile.device.name), headline)
+        basis: blocks.Basis = "nothing" if run.played else "measured"
+        yield blocks.Verdict(basis, "none", words.name(profile.device.name), headline)
     for scope in told:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
-        measured = ceiling_of(run, scope)
+        measured, where = ceiling_of(run, scope), f", {name}" * (len(told) > 1)
         if measured is not None:
             yield _measured(scope, measured, f"{name[:1].upper()}{name[1:]}")
-        for prediction in run.predictions if run.played else ():
-            ceiling = ceiling_of(run, scope, prediction.device)
-            if ceiling is not None:
-                device = words.name(prediction.device) + f", {name}" * (len(told) > 1)
-                yield _predicted(scope, ceiling, device)
-
-
-def _basis(run: ScriptRun) -> blocks.Basis:
-    return "nothing" if run.played else "measured"
+        if run.played:
+            yield from _predicted(run, scope, where)
 
 
 def _unit(scope: Scope) -> str:
@@ -151,50 +151,49 @@ def _unit(scope: Scope) -> str:
 
 
 def _measured(scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
-    whole, share = ceiling.of_seconds or 0.0, ceiling.share or 0.0
+    whole, share, little = ceiling.of_seconds or 0.0, ceiling.share or 0.0, is_little(ceiling)
     rest = elsewhere(scope, ceiling)
     change = f"Memory can change at most {units.seconds(ceiling.seconds)} of {units.seconds(whole)}"
     headline = f"{change} ({units.percent(share)})"
-    if is_little(ceiling):
-        headline = f"Memory is not your problem: {_share(1 - share)} of the {_unit(scope)} is elsewhere"
+
+    def part(share: float) -> str:  # never 100 % of what has a part elsewhere
+        return units.percent(share) if share < 0.1 else f"{min(99, round(100 * share))} %"
+
+    if little:
+        headline = f"Memory is not your problem: {part(1 - share)} of the {_unit(scope)} is elsewhere"
     parts = (
         ("copies", ceiling.copy_seconds),
         ("waits that could go", ceiling.wait_seconds),
         ("kernels waited for", rest.kernel_seconds),
         ("host code and all else", rest.other_seconds),
     )
-    shares = (f"{name} {units.seconds(s)} ({_share(s / whole)})" for name, s in parts if s)
-    frames = f"{words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
-    return blocks.Verdict(
-        basis="measured",
-        tone="none" if is_little(ceiling) else "clear",
-        device=f"{name}: {frames}" if frames else name,
-        headline=headline,
-        remark=f"{_unit(scope).capitalize()}: {', '.join(shares)}.",
-        reason=_BOUND,
-    )
+    shares = ", ".join(f"{label} {units.seconds(s)} ({part(s / whole)})" for label, s in parts if s)
+    frames = f": {words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
+    tone: Literal["none", "clear"] = "none" if little else "clear"
+    remark = f"{_unit(scope).capitalize()}: {shares}."
+    return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=_BOUND, remark=remark)
 
 
-def _share(share: float) -> str:
-    """98 %, 0.3 %; never 100 % of what has a part elsewhere."""
-    return units.percent(share) if share < 0.1 else f"{min(99, round(100 * share))} %"
-
-
-def _predicted(scope: Scope, ceiling: Ceiling, device: str) -> blocks.Verdict:
-    return blocks.Verdict(
-        basis="predicted",
-        tone="clear",
-        device=device,
-        headline=f"Predicted: memory can change at most {units.seconds(ceiling.seconds)} of a {_unit(scope)}"
-        f"{_range(ceiling)}",
-        reason=f"{_BOUND} {_NO_FRAME}",
+def _predicted(run: ScriptRun, scope: Scope, where: str = "") -> tuple[blocks.Verdict, ...]:
+    """The bound on each device for which there is one."""
+    ceilings = ((p.device, ceiling_of(run, scope, p.device)) for p in run.predictions)
+    what, reason = "Predicted: memory can change at most", f"{_BOUND} {_NO_FRAME}"
+    return tuple(
+        blocks.Verdict(
+            "predicted",
+            "clear",
+            words.name(device) + where,
+            f"{what} {_bound(ceiling, scope)}",
+            reason=reason,
+        )
+        for device, ceiling in ceilings
+        if ceiling
     )
 
 
 def _lines(run: ScriptRun) -> Iterator[blocks.Block | None]:
     predicted = run.played is not None and bool(run.predictions)
-    for scope in scopes(run):
-        yield lines_table(run, scope, _frames(scope, run), predicted=predicted)
+    yield from _tables(run, "lines", predicted=predicted)
     outside = around(run)
     if outside:
         scope = Scope(None, None, 1, None if run.played else run.seconds, outside)
@@ -202,83 +201,52 @@ def _lines(run: ScriptRun) -> Iterator[blocks.Block | None]:
         yield blocks.Fold("Outside of the loops", (table,))
 
 
-def _frames(scope: Scope, run: ScriptRun) -> str:
-    if scope.loop is None:
-        return "the whole run"
-    told = f"{loop_name(scope.loop, run)}, {words.count(scope.frames, 'frame')}"
-    return f"{told} of {units.seconds(scope.seconds)}" if scope.seconds else told
-
-
-def _elsewhere(run: ScriptRun) -> Section:
-    """A measured script on other devices."""
-    told = [(scope, p, ceiling_of(run, scope, p.device)) for scope in scopes(run) for p in run.predictions]
-    verdicts = tuple(_predicted(s, ceiling, words.name(p.device)) for s, p, ceiling in told if ceiling)
-    tables = (
-        lines_table(run, s, _frames(s, run), predicted=True, identifier="predicted") for s in scopes(run)
-    )
-    parts = blocks.Verdicts(verdicts, named=True), *tables
-    return Section("predicted", "On other devices", parts, nav="Other devices", badge="predicted")
+def _tables(run: ScriptRun, identifier: str, *, predicted: bool = True) -> Iterator[blocks.Table]:
+    for scope in scopes(run):
+        name = "the whole run"
+        if scope.loop:
+            name = f"{loop_name(scope.loop, run)}, {words.count(scope.frames, 'frame')}"
+            name += f" of {units.seconds(scope.seconds)}" if scope.seconds else ""
+        yield lines_table(run, scope, name, predicted=predicted, identifier=identifier)
 
 
 def _advice(run: ScriptRun) -> Section:
-    """Each change of a line once, with what it gains on each device."""
-    changes = words.grouped(
-        sorted(run.advice, key=_gained, reverse=True), lambda a: (a.crossing, a.advice.rule)
-    )
-    alike = list(changes.values())
+    """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
+    advice = sorted(run.advice, key=_gained, reverse=True)
+    alike = list(words.grouped(advice, lambda one: (one.crossing, one.advice.rule)).values())
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
-    short = tuple(_short(same, run) for same in alike)
-    found = (finding([each.advice for each in same]) for same in alike)
-    placed = (
-        replace(one, devices=(f"line {label(same[0].place, files(run))}", *one.devices))
-        for one, same in zip(found, alike, strict=True)
+    rows, found, codes = [], [], []
+    for same in alike:
+        one, where = same[0], label(same[0].place, files(run))
+        told, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
+        found.append(replace(told, devices=(f"line {where}", *told.devices)))
+        title, gain = words.line(one.advice.title.replace("`", ""), 70), _gain(run, same)
+        basis = "estimated"
+        if one.advice.certainty == "predicted":
+            basis = f"predicted, {words.count(len(same), 'device')}"
+        rows.append(row(f"{where}  {title}", gain, f"({basis})", rank=-max(map(_gained, same))))
+        if snippet:
+            language = "diff" if snippet.startswith("--- ") else "python"
+            codes.append(blocks.Code(f"Line {one.place.line}: code", words.block(snippet), language))
+    parts = filled(
+        blocks.Table("advice", "line", heads, tuple(rows), title="Advice:", codes=False, forms="txt"),
+        blocks.Findings(tuple(found), forms="html md"),
+        *codes[:3],
+        None if alike else blocks.Prose("No change of a line is worth its effort.", kind=""),
     )
-    none = "No change of a line is worth its effort."
-    return Section(
-        "advice",
-        "Advice",
-        filled(
-            blocks.Table("advice", "line", heads, short, title="Advice:", codes=False, forms="txt"),
-            blocks.Findings(tuple(placed), forms="html md"),
-            *(_code(same[0]) for same in alike[:3] if same[0].advice.snippet),
-            None if alike else blocks.Prose(none, kind=""),
-        ),
-        nav="Advice",
-        brief=True,
-    )
+    return Section("advice", "Advice", parts, nav="Advice", brief=True)
 
 
-def _short(same: list[LineAdvice], run: ScriptRun) -> blocks.Row:
-    told, gains = same[0], [_gained(each) for each in same]
-    gain = words.seconds_between(min(gains), max(gains))
-    crossing = run.crossings[told.crossing]
-    scope = next((s for s in scopes(run) if s.number == crossing.loop), None)
+def _gain(run: ScriptRun, same: Sequence[LineAdvice]) -> str:
+    """Of the smallest to the largest gain on a device, and of how long a frame."""
+    gains, loop = list(map(_gained, same)), run.crossings[same[0].crossing].loop
+    scope = next((s for s in scopes(run) if s.number == loop), None)
     whole = f" of {units.seconds(scope.seconds)}" if scope and scope.seconds and not run.played else ""
-    predicted = told.advice.certainty == "predicted"
-    basis = f"(predicted, {words.count(len(same), 'device')})" if predicted else "(estimated)"
-    title = words.line(told.advice.title.replace("`", ""), 70)
-    return blocks.Row(
-        f"{label(told.place, files(run))}  {title}",
-        (blocks.TableCell(f"{gain}{whole}"), blocks.TableCell(basis)),
-        rank=-max(gains),
-    )
-
-
-def _code(told: LineAdvice) -> blocks.Code:
-    snippet = told.advice.snippet or ""
-    language = "diff" if snippet.startswith("--- ") else "python"
-    return blocks.Code(f"Line {told.place.line}: code", words.block(snippet), language)
+    return f"{words.seconds_between(min(gains), max(gains))}{whole}"
 
 
 def _gained(told: LineAdvice) -> float:
     return (told.advice.gain and told.advice.gain.seconds_per_frame) or 0.0
-
-
-def _source(run: ScriptRun) -> Section:
-    told = "Figures are totals of the run."
-    return Section(
-        "source", "Source", filled(blocks.Prose(told), *sources(run)), nav="Source", forms="html txt"
-    )
 
 
 def _circumstances(profile: Profile, run: ScriptRun, made: str) -> Section:
