@@ -4,7 +4,7 @@ nsys; `advisor doctor`, what this machine can and cannot do."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -20,9 +20,6 @@ from advisor.cli.console import (
     text,
 )
 from advisor.errors import NothingMeasured, UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 @options.takes("objective", "indifference", "memory_budget", "rules", "ignore")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Value
 from advisor.report import words
 from advisor.report.axes import RatioScale, ratio_axis
@@ -34,7 +33,7 @@ from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, R
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import LineComparison
-from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
+from advisor.verdicts.comparing.promised import promised_speed
 from advisor.verdicts.comparing.rows import Cause, Compared, Drift, OneSided
 
 _LIMIT = 500
@@ -94,11 +93,15 @@ def _sections(
     opening = Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
     held = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
+    promise, kept = "", promised_speed(comparison)
+    if kept:
+        ways = f"From {words.code(kept.baseline)} in BASE to {words.code(kept.strategy)} in HEAD"
+        promise = f"{ways}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
     first = (
         Prose(changed.value, changed.label, kind="next together", forms="html md"),
         Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
         panels(verdicts, held),
-        Prose(_promise(promised_speed(comparison)), kind=""),
+        Prose(promise, kind=""),
     )
     yield from gated(rulings, first, opening)
     yield changed_rows(devices, comparison)
@@ -130,21 +133,12 @@ def gated(
     yield replace(gates, forms="html md")
 
 
-def _promise(kept: PromisedSpeed | None) -> str:
-    if kept is None:
-        return ""
-    changed = f"From {words.code(kept.baseline)} in BASE to {words.code(kept.strategy)} in HEAD"
-    return f"{changed}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
-
-
 def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[Fact, ...]:
-    sides = {"BASE": (files[0], comparison.base), "HEAD": (files[1], comparison.head)}
-    return tuple(Fact(side, _side(*told)) for side, told in sides.items())
-
-
-def _side(file: str, profile: Profile) -> str:
-    named = words.name(file) if file else "", words.created(profile.created)
-    return ", ".join(filter(None, (*named, f"advisor {words.name(profile.tool.version)}")))
+    told = []
+    for side, file, profile in zip(("BASE", "HEAD"), files, (comparison.base, comparison.head), strict=True):
+        made = words.created(profile.created), f"advisor {words.name(profile.tool.version)}"
+        told.append(Fact(side, ", ".join(filter(None, (words.name(file) if file else "", *made)))))
+    return tuple(told)
 
 
 def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple[Fact, ...]) -> Section:
@@ -216,26 +210,20 @@ def figures(device: ComparedDevice, name: str, number: int, comparison: Comparis
 
 def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison) -> Section:
     """What a comment on a pull request shows unfolded: strategies that are slower or faster, by device."""
-    by_basis = words.grouped(devices, lambda pair: pair[1].basis).values()
-    tables = (_changed_table(same, comparison, several=len(devices) > 1) for same in by_basis)
+    where = Column("device", figures=False, forms="md" if len(devices) > 1 else "html")
+    told: list[Block] = []
+    for same in words.grouped(devices, lambda pair: pair[1].basis).values():
+        tables = [_table(device, name, 0, comparison) for name, device in same]
+        rows = tuple(
+            replace(row, cells=(TableCell(name), *row.cells))
+            for (name, device), table in zip(same, tables, strict=True)
+            for row, compared in zip(table.rows, device.rows, strict=True)
+            if compared.outcome in ("slower", "faster")
+        )
+        told.append(replace(tables[0], columns=(where, *tables[0].columns), rows=rows, title=""))
     one_sided = (gap for _, device in devices for gap in device.one_sided)
     broken = (_gap(gap) for gap in one_sided if (gap.missing_in, gap.status) == ("head", "failed"))
-    return Section("changed", "Changed", filled(*tables, Items(merged(broken))), forms="md")
-
-
-def _changed_table(
-    devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison, *, several: bool
-) -> Table:
-    tables = [(name, device, _table(device, name, 0, comparison)) for name, device in devices]
-    rows = tuple(
-        replace(row, cells=(TableCell(name), *row.cells))
-        for name, device, table in tables
-        for row, compared in zip(table.rows, device.rows, strict=True)
-        if compared.outcome in ("slower", "faster")
-    )
-    one = tables[0][2]
-    where = Column("device", figures=False, forms="md" if several else "html")
-    return replace(one, columns=(where, *one.columns), rows=rows, title="")
+    return Section("changed", "Changed", filled(*told, Items(merged(broken))), forms="md")
 
 
 def _gap(gap: OneSided) -> Item:
@@ -301,15 +289,10 @@ def advice(comparison: Comparison) -> Section:
         ("New in HEAD", "New advice", comparison.new_advice),
         ("Gone since BASE", "Advice gone", comparison.gone_advice),
     ):
-        brief = [
-            Item((words.name(a.rule),), "", f"{words.line(a.title, 200)} on {words.name(a.device)}")
-            for a in fired
-        ]
-        whole = (
-            replace(item, text=f"{item.text}. {words.line(a.detail)}")
-            for a, item in zip(fired, brief, strict=True)
-        )
-        parts += Items(tuple(whole), title, forms="html"), Items(tuple(brief), label=label, forms="md txt")
+        told = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
+        brief = tuple(Item((words.name(a.rule),), "", text) for a, text in told)
+        whole = tuple(Item((words.name(a.rule),), "", f"{text}. {words.line(a.detail)}") for a, text in told)
+        parts += Items(whole, title, forms="html"), Items(brief, label=label, forms="md txt")
     same = "No advice changed beyond noise." * (not comparison.new_advice and not comparison.gone_advice)
     changes = filled(*parts, Prose(same, forms="html"))
     return Section("advice", "Advice", changes, nav="Advice", folded=True)

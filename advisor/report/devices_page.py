@@ -72,6 +72,14 @@ def devices_page(compared: DeviceComparison) -> Page:
     told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.answer.verdict.headline) for p in places]
     told += [blocks.Fact("parameters", parameters)] if parameters else []
     short = blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)
+    failed = (
+        replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
+        for member in members
+        for failure in failures(member.profile)
+    )
+    by_basis = words.grouped(places, lambda place: place.basis).items()
+    over = [_verdict(same, basis) for basis, same in by_basis]
+    none = nothing("", "No device has figures: nothing was measured or predicted")
     page = Page(
         kind="devices",
         brand="several devices",
@@ -83,8 +91,8 @@ def devices_page(compared: DeviceComparison) -> Page:
         sections=(
             lead(
                 *around(
-                    blocks.Failures(tuple(_failures(compared))),
-                    Answers(tuple(p.answer for p in places), tuple(_verdicts(places))),
+                    blocks.Failures(tuple(failed)),
+                    Answers(tuple(p.answer for p in places), tuple(over or [none])),
                     drawn=any(place.answer.bars for place in places),
                 ),
                 blocks.Banners("note", notes, forms="html"),
@@ -144,13 +152,6 @@ def _card(place: Place) -> blocks.Group:
     return blocks.Group("prediction", parts, place.name, place.basis, href)
 
 
-def _verdicts(found: Sequence[Place]) -> Iterator[blocks.Verdict]:
-    for basis, places in words.grouped(found, lambda place: place.basis).items():
-        yield _verdict(places, basis)
-    if not found:
-        yield nothing("", "No device has figures: nothing was measured or predicted")
-
-
 def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
     told, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
     remark = ""
@@ -202,13 +203,6 @@ def _reason(places: Sequence[Place], told: Agreement) -> str:
 
 def _where(places: Sequence[Place]) -> str:
     return words.listing(place.name for place in places)
-
-
-def _failures(compared: DeviceComparison) -> Iterator[blocks.Failure]:
-    for member in compared.members:
-        for told in failures(member.profile):
-            where = words.name(member.device)
-            yield blocks.Failure(f"{told.headline} (on {where})", told.excerpt, told.next_step, told.detail)
 
 
 def _notes(compared: DeviceComparison, places: Sequence[Place]) -> Iterator[str]:

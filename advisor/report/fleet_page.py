@@ -6,9 +6,7 @@ Made of rows, not of profiles, so that a thousand devices take a second. A few d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import starmap
+from collections.abc import Sequence
 
 from advisor import stats, units
 from advisor.profiles.fleets import FleetRecord
@@ -16,6 +14,7 @@ from advisor.profiles.fleets import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
+from advisor.report.blocks import columns, row
 from advisor.report.devices_page import APART
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.recommendations import UNSURE, nothing
@@ -38,7 +37,18 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
     missing = [row for row in record.rows if row.status != "profiled"]
     names = dict.fromkeys(row.device for row in record.rows if row.status != "unfit")
     predicted = bool(done) and all(row.basis == "predicted" for row in done)
-    each, gone = (_table(record, done), *map(_page, side_by_side)), "Without a result"
+    by_value = words.grouped(done, lambda row: row.value).items()
+    verdicts = [_verdict(words.name(value) if value else "", rows) for value, rows in by_value]
+    if not done:
+        verdicts = [
+            nothing("", "No device was profiled", "", "Fix what is named below and run again.", UNSURE)
+        ]
+    pages = []
+    for folder in side_by_side:
+        where = f" at {words.name(folder)}" if folder else ""
+        address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
+        pages.append(blocks.Prose("", link=(f"All times side by side{where}", address), forms="html"))
+    each, gone = filled(_table(record, done), *pages), "Without a result"
     return Page(
         kind="fleet",
         brand="fleet",
@@ -49,10 +59,10 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         records=tuple(map(_record, record.rows)),
         sections=(
             lead(
-                blocks.Verdicts(tuple(_verdicts(done)), named=bool(record.parameter)),
+                blocks.Verdicts(tuple(verdicts), named=bool(record.parameter)),
                 blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes)),
             ),
-            Section("devices", "Device by device", filled(*each), nav="Devices", brief=True),
+            Section("devices", "Device by device", each, nav="Devices", brief=True),
             *([Section("missing", gone, (_missing(missing),), nav=gone, brief=True)] if missing else []),
         ),
     )
@@ -62,13 +72,6 @@ def _record(row: FleetRow) -> Record:
     """The measured choice, or that nothing was measured; predictions are in the files of each device."""
     shown = row.model_dump(include={"device", "memory_class", "value", "status", "strategy", "verdict"})
     return {**shown, "kind": row.basis, "task_seconds": row.seconds, "reason": row.reason or None}
-
-
-def _verdicts(done: Sequence[FleetRow]) -> Iterator[blocks.Verdict]:
-    for value, rows in words.grouped(done, lambda row: row.value).items():
-        yield _verdict(words.name(value) if value else "", rows)
-    if not done:
-        yield nothing("", "No device was profiled", "", "Fix what is named below and run again.", UNSURE)
 
 
 def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
@@ -111,13 +114,6 @@ def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     return blocks.Verdict("predicted", "inconclusive", value, headline, remark=remark, next_step=_CONFIRM)
 
 
-def _in_short(row: FleetRow) -> str:
-    """The predicted strategies alone, each with the number of its target devices where there are several."""
-    alike = words.grouped(row.predicted, lambda one: one.strategy).items()
-    counts = ((words.name(name), f" ({words.count(len(same), 'target')})") for name, same in alike)
-    return ", ".join(name + count * (len(row.predicted) > 1) for name, count in counts)
-
-
 def _where(some: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
     if len(some) == len(rows) > 1:
         return f"all {len(rows)} devices" if len(rows) > 2 else "both devices"
@@ -139,27 +135,28 @@ def least(rows: Sequence[FleetRow]) -> OneForAll | None:
 def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None:
     """A row for each device and value: the strategy, and what the one for all costs there."""
     best = {value: least(rows) for value, rows in words.grouped(done, lambda row: row.value).items()}
+    costs = [row.costs.get(one.strategy) if (one := best[row.value]) else None for row in done]
+    axis, costed = ratio_axis([(cost, cost) for cost in costs if cost]), any(costs)
+    swept, rows = [words.name(record.parameter)] if record.parameter else [], []
+    heads = columns(*swept, "strategy", "verdict", figures=False)
+    if costed:
+        strips = blocks.Column(" to ".join(axis.ends), figures=False, forms="html")
+        heads += strips, blocks.Column("one strategy for all", brief="one for all")
+    for each, cost in zip(done, costs, strict=True):
+        value = [words.name(each.value.partition("=")[2])] * len(swept)
+        basis = each.basis if each.predicted else blocks.NOTHING
+        href = link(f"{each.folder}/report.html") if each.folder else ""
+        cells: tuple[str | blocks.TableCell, ...]
+        cells = (*value, _strategy(each), each.verdict or basis, *(_cost(axis, cost) if costed else ()))
+        rows.append(row(words.name(each.device), *cells, href=href, rank=-(cost or 0.0)))
     if not done:
         return None
-    costs = [row.costs.get(one.strategy) if (one := best[row.value]) else None for row in done]
-    axis = ratio_axis([(cost, cost) for cost in costs if cost])
-    swept = bool(record.parameter)
-    columns = [
-        *([blocks.Column(words.name(record.parameter), figures=False)] if swept else []),
-        blocks.Column("strategy", figures=False),
-        blocks.Column("verdict", figures=False),
-    ]
-    if any(costs):
-        columns.append(blocks.Column(" to ".join(axis.ends), figures=False, forms="html"))
-        columns.append(blocks.Column("one strategy for all", brief="one for all"))
     return blocks.Table(
         "fleet",
         "device",
-        tuple(columns),
-        tuple(
-            starmap(partial(_row, axis=axis, swept=swept, costed=any(costs)), zip(done, costs, strict=True))
-        ),
-        caption=_CAPTION + _COSTS * any(costs),
+        heads,
+        tuple(rows),
+        caption=_CAPTION + _COSTS * costed,
         title="Devices:",
         identifier="rows",
         codes=False,
@@ -167,28 +164,23 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     )
 
 
-def _row(row: FleetRow, cost: float | None, *, axis: RatioScale, swept: bool, costed: bool) -> blocks.Row:
-    """`cost` is the time of the one strategy for all over the best one's; a prediction has none."""
-    slower = cost is not None and cost > 1 + stats.EQUIVALENCE
-    told = words.name(row.strategy) if row.strategy else _in_short(row) or row.basis
-    cells = [
-        blocks.TableCell(told, mark="chosen" * bool(row.strategy)),
-        blocks.TableCell(row.verdict or (row.basis if row.predicted else blocks.NOTHING)),
-    ]
-    if costed:
-        strip = axis.strip(cost, 1.0, cost) if cost else None
-        cells.append(blocks.TableCell("", mark="slower" * slower, strip=strip))
-        cells.append(blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost))
-    if swept:
-        cells.insert(0, blocks.TableCell(words.name(row.value.partition("=")[2])))
-    href = link(f"{row.folder}/report.html") if row.folder else ""
-    return blocks.Row(words.name(row.device), tuple(cells), href=href, rank=-(cost or 0.0))
+def _strategy(row: FleetRow) -> blocks.TableCell:
+    """The measured choice; else the predicted ones, with how many targets each has."""
+    if row.strategy:
+        return blocks.TableCell(words.name(row.strategy), mark="chosen")
+    alike = words.grouped(row.predicted, lambda one: one.strategy).items()
+    counts = ((words.name(name), f" ({words.count(len(same), 'target')})") for name, same in alike)
+    told = ", ".join(name + count * (len(row.predicted) > 1) for name, count in counts)
+    return blocks.TableCell(told or row.basis)
 
 
-def _page(folder: str) -> blocks.Prose:
-    where = f" at {words.name(folder)}" if folder else ""
-    address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
-    return blocks.Prose("", link=(f"All times side by side{where}", address), forms="html")
+def _cost(axis: RatioScale, cost: float | None) -> tuple[blocks.TableCell, ...]:
+    """The time of the one strategy for all over the best one's; a prediction has none."""
+    if not cost:
+        return blocks.TableCell(""), blocks.TableCell(blocks.NOTHING)
+    mark = "slower" * (cost > 1 + stats.EQUIVALENCE)
+    strip = blocks.TableCell("", mark=mark, strip=axis.strip(cost, 1.0, cost))
+    return strip, blocks.TableCell(units.ratio(cost), sort=cost)
 
 
 def _missing(rows: Sequence[FleetRow]) -> blocks.Items:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
+from typing import TypeVar
 
 from advisor import units
-from advisor.profiles.histories import QUICKEST, Entry, History
-from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Value
+from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
 from advisor.report.axes import ratio_axis
 from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
@@ -23,8 +22,8 @@ from advisor.report.sweep_verdicts import cell
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.histories import FEWEST, Change, Series, can_look
 from advisor.verdicts.scores import bytes_of
-from advisor.verdicts.tracks import Stop
 
+_Value = TypeVar("_Value", int, str)
 MOST_POINTS = 120
 """Most points of a chart; more are drawn in groups."""
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
@@ -43,14 +42,24 @@ _HOW = (
 
 def history_page(history: History, lines: Sequence[Series]) -> Page:
     looks = styles(list(dict.fromkeys(name for series in lines for name in series.track.with_figures)))
-    names, ends = _names(lines), (history.entries[0], history.entries[-1])
-    named = list(zip(names, lines, strict=True))
+    named, ends = list(zip(_names(lines), lines, strict=True)), (history.entries[0], history.entries[-1])
     told = tuple(_verdict(series, name) for name, series in named)
     charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
     missing = not can_look() and any(len(series.entries) >= FEWEST for series in lines)
     workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in lines))
     devices = dict.fromkeys(words.name(c.track.device.name) for c in lines if c.track.basis == "measured")
     predicted = all(series.track.basis != "measured" for series in lines)
+    confirm, left_out = _PREDICTED * any(v.basis == "predicted" for v in told), []
+    for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
+        listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
+        left_out.append(blocks.Item((listed,), "left out", words.line(reason, 300)))
+    by_machine = words.grouped(lines, lambda series: series.machine).items()
+    machines = tuple(
+        blocks.Item((words.name(machine),), "", words.count(max(len(c.entries) for c in same), "profile"))
+        for machine, same in by_machine
+    )
+    apart = blocks.Items(machines * (len(machines) > 1), "Machines, each with its own lines", label="machine")
+    how = filled(blocks.Prose(_HOW), apart)
     return Page(
         kind="history",
         brand="history",
@@ -63,71 +72,53 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
             lead(
                 blocks.Verdicts(_summed(told, named), named=len(told) > 1, forms="md txt"),
                 panels(told, charts),
-                blocks.Prose(
-                    _PREDICTED * any(v.basis == "predicted" for v in told), "Next", kind="next together"
-                ),
+                blocks.Prose(confirm, "Next", kind="next together"),
                 blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
-                blocks.Items(tuple(_left_out(history)), "Files left out", most=10),
+                blocks.Items(tuple(left_out), "Files left out", most=10),
             ),
             *(section(series, name, i) for i, (name, series) in enumerate(named, 1)),
-            Section(
-                "method",
-                "Method",
-                filled(blocks.Prose(_HOW), _machines(lines)),
-                nav="Method",
-                folded=True,
-                closed=True,
-            ),
+            Section("method", "Method", how, nav="Method", folded=True, closed=True),
         ),
     )
 
 
-def _left_out(history: History) -> Iterator[blocks.Item]:
-    for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
-        listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
-        yield blocks.Item((listed,), "left out", words.line(reason, 300))
-
-
 def _names(lines: Sequence[Series]) -> list[str]:
     """Each series by what tells it from the others: workload, parameters, device, machine."""
-    profiles = [series.profile for series in lines]
-    tags = [
-        [words.name(profile.workload.name) for profile in profiles],
-        [pairs(_differing(profile, profiles)) for profile in profiles],
-    ]
-    kept = [tag for tag in tags if len(set(tag)) > 1]
+    profiles, parameters = [series.profile for series in lines], []
+    for profile in profiles:  # those that are the same in all profiles of the workload are left out
+        same = [p.workload.parameters for p in profiles if p.workload.name == profile.workload.name]
+        held = profile.workload.parameters.items()
+        parameters.append(pairs({k: v for k, v in held if any(other.get(k) != v for other in same)}))
+    tags = [[words.name(profile.workload.name) for profile in profiles], parameters]
     devices = [
         f"{words.name(series.track.device.name)}{', on the CPU' * (series.track.basis == 'cpu')}"
         for series in lines
     ]
-    names = [", ".join(filter(None, parts)) for parts in zip(*kept, devices, strict=True)]
-    machines = [words.name(series.machine) for series in lines]
-    same = [names.count(name) > 1 for name in names]
+    kept = [*(tag for tag in tags if len(set(tag)) > 1), devices]
+    names = [", ".join(filter(None, parts)) for parts in zip(*kept, strict=True)]
     return [
-        f"{name} ({machine})" if twice else name
-        for name, machine, twice in zip(names, machines, same, strict=True)
+        f"{name} ({words.name(series.machine)})" if names.count(name) > 1 else name
+        for name, series in zip(names, lines, strict=True)
     ]
-
-
-def _differing(one: Profile, profiles: Sequence[Profile]) -> dict[str, Value]:
-    """Its parameters without those that are the same in all profiles of the workload."""
-    alike = [p.workload.parameters for p in profiles if p.workload.name == one.workload.name]
-    held = one.workload.parameters.items()
-    return {name: value for name, value in held if any(other.get(name) != value for other in alike)}
 
 
 def _verdict(series: Series, name: str) -> blocks.Verdict:
     predicted = series.track.basis == "predicted"
-    last = series.changes[-1] if series.changes else None
+    last, step = series.changes[-1] if series.changes else None, ""
     unsure = bool(last and (last.around or last.same_code))
     newest = f"{_newest(series)}." if series.newest and last else ""
+    before = series.entries[max(last.first - 1, 0)].label if last else ""
+    if last and not last.same_code and _HASH.fullmatch(before):
+        file = words.line(series.profile.workload.file, 120)
+        command = words.code(f"advisor compare --run {file} --against {before}", 200)
+        step = f"See what changed in a frame: {command}"
     return blocks.Verdict(
         basis="predicted" if predicted else "measured",
         tone="none" if not series.looked else "inconclusive" if unsure or series.newest else "clear",
         device=name,
         headline=f"{'Predicted: ' * predicted}{_headline(series)}",
         reason=" ".join(filter(None, (newest, cause(last) if last else "", _now(series)))),
-        next_step=_closer(series, last) if last and not last.same_code else "",
+        next_step=step,
     )
 
 
@@ -138,15 +129,6 @@ def _newest(series: Series) -> str:
     strategy = max(series.newest, key=lambda name: abs(math.log(series.newest[name].value)))
     size = words.slower(series.newest[strategy])
     return f"{words.code(strategy)} is {size} in the newest profile: one profile so far"
-
-
-def _closer(series: Series, last: Change) -> str:
-    """The command that compares the code with that before the change, part of a frame by part."""
-    before = series.entries[max(last.first - 1, 0)].label
-    if not _HASH.fullmatch(before):
-        return ""
-    command = f"advisor compare --run {words.line(series.profile.workload.file, 120)} --against {before}"
-    return f"See what changed in a frame: {words.code(command, 200)}"
 
 
 def _summed(
@@ -235,17 +217,6 @@ def _joined(samples: Sequence[Sample | None]) -> Sample | None:
     return Sample(middle, min(s.low for s in known), max(s.high for s in known), known[-1].chosen)
 
 
-def _machines(lines: Sequence[Series]) -> blocks.Items:
-    machines = words.grouped(lines, lambda series: series.machine)
-    if len(machines) < 2:
-        return blocks.Items(())
-    items = (
-        blocks.Item((words.name(machine),), "", words.count(max(len(c.entries) for c in same), "profile"))
-        for machine, same in machines.items()
-    )
-    return blocks.Items(tuple(items), "Machines, each with its own lines", label="machine")
-
-
 MOST_ROWS = 200
 """Most rows of a table, the ones that matter."""
 _UNSURE = "The cause may also be {}, which changed at the same commit."
@@ -254,7 +225,17 @@ _CLOCKS = ("clocks", "clock throttling")
 
 
 def section(series: Series, name: str, number: int) -> Section:
-    table = _table(series, name, number)
+    table, stops = _table(series, name, number), series.track.stops
+    memory: list[blocks.Item] = []
+    for strategy in series.track.with_figures:
+        sizes = [bytes_of(stop.results.get(strategy)) for stop in stops]
+        memory += _changes(series, sizes, units.size, f"{words.code(strategy)}: ")
+    chosen = _changes(series, [stop.optima.chosen or None for stop in stops], words.code)
+    around = []
+    for entry, conditions in zip(series.entries, series.around, strict=True):
+        lasting = [condition for condition in conditions if condition.what not in _CLOCKS]
+        if lasting:
+            around.append(blocks.Item((words.name(entry.label),), "", _conditions(lasting)))
     return Section(
         f"course-{number}",
         name,
@@ -262,15 +243,26 @@ def section(series: Series, name: str, number: int) -> Section:
             _steps(series, number) if series.changes else None,
             table,
             blocks.Prose(legend(table), forms="md txt"),
-            blocks.Items(tuple(_memory(series)), "Changes of memory", label="memory"),
-            blocks.Items(tuple(_recommended(series)), "Changes of the recommendation", label="recommended"),
-            blocks.Items(tuple(_surroundings(series)), "Changes besides the code", label="also changed"),
+            blocks.Items(tuple(memory), "Changes of memory", label="memory"),
+            blocks.Items(tuple(chosen), "Changes of the recommendation", label="recommended"),
+            blocks.Items(tuple(around), "Changes besides the code", label="also changed"),
         ),
         nav=name,
         badge="" if series.track.basis == "cpu" else series.track.basis,
         brief=True,
         closed=True,
     )
+
+
+def _changes(
+    series: Series, values: Sequence[_Value | None], write: Callable[[_Value], str], what: str = ""
+) -> Iterator[blocks.Item]:
+    """Where a value, which not every profile has, differs from the one before."""
+    known = [(e, value) for e, value in zip(series.entries, values, strict=True) if value is not None]
+    for (_, before), (entry, now) in pairwise(known):
+        if before != now:
+            told = f"{what}{write(before)} to {write(now)}"
+            yield blocks.Item((words.name(entry.label),), "", told)
 
 
 def place(series: Series, change: Change) -> str:
@@ -310,27 +302,24 @@ def _steps(series: Series, number: int) -> blocks.Table:
     steps.sort(key=lambda each: -each[0].at)
     axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in steps])
     rows = (
-        blocks.Row(
+        blocks.row(
             words.name(strategy),
-            (
-                *blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster"),
-                blocks.TableCell(place(series, change).replace("`", "")),
-                blocks.TableCell(_blamed(change)),
-            ),
+            *blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster"),
+            place(series, change).replace("`", ""),
+            _blamed(change),
             rank=-float(change.at),
         )
         for change, strategy, step in steps
     )
-    ends = " to ".join(axis.ends)
+    heads = (
+        blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
+        blocks.Column("after / before", notes="95 % interval", brief="change"),
+        *blocks.columns("commit", "cause", figures=False),
+    )
     return blocks.Table(
         "steps",
         "strategy",
-        (
-            blocks.Column(ends, figures=False, forms="html"),
-            blocks.Column("after / before", notes="95 % interval", brief="change"),
-            blocks.Column("commit", figures=False),
-            blocks.Column("cause", figures=False),
-        ),
+        heads,
         tuple(rows),
         caption="Changes, latest first: time after divided by time before.",
         title="Changes:",
@@ -378,32 +367,3 @@ def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:
         rank = 0.0 if new or i in places or i + 1 in places else 20.0 - (i & -i).bit_length()
         cells = tuple(cell(stop, name) for name in strategies)
         yield blocks.Row(words.name(entry.label), cells, note=f"{entry.time:%Y-%m-%d}", rank=rank)
-
-
-def _memory(series: Series) -> Iterator[blocks.Item]:
-    for strategy in series.track.with_figures:
-        rows = [(entry, bytes_of(stop.results.get(strategy))) for entry, stop in _pairs(series)]
-        known = [(entry, size) for entry, size in rows if size is not None]
-        for (_, before), (entry, now) in pairwise(known):
-            if before != now:
-                told = f"{words.code(strategy)}: {units.size(before)} to {units.size(now)}"
-                yield blocks.Item((words.name(entry.label),), "", told)
-
-
-def _pairs(series: Series) -> Iterator[tuple[Entry, Stop]]:
-    return zip(series.entries, series.track.stops, strict=True)
-
-
-def _recommended(series: Series) -> Iterator[blocks.Item]:
-    told = [(entry, stop.optima.chosen) for entry, stop in _pairs(series) if stop.optima.chosen]
-    for (_, before), (entry, now) in pairwise(told):
-        if before != now:
-            change = f"{words.code(before)} to {words.code(now)}"
-            yield blocks.Item((words.name(entry.label),), "", change)
-
-
-def _surroundings(series: Series) -> Iterator[blocks.Item]:
-    for entry, conditions in zip(series.entries, series.around, strict=True):
-        lasting = [condition for condition in conditions if condition.what not in _CLOCKS]
-        if lasting:
-            yield blocks.Item((words.name(entry.label),), "", _conditions(lasting))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
+from advisor.report.blocks import columns, row
 from advisor.report.grid import grid_tables, relative, span
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
@@ -97,43 +98,41 @@ def _lead(
     limits: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> Section:
-    predicted, drawn = any(track.basis == "cpu" for track in found), [t for t in found if t.basis != "cpu"]
-    told = tuple(sweep_verdict(track, parameter, _confidence(sweep)) for track in drawn)
+    drawn = [(i, track) for i, track in enumerate(found, 1) if track.basis != "cpu"]
+    predicted, confidence = len(drawn) < len(found), _confidence(sweep)
+    told = tuple(sweep_verdict(track, parameter, confidence) for _, track in drawn)
     if len(told) > 1 or sweep.grid:  # a table says what is the best where
         told = tuple(replace(verdict, remark="") for verdict in told)
     confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
-    missing = [point for point in sweep.points if point.status == "not run"]
-    height = HEIGHT if len(drawn) == 1 else LOW
-    charts = [
-        _figure(track, sweep, parameter, looks, i, height) if track.with_figures else None
-        for i, track in enumerate(found, 1)
-        if track.basis != "cpu"
-    ]
+    figures: list[tuple[blocks.Block, ...]] = []
+    for i, track in drawn:
+        if sweep.grid:  # of two parameters a table, of one lines
+            table = next(grid_tables(track, sweep, i, confidence))
+            figures.append((table,) * bool(track.with_figures))
+        else:
+            height = HEIGHT if len(drawn) == 1 else LOW
+            figures.append(tuple(_chart(track, parameter, looks, i, height) for _ in track.with_figures[:1]))
+    not_run = (point for point in sweep.points if point.status == "not run")
+    missing = []
+    for reason, where in words.grouped(not_run, lambda point: point.reason).items():
+        values = words.listing([words.value(point.value) for point in where], limit=12)
+        missing.append(blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason)))
     following = blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together")
     return lead(
         replace(following, forms="html"),
         *around(
             blocks.Failures(sweep_failures(sweep, parameter)),
             blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
-            panels(told or (none,), [filled(chart) for chart in charts] or [()]),
-            drawn=any(charts),
+            panels(told or (none,), figures or [()]),
+            drawn=any(figures),
         ),
         replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
-        blocks.Items(tuple(_missing(missing, parameter)), "Values that were not run", forms="html md"),
+        blocks.Items(tuple(missing), "Values that were not run", forms="html md"),
     )
-
-
-def _figure(
-    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int, height: int
-) -> blocks.Block:
-    """Of one parameter lines, of two a table."""
-    if sweep.grid:
-        return next(grid_tables(track, sweep, number, _confidence(sweep)))
-    return _chart(track, parameter, looks, number, height)
 
 
 def _grids(found: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
@@ -149,13 +148,6 @@ def _confidence(sweep: SweepResults) -> float | None:
     wanted = first.preferences if first else None
     memory = wanted and (wanted.objective == "footprint" or wanted.memory_budget_bytes)
     return first.method.confidence if first and not memory else None
-
-
-def _missing(points: Sequence[Point], parameter: str) -> Iterator[blocks.Item]:
-    """Values that were not run, those with the same reason together; failed ones are told before."""
-    for reason, where in words.grouped(points, lambda point: point.reason).items():
-        values = words.listing([words.value(point.value) for point in where], limit=12)
-        yield blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason))
 
 
 def _circumstances(
@@ -192,11 +184,12 @@ def _span(sweep: SweepResults, parameter: str) -> str:
 def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Section:
     """Several devices: the recommended strategy of each at each value, in one table."""
     shown = [track for track in found if track.basis != "cpu" and track.with_figures]
+    cells = [[blocks.TableCell(*_best(track.stops[i])) for track in shown] for i in range(len(sweep.points))]
     table = blocks.Table(
         "sweep best",
         parameter,
         tuple(blocks.Column(words.name(t.device.name), figures=False, notes="time") for t in shown),
-        tuple(_rows(sweep.points, [[_best(stop) for stop in track.stops] for track in shown])),
+        tuple(_rows(sweep.points, cells)),
         caption="The recommended strategy at each value, with its time per frame.",
         title="Recommended at each value:",
         identifier="best",
@@ -206,14 +199,6 @@ def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Se
     )
     several = len(shown) > 1 and not sweep.grid
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
-
-
-def _best(stop: Stop) -> blocks.TableCell:
-    """The recommended strategy with its time; undecided where there is none."""
-    figures = stop.seconds(stop.optima.chosen or "")
-    if not figures or not stop.optima.chosen:
-        return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
-    return blocks.TableCell(words.name(stop.optima.chosen), units.seconds(figures[0]))
 
 
 def _device(
@@ -248,21 +233,29 @@ def _device(
 
 
 def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> blocks.Table:
-    """The best at each value with its time, and all times relative to the fastest there."""
-    shown, device, predicted = _by_cost(track), words.name(track.device.name), track.basis == "predicted"
+    """The best at each value with its time, and all times relative to the fastest there.
+
+    Recommended strategies come first, in the order of the values, then the baseline.
+    """
+    device, predicted = words.name(track.device.name), track.basis == "predicted"
+    order = (*(stop.optima.chosen for stop in track.stops), BASELINE, *track.with_figures)
+    shown = [name for name in dict.fromkeys(order) if name in track.with_figures]
     where = "" if predicted else f", {CPU_LABEL if track.basis == 'cpu' else f'measured on {device}'}"
     caption = f"Time per frame relative to the fastest at each value{where}."
-    cells = [
-        [replace(_best(stop), note="") for stop in track.stops],
-        [_fastest(stop) for stop in track.stops],
-    ]
-    cells += [[_relative(stop, name) for stop in track.stops] for name in shown]
-    heads = blocks.Column("best", figures=False), blocks.Column("fastest")
+    rows: list[Sequence[str | blocks.TableCell]] = []
+    for stop in track.stops:
+        least, told = fastest(stop), [cell(stop, name) for name in shown]
+        times = (
+            replace(each, value=relative(stop, name), note=each.value) if stop.seconds(name) else each
+            for name, each in zip(shown, told, strict=True)
+        )
+        rows.append((_best(stop)[0], units.seconds(least) if least else blocks.NOTHING, *times))
+    heads = blocks.Column("best", figures=False), *columns("fastest", *map(words.code, shown))
     return blocks.Table(
         "sweep",
         parameter,
-        (*heads, *(blocks.Column(words.code(name)) for name in shown)),
-        tuple(_rows(sweep.points, cells)),
+        heads,
+        tuple(_rows(sweep.points, rows)),
         caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
         title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:",
         identifier=f"device-{number}",
@@ -274,31 +267,22 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
     )
 
 
-def _by_cost(track: Track) -> list[str]:
-    """The strategies with figures: recommended ones first, in the order of the values, then the baseline."""
-    first = [*filter(None, (stop.optima.chosen for stop in track.stops)), BASELINE]
-    return list(dict.fromkeys(name for name in (*first, *track.with_figures) if name in track.with_figures))
-
-
-def _rows(points: Sequence[Point], columns: Sequence[Sequence[blocks.TableCell]]) -> Iterator[blocks.Row]:
-    """A row for each value, from cells column by column; why there is none where the value has no profile."""
-    for point, *cells in zip(points, *columns, strict=True):
-        value, why = words.value(point.value), f"{point.status}: {words.line(point.reason, 200)}"
-        if point.profile is None:
-            yield blocks.Row(value, (), missing=why)
+def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCell]]) -> Iterator[blocks.Row]:
+    """A row for each value; why there is none where the value has no profile."""
+    for point, told in zip(points, cells, strict=True):
+        value = words.value(point.value)
+        if point.profile:
+            yield row(value, *told, href=point.href)
         else:
-            yield blocks.Row(value, tuple(cells), href=point.href)
+            yield blocks.Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
 
 
-def _fastest(stop: Stop) -> blocks.TableCell:
-    seconds = fastest(stop)
-    return blocks.TableCell(units.seconds(seconds) if seconds else blocks.NOTHING)
-
-
-def _relative(stop: Stop, strategy: str) -> blocks.TableCell:
-    """The time over that of the fastest, above the time itself."""
-    told = cell(stop, strategy)
-    return replace(told, value=relative(stop, strategy), note=told.value) if stop.seconds(strategy) else told
+def _best(stop: Stop) -> tuple[str, str]:
+    """The recommended strategy and its time; undecided where there is none."""
+    figures, chosen = stop.seconds(stop.optima.chosen or ""), stop.optima.chosen
+    if not figures or not chosen:
+        return "undecided" if stop.optima.rivals else blocks.NOTHING, ""
+    return words.name(chosen), units.seconds(figures[0])
 
 
 def _chart(
@@ -308,9 +292,13 @@ def _chart(
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
     shown = leading(stops, track.with_figures)
+    least = [fastest(stop) for stop in stops]
+    times = {name: [sample(stop, name) for stop in stops] for name in track.with_figures}
     curves = [
-        Curve(name, looks[name], tuple(_over_fastest(stop, name) for stop in stops))
-        for name in track.with_figures
+        Curve(
+            name, looks[name], tuple(s.over(t) if s and t else None for s, t in zip(told, least, strict=True))
+        )
+        for name, told in times.items()
     ]
     others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
     note = f"The band contains {others}, listed in the table. " if others else ""
@@ -353,14 +341,6 @@ def sample(stop: Stop, strategy: str) -> Sample | None:
     told = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
     ends = (low, high) if words.known(low, high) else (middle, middle)
     return Sample(middle, *ends, stop.optima.chosen == strategy, told)
-
-
-def _over_fastest(stop: Stop, strategy: str) -> Sample | None:
-    """The point relative to the fastest at that value."""
-    at, least = sample(stop, strategy), fastest(stop)
-    if at is None or not least:
-        return None
-    return replace(at, middle=at.middle / least, low=at.low / least, high=at.high / least)
 
 
 def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:

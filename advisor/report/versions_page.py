@@ -15,11 +15,11 @@ from advisor.report.blocks import (
     Fact,
     Facts,
     Prose,
-    Row,
     Table,
     TableCell,
     Verdict,
     Verdicts,
+    columns,
     row,
 )
 from advisor.report.comparison_page import advice, changed_rows, figures, gated, recommended
@@ -28,7 +28,7 @@ from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
-from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, Judged, VersionComparison
+from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, VersionComparison
 
 _MOST_PARTS = 6
 _MOST_CHANGES = 2
@@ -89,7 +89,15 @@ def _sections(
     seconds = run.judged.seconds
     parts = tuple(_table(name, told, seconds.get(name)) for name, told in run.changes.items() if told)
     yield Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True)
-    yield _around(comparison)
+    recommendations = (
+        Fact(words.name(device.device.name), recommended(device))
+        for device in comparison.devices
+        if device.recommended.base or device.recommended.head
+    )
+    notes = tuple(words.line(note, 500) for note in comparison.notes)
+    around = filled(Facts(tuple(recommendations)), Banners("note", notes))
+    title = "Recommendation and notes"
+    yield Section("around", title, around, nav="Recommendation", folded=True)
     yield advice(comparison)
 
 
@@ -131,30 +139,26 @@ def answer(comparison: VersionComparison) -> str:
 
 
 def _times(comparison: VersionComparison) -> str:
-    run = comparison.run
-    if run.judged.noise and not run.judged.trusted:
-        return f"untrusted: a second copy of HEAD takes {_ends(run.judged.noise)} than HEAD; repeat the run"
-    said = {name: _said(comparison, name, ratio) for name, ratio in run.judged.ratios.items()}
+    run, judged = comparison.run, comparison.run.judged
+    if judged.noise and not judged.trusted:
+        return f"untrusted: a second copy of HEAD takes {_ends(judged.noise)} than HEAD; repeat the run"
+    said = {name: _said(comparison, name, ratio) for name, ratio in judged.ratios.items()}
     told = []
     alike = words.grouped(said, lambda name: said[name])
     for text, names in sorted(alike.items(), key=lambda pair: _URGENCY.index(pair[0].split()[0])):
-        listed = words.listing(map(words.name, names))
-        part = _where(run.changes[names[0]], run.judged.ratios[names[0]])
-        told.append(f"{text} under {listed}{part}")
-    return "; ".join((*told, *_what_would_settle(run.judged)))
-
-
-_RAISE = "raise --max-seconds"
-
-
-def _what_would_settle(judged: Judged) -> list[str]:
-    if not judged.open:
-        return []
-    if judged.processes < FEWEST_PROCESSES:
-        return [_RAISE]
-    if judged.seconds_more is None:
-        return [f"if {'they stay' if len(judged.open) > 1 else 'it stays'} so, no reasonable time settles it"]
-    return [f"about {units.digits(judged.seconds_more, 2)} s more would settle it"]
+        ratio, part = judged.ratios[names[0]], ""
+        of_it = [c for c in run.changes[names[0]] if c.sure and (c.seconds > 0) == (ratio.value > 1)]
+        if of_it and not ratio.low <= 1 <= ratio.high:
+            part = f": {_name(of_it[0].part)} {_signed(of_it[0].seconds)}"
+        told.append(f"{text} under {words.listing(map(words.name, names))}{part}")
+    if judged.open and judged.processes < FEWEST_PROCESSES:
+        told.append("raise --max-seconds")
+    elif judged.open and judged.seconds_more is None:
+        stay = "they stay" if len(judged.open) > 1 else "it stays"
+        told.append(f"if {stay} so, no reasonable time settles it")
+    elif judged.open and judged.seconds_more is not None:
+        told.append(f"about {units.digits(judged.seconds_more, 2)} s more would settle it")
+    return "; ".join(told)
 
 
 _TOO_WIDE = 10
@@ -182,14 +186,6 @@ def _ends(ratio: stats.Ratio) -> str:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.{int(share < 0.0995)}f} %"
-
-
-def _where(changes: Sequence[Change], ratio: stats.Ratio) -> str:
-    if ratio.low <= 1 <= ratio.high:
-        return ""
-    slower = ratio.value > 1
-    of_it = [c for c in changes if c.sure and (c.seconds > 0) == slower]
-    return f": {_name(of_it[0].part)} {_signed(of_it[0].seconds)}" if of_it else ""
 
 
 def _name(label: str) -> str:
@@ -240,43 +236,26 @@ def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] 
     rest = f"{REST.capitalize()} is the rest of a frame."
     if overlap:
         rest = "Frames overlap, so their parts take longer together than from one frame to the next."
-    columns = (
-        Column("BASE"),
-        Column("HEAD"),
-        Column("HEAD - BASE", notes=f"{PARTS_CONFIDENCE * 100:g} % interval", brief="difference"),
-        Column("verdict", figures=False),
-    )
+    rows = []
+    for each in [c for c in changes if c.part != REST or c.sure][:_MOST_PARTS]:
+        between, verdict = "no interval", "too few rounds"
+        if each.low is not None and each.high is not None:
+            between, verdict = f"{_signed(each.low)} to {_signed(each.high)}", "within noise"
+        verdict = "changed" if each.sure else verdict
+        times = (
+            "none" if seconds is None else units.seconds(max(0.0, seconds))
+            for seconds in (each.base_seconds, each.head_seconds)
+        )
+        difference = TableCell(_signed(each.seconds), between)
+        rows.append(row(_name(each.part), *times, difference, verdict, rank=not each.sure))
+    interval = f"{PARTS_CONFIDENCE * 100:g} % interval"
+    difference_head = Column("HEAD - BASE", notes=interval, brief="difference")
     return Table(
         "parts",
         "part",
-        columns,
-        tuple(_row(each) for each in [c for c in changes if c.part != REST or c.sure][:_MOST_PARTS]),
+        (*columns("BASE", "HEAD", difference_head), Column("verdict", figures=False)),
+        tuple(rows),
         caption=f"Under {words.name(strategy)}. {rest}",
         title=f"Parts of a frame under {strategy}:",
         codes=False,
     )
-
-
-def _row(change: Change) -> Row:
-    between, verdict = "no interval", "too few rounds"
-    if change.low is not None and change.high is not None:
-        between, verdict = f"{_signed(change.low)} to {_signed(change.high)}", "within noise"
-    difference = TableCell(_signed(change.seconds), between)
-    sides = _seconds(change.base_seconds), _seconds(change.head_seconds)
-    verdict = "changed" if change.sure else verdict
-    return row(_name(change.part), *sides, difference, verdict, rank=0 if change.sure else 1)
-
-
-def _seconds(value: float | None) -> str:
-    return "none" if value is None else units.seconds(max(0.0, value))
-
-
-def _around(comparison: VersionComparison) -> Section:
-    told = [
-        Fact(words.name(device.device.name), recommended(device))
-        for device in comparison.devices
-        if device.recommended.base or device.recommended.head
-    ]
-    notes = tuple(words.line(note, 500) for note in comparison.notes)
-    parts = filled(Facts(tuple(told)), Banners("note", notes))
-    return Section("around", "Recommendation and notes", parts, nav="Recommendation", folded=True)
