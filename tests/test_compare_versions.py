@@ -167,8 +167,8 @@ def test_versions_that_cannot_share_a_process_run_in_adjacent_ones(command: Comm
     for file in files:
         with (file.parent / "helpers.py").open("a") as helpers:
             helpers.write(ONCE)
-    said = run(command, *files, "--details")
-    assert said.code == 0, said
+    said = run(command, *files, "--details", "--fail-if", "slower=5%")
+    assert said.code == 1, said
     assert said.out.startswith("slower by ")
     told = " ".join(said.out.split())
     assert "adjacent processes that alternate" in told

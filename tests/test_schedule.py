@@ -89,20 +89,6 @@ def test_foreign_data_is_copied_in_and_out_by_the_host(traits: Traits, steps: st
     assert planned.current() == {"a": {"host", "device"}, "b": {"host", "device"}}
 
 
-def test_foreign_data_that_both_sides_read_is_copied_in_once() -> None:
-    frame = [PRODUCE, host("look", a="in"), device("f", a="in"), host("peek", a="in"), device("g", a="in")]
-    planned = plan([], frame, {"a": replace(ASYNC, foreign=True)})
-    assert spelled(planned.steady) == words("produce look +a >a f peek g |")
-
-
-def test_foreign_memory_is_free_while_its_own_copy_is_in_use() -> None:
-    frame = [PRODUCE, device("k", a="in"), host("again", a="out"), device("k2", a="in")]
-    planned = plan([], frame, {"a": replace(ASYNC, foreign=True)})
-    assert spelled(planned.steady) == words("produce +a >a k again | +a >a k2 |")
-    planned = plan([], frame, {"a": replace(EXCLUSIVE, foreign=True)})
-    assert spelled(planned.steady) == words("produce +a k again | +a k2 |")
-
-
 def test_foreign_weights_are_copied_in_once() -> None:
     planned = plan(
         [host("load", w="out")],
@@ -111,26 +97,6 @@ def test_foreign_weights_are_copied_in_once() -> None:
     )
     assert spelled(planned.first) == words("+w >w k |")
     assert spelled(planned.steady) == words("k |")
-
-
-def test_a_staged_upload_leaves_the_host_free_and_ends_nothing() -> None:
-    frame = [
-        PRODUCE,
-        device("k", a="in"),
-        host("load", b="out"),
-        device("k2", b="in"),
-        host("again", a="out"),
-    ]
-    planned = plan([], frame, {"a": ZERO_COPY, "b": STAGED})
-    assert spelled(planned.steady) == words("produce k load >b k2 | again")
-    planned = plan([], frame, dict.fromkeys("ab", STAGED))
-    assert spelled(planned.steady) == words("produce >a k load >b k2 again |")
-
-
-def test_a_staged_download_ends_what_ran_before_it() -> None:
-    frame = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
-    planned = plan([], frame, {"a": ZERO_COPY, "b": STAGED})
-    assert spelled(planned.steady) == words("k <b take look")
 
 
 def test_fresh_data_prefetched() -> None:
@@ -189,36 +155,59 @@ def test_taking_turns_costs_one_copy_a_turn(traits: Traits, steps: str) -> None:
     assert spelled(planned.steady) == words(steps)
 
 
-def test_a_buffer_read_by_both_sides_is_copied_once() -> None:
-    frame = [PRODUCE, host("look", a="in"), device("f", a="in"), host("peek", a="in"), device("g", a="in")]
-    planned = plan([], frame, {"a": ASYNC})
-    assert spelled(planned.steady) == words("produce look >a f peek g |")
+IN_FLIGHT = [PRODUCE, device("k", a="in")]
+TWICE = [PRODUCE, device("k", a="in"), host("load", b="out"), device("k2", b="in"), host("again", a="out")]
+TAKE = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
+AGAIN = [*IN_FLIGHT, host("again", a="out"), device("k2", a="in")]
+BOTH_READ = [
+    *IN_FLIGHT[:1],
+    host("look", a="in"),
+    device("f", a="in"),
+    host("peek", a="in"),
+    device("g", a="in"),
+]
 
 
-def test_zero_copy_waits_before_reading_what_a_kernel_writes() -> None:
-    planned = plan([], [device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY})
-    assert spelled(planned.steady) == words("k | read")
-
-
-def test_zero_copy_waits_before_writing_what_a_kernel_reads() -> None:
-    planned = plan([], [PRODUCE, device("k", a="in"), host("again", a="out")], {"a": ZERO_COPY})
-    assert spelled(planned.steady) == words("produce k | again")
-
-
-def test_zero_copy_waits_before_writing_what_a_kernel_writes() -> None:
-    planned = plan([], [device("k", a="out"), host("again", a="out")], {"a": ZERO_COPY})
-    assert spelled(planned.steady) == words("k | again")
-
-
-def test_zero_copy_reads_beside_a_kernel_that_reads() -> None:
-    planned = plan([], [PRODUCE, device("k", a="in"), host("look", a="in")], {"a": ZERO_COPY})
-    assert spelled(planned.steady) == words("produce k look |")
-
-
-def test_the_host_works_on_other_buffers_while_kernels_run() -> None:
-    frame = [PRODUCE, device("k", a="in"), host("other", h="out")]
-    planned = plan([], frame, {"a": ZERO_COPY, "h": ONE_SIDED})
-    assert spelled(planned.steady) == words("produce k other |")
+@every(
+    ("frame", "traits", "steps"),
+    [
+        # Zero-copy waits where one side writes what the other reads or writes, and else works beside kernels.
+        ([device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY}, "k | read"),
+        ([*IN_FLIGHT, host("again", a="out")], {"a": ZERO_COPY}, "produce k | again"),
+        ([device("k", a="out"), host("again", a="out")], {"a": ZERO_COPY}, "k | again"),
+        ([*IN_FLIGHT, host("look", a="in")], {"a": ZERO_COPY}, "produce k look |"),
+        ([*IN_FLIGHT, host("other", h="out")], {"a": ZERO_COPY, "h": ONE_SIDED}, "produce k other |"),
+        # A buffer in upload may be read; who overwrites it waits.
+        (AGAIN, {"a": ASYNC}, "produce >a k | again >a k2 |"),
+        (AGAIN, {"a": COPIES}, "produce >a k again >a k2 |"),
+        ([*IN_FLIGHT, host("look", a="in")], {"a": ASYNC}, "produce >a k look |"),
+        # The stream is in order: a blocking copy ends what ran before it, a staged upload ends nothing.
+        (TWICE, {"a": ZERO_COPY, "b": COPIES}, "produce k load >b k2 again |"),
+        (TWICE, {"a": ZERO_COPY, "b": STAGED}, "produce k load >b k2 | again"),
+        (TWICE, {"a": STAGED, "b": STAGED}, "produce >a k load >b k2 again |"),
+        (TAKE, {"a": ZERO_COPY, "b": COPIES}, "k <b take look"),
+        (TAKE, {"a": ZERO_COPY, "b": STAGED}, "k <b take look"),
+        # Each buffer moves once for all that read it, and none that is overwritten unread.
+        (
+            [device("k", a="out", b="out"), host("take", a="in", b="in")],
+            {"a": ASYNC, "b": ASYNC},
+            "k <a <b | take",
+        ),
+        (BOTH_READ, {"a": ASYNC}, "produce look >a f peek g |"),
+        (BOTH_READ, {"a": replace(ASYNC, foreign=True)}, "produce look +a >a f peek g |"),
+        (
+            [device("k", a="out"), host("reset", a="out"), device("use", a="in")],
+            {"a": COPIES},
+            "k reset >a use |",
+        ),
+        # Foreign memory is free while its own copy is in use.
+        (AGAIN, {"a": replace(ASYNC, foreign=True)}, "produce +a >a k again | +a >a k2 |"),
+        (AGAIN, {"a": replace(EXCLUSIVE, foreign=True)}, "produce +a k again | +a k2 |"),
+        ([PRODUCE, host("look", a="in")], {"a": ONE_SIDED}, "produce look"),
+    ],
+)
+def test_a_steady_frame(frame: list[StageUse], traits: dict[str, Traits], steps: str) -> None:
+    assert spelled(plan([], frame, traits).steady) == words(steps)
 
 
 def test_exclusive_memory_is_off_limits_while_any_kernel_runs() -> None:
@@ -228,51 +217,6 @@ def test_exclusive_memory_is_off_limits_while_any_kernel_runs() -> None:
     assert spelled(planned.steady) == words("produce k | look")
     planned = plan([device("init", w="out")], frame, {**traits, "a": ZERO_COPY})
     assert spelled(planned.steady) == words("produce k look |")
-
-
-def test_the_host_waits_before_overwriting_a_buffer_in_upload() -> None:
-    frame = [PRODUCE, device("k", a="in"), host("again", a="out"), device("k2", a="in")]
-    assert spelled(plan([], frame, {"a": ASYNC}).steady) == words("produce >a k | again >a k2 |")
-    assert spelled(plan([], frame, {"a": COPIES}).steady) == words("produce >a k again >a k2 |")
-
-
-def test_the_host_reads_a_buffer_in_upload() -> None:
-    frame = [PRODUCE, device("k", a="in"), host("look", a="in")]
-    assert spelled(plan([], frame, {"a": ASYNC}).steady) == words("produce >a k look |")
-
-
-def test_a_blocking_upload_ends_what_ran_before_it() -> None:
-    frame = [
-        PRODUCE,
-        device("k", a="in"),
-        host("load", b="out"),
-        device("k2", b="in"),
-        host("again", a="out"),
-    ]
-    planned = plan([], frame, {"a": ZERO_COPY, "b": COPIES})
-    # The stream is in order: when b has arrived, k is done with a.
-    assert spelled(planned.steady) == words("produce k load >b k2 again |")
-
-
-def test_a_blocking_download_ends_what_ran_before_it() -> None:
-    frame = [device("k", a="out", b="out"), host("take", b="in"), host("look", a="in")]
-    planned = plan([], frame, {"a": ZERO_COPY, "b": COPIES})
-    assert spelled(planned.steady) == words("k <b take look")
-
-
-def test_one_wait_serves_several_downloads() -> None:
-    frame = [device("k", a="out", b="out"), host("take", a="in", b="in")]
-    assert spelled(plan([], frame, dict.fromkeys("ab", ASYNC)).steady) == words("k <a <b | take")
-
-
-def test_output_of_a_stage_is_not_downloaded_before_it_is_overwritten() -> None:
-    frame = [device("k", a="out"), host("reset", a="out"), device("use", a="in")]
-    assert spelled(plan([], frame, {"a": COPIES}).steady) == words("k reset >a use |")
-
-
-def test_a_frame_without_kernels_does_not_wait() -> None:
-    planned = plan([], [PRODUCE, host("look", a="in")], {"a": ONE_SIDED})
-    assert spelled(planned.steady) == words("produce look")
 
 
 def test_prefetched_memory_follows_each_change_of_side_also_for_reading() -> None:

@@ -51,7 +51,7 @@ def outcome(
 ) -> Any:
     """What a worker leaves on a GPU's stand-in, which works as late as it may."""
     places = {"directory": str(directory), "reference": str(reference or directory / "results")}
-    asked = job(file=str(STATE), workload=name, strategy=strategy, **places, seconds=0.2, **changes)
+    asked = job(file=str(STATE), workload=name, strategy=strategy, **places, seconds=0.03, **changes)
     backend = device(haste="lazy")
     return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend))
 
