@@ -131,6 +131,9 @@ class Advice(Record):
         "measured and its cause inferred; predicted: it rests on computed figures"
     )
     sources: tuple[Text, ...] = ()
+    lines: tuple[Text, ...] = optional(
+        "Where the user's code declares the buffers and stages that it speaks of: workload.py:34", ()
+    )
 
 
 State = Literal["ok", "limited", "missing", "info"]

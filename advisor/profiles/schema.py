@@ -81,6 +81,7 @@ class BufferRecord(Record):
     regions: dict[Name, tuple[tuple[int, int], ...]] = table(
         "Stages that touch a region of it: start and stop in each dimension"
     )
+    line: Text | None = optional("Where the user's code declares it: workload.py:34")
 
 
 class Loop(Record):
@@ -112,6 +113,7 @@ class StageRecord(Record):
     loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
     gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Of the workload's GPUs, which it runs on")
+    line: Text | None = optional("Where its function begins: workload.py:12")
 
 
 class WorkloadRecord(Record):

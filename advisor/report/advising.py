@@ -67,6 +67,7 @@ def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
             saves=f"up to {most.saves}" if most.saves else "",
             seconds=most.seconds,
             evidence=tuple(evidence),
+            lines=tuple(dict.fromkeys(line for one in same for line in one.lines)),
         )
 
 
@@ -127,6 +128,7 @@ def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
             for e in advice.evidence
         ),
         sources=tuple(words.line(source, 300) for source in advice.sources),
+        lines=tuple(dict.fromkeys(words.name(line) for a in same for line in a.lines)),
     )
 
 

@@ -95,7 +95,13 @@ class Finding:
     variants: tuple[tuple[str, str], ...] = ()
     evidence: tuple[Fact, ...] = ()
     sources: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     next_step: str = ""
+
+    @property
+    def places(self) -> str:
+        """The lines of the user's code that it speaks of."""
+        return words.places(self.lines)
 
     @property
     def where(self) -> str:

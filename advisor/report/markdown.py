@@ -178,6 +178,7 @@ def _numbered(findings: Sequence[blocks.Finding]) -> str:
 
 def _finding(finding: blocks.Finding) -> str:
     title, saves = f"**{prose(finding.title, 120)}**", f": {escape(finding.saves)}" if finding.saves else ""
+    title += f" ({escape(finding.places, 120)})" if finding.lines else ""
     where = (
         f"{title} on {escape(finding.where, 120)}" if finding.devices else f"{escape(finding.rule)}: {title}"
     )

@@ -293,10 +293,11 @@ class _Writer:
         lines = []
         for told in self.first(found, "finding"):
             room = WIDTH.get() - 4 - len(told.saves)
+            title = f"{told.title} ({told.places})" if told.lines else told.title
             if room < _NAME:
-                lines += wrap(f"{told.title}: {told.saves}", "  ", "  ")
+                lines += wrap(f"{title}: {told.saves}", "  ", "  ")
                 continue
-            first, *rest = textwrap.wrap(told.title, room)
+            first, *rest = textwrap.wrap(title, room)
             lines += [f"  {first:<{room}}  {told.saves}".rstrip(), *(f"    {line}" for line in rest)]
         return ["Advice (times are per frame):", *lines] if lines else []
 
@@ -366,6 +367,7 @@ class _Writer:
         found, inner = [], self.indent + " " * 10
         for finding in block.items:
             state = f"{f'[{finding.outcome}]':<10}{finding.rule}: {finding.title}"
+            state += f" ({finding.places})" if finding.lines else ""
             lines = self.wrap(state, self.indent, " " * 10)
             lines += [] if self.brief else wrap(finding.detail, inner)
             if finding.next_step and not (self.brief and finding.outcome in _FINE):

@@ -178,6 +178,16 @@ def _seconds(value: float, digits: int) -> str:
     return f"{units.digits(value / scale, digits) if digits > 3 else number} {unit}"
 
 
+def places(lines: Iterable[str], most: int = 5) -> str:
+    """camera.py:12, 13 and 20; filters.py:4."""
+    by_file = grouped(lines, lambda line: line.rpartition(":")[0])
+    told = (
+        f"{file}:{listing([line.rpartition(':')[2] for line in same], limit=most)}"
+        for file, same in by_file.items()
+    )
+    return "; ".join(told)
+
+
 def created(text: str) -> str:
     """`2026-01-02T03:04:05+00:00` as `2026-01-02 03:04 UTC`; any other form as it is."""
     day, separator, time = text.partition("T")

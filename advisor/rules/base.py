@@ -7,7 +7,7 @@ or without a trace of nsys: one whose cause the driver did not see is no longer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -108,6 +108,8 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    lines: tuple[str, ...] = ()
+    """Where the user's code declares what it speaks of."""
     inferred: bool = False
     """The effect was measured, its cause is the likeliest one."""
 
@@ -126,11 +128,12 @@ def advice(
     *evidence: Evidence,
     saved: float | None = None,
     title: str | None = None,
+    lines: tuple[str, ...] = (),
     inferred: bool = False,
 ) -> Finding:
     """Advice that proposes no strategy. saved: seconds a frame by a formula that the rule names."""
     worth = None if saved is None else Gain(seconds_per_frame=saved, bytes=None, basis="estimated")
-    return Finding("advice", detail, title, evidence=evidence, gain=worth, inferred=inferred)
+    return Finding("advice", detail, title, evidence=evidence, gain=worth, lines=lines, inferred=inferred)
 
 
 def passed(detail: str, *evidence: Evidence) -> Finding:
@@ -256,6 +259,12 @@ class Case:
         plain = [row for row in self.rows.values() if not WRITE_COMBINED.has(row)]
         return [(row, twin) for row in self.of(WRITE_COMBINED) for twin in plain if row.alike == twin.alike]
 
+    def lines(self, buffers: Container[str] = (), stages: Container[str] = ()) -> tuple[str, ...]:
+        """Where the user's code declares them, each line once."""
+        declared = [one.line for one in self.workload.buffers if one.name in buffers]
+        declared += [one.line for one in self.workload.stages if one.name in stages]
+        return tuple(dict.fromkeys(filter(None, declared)))
+
     def fastest(self, rows: Iterable[Row] | None = None) -> Row | None:
         return fastest(self.rows.values() if rows is None else rows)
 
@@ -289,6 +298,7 @@ class Case:
         """
         mix = self.mixes.get(better.strategy)
         placed = f"{mix.name} places {mix.summary}." if isinstance(mix, Mix) else ""
+        moved = [n for n, one in better.placements.items() if one is not subject.placements.get(n)]
         return Finding(
             "advice",
             text(cause, compared(better, subject) if worth is None else worth, placed),
@@ -297,6 +307,7 @@ class Case:
             evidence=(*shown, subject.frame(), better.frame()),
             gain=gain(better, subject),
             snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
+            lines=self.lines(moved or better.placements),
             inferred=inferred,
         )
 

@@ -79,6 +79,7 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
             f"{cause} No strategy that locks less is as fast. Pass the data through a few locked buffers of "
             "fixed size, or lock only buffers that are copied in every frame.",
             *shown,
+            lines=case.lines([name for name, placed in subject.placements.items() if placed.locks]),
         )
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
     worth = f"{better.strategy} locks {locked}: {better.takes} a frame."
@@ -169,7 +170,8 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
             for name, why in case.absent.items()
             if "memory" in why and ("needs" in why or "not enough" in why)
         )
-        return advice(text(cause, next(refused, ""), _SPLIT), *shown)
+        large = [b.name for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()]
+        return advice(text(cause, next(refused, ""), _SPLIT), *shown, lines=case.lines(large))
     return case.swap(subject, better, cause, shown, worth=text(compared(better, subject), _SPLIT))
 
 

@@ -162,6 +162,7 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
         subject.frame(),
         saved=subject.host_copy_seconds,
         title="Produce the data in place: pass the source the memory that the GPU uses",
+        lines=case.lines([buffer.name for buffer in case.workload.buffers if buffer.external]),
     )
 
 
@@ -213,6 +214,7 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
         *shown,
         saved=spared * each,
         title="Batch the small copies: one array per direction",
+        lines=case.lines([step.name for step in steps]),
         inferred=True,
     )
 
@@ -327,6 +329,7 @@ def device_resident(case: Case, limits: Limits) -> Finding:
         "counting the time of the stage on the GPU.",
         *shown,
         saved=saved,
+        lines=case.lines([buffer.name for buffer in resident], stages),
         inferred=True,
     )
 

@@ -125,7 +125,8 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
         f"the mean of {len(busy)} GPUs: kernels, and copies in proportion to their bytes. The frame ends "
         "when the slowest GPU is done. Give each GPU a share of the work in proportion to its speed."
     )
-    return advice(detail, *shown, row.frame(), saved=most - mean, inferred=True)
+    lines = case.lines(stages=[s.name for s in case.workload.frame_stages("device") if s.gpu == longest])
+    return advice(detail, *shown, row.frame(), saved=most - mean, lines=lines, inferred=True)
 
 
 def _crossing_bytes(case: Case) -> dict[tuple[int, int], float]:

@@ -38,6 +38,7 @@ def implicit_wait(case: Case, limits: Limits) -> Finding:
         f"during which nothing is launched{unpredicted}. {advised}",
         *shown,
         saved=spared,
+        lines=tuple(dict.fromkeys(wait.line for wait in waits)),
         inferred=True,
     )
 
@@ -70,6 +71,7 @@ def host_bound_frame(case: Case, limits: Limits) -> Finding:
         f"time, a frame would be at most {units.ratio(1 / share)} as fast, so the memory strategy makes "
         "little difference. Speed up these stages, move them to the GPU, or overlap frames.",
         *_evidence(subject),
+        lines=case.lines(stages=[name for name, _ in _longest(subject)]),
     )
 
 
@@ -123,6 +125,7 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
         "parameter `stream`, or synchronize before the stage returns. Your program needs the same "
         "synchronization before the CPU reads.",
         *shown,
+        lines=case.lines(stages=[stage.name for stage in case.workload.frame_stages("device")]),
         inferred=True,
     )
 

@@ -192,7 +192,8 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
             return passed(reason, zero_copy.kernels())
         title = "Measure textures over zero-copy memory before choosing it"
         measure = f"{reason} Measure {case.recommended} on the device before choosing it."
-        return advice(measure, zero_copy.kernels(), title=title)
+        lines = case.lines([read.buffer for read in sampled], names)
+        return advice(measure, zero_copy.kernels(), title=title, lines=lines)
     shown = (zero_copy.kernels(), copied.kernels(), copied.copies())
     kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"
     against = f"{units.seconds(copied.device_seconds)} with {copied.strategy}"

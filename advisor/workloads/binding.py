@@ -16,7 +16,7 @@ from advisor.strategies.schedule import StageUse
 from advisor.workloads import definition
 from advisor.workloads.arguments import FORMS_EXPLAINED, require_plain
 from advisor.workloads.definition import RESERVED, Access, Buffer, Stage, StageFunction, Workload
-from advisor.workloads.stage_code import located, samples_textures
+from advisor.workloads.stage_code import located, place_of, samples_textures
 
 
 def annotated(function: StageFunction, annotation: Any, where: str) -> tuple[Access | None, Any]:
@@ -161,6 +161,7 @@ class BoundStage:
             loop=self.stage.loop,
             textures=self.side == "device" and samples_textures(self.stage.function),
             gpu=self.stage.gpu,
+            line=place_of(self.stage.function) or None,
         )
 
 
@@ -199,6 +200,7 @@ class BoundWorkload:
                 regions={
                     s.name: part.bounds for s in self.stages if isinstance(part := s.parts.get(name), Region)
                 },
+                line=buffer.line,
             )
             for name, buffer in self.workload.buffers.items()
         )

@@ -9,11 +9,15 @@ def vector_add(n: int = 1 << 24) -> Workload:
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,8 +71,11 @@ class Buffer:
     external: bool = False
     scratch: bool = False
     valid: str | None = None
+    line: str | None = field(default=None, init=False, compare=False, repr=False)
+    """Where it is declared: workload.py:34."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "line", _line_of_caller(sys._getframe(1)))
         with suppress(WorkloadError):
             object.__setattr__(self, "shape", shape_of(self.shape))
             object.__setattr__(self, "dtype", dtype_of(self.dtype))
@@ -370,6 +377,18 @@ def _require_size(name: str, buffer: Buffer) -> None:
             f"{what} and dtype {buffer.element}: {buffer.nbytes} bytes; the most is 2**63 - 1",
             next_step="Choose a smaller shape.",
         )
+
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+def _line_of_caller(frame: FrameType | None) -> str | None:
+    """The line that calls a dataclass's constructor, or `replace`; None where that is a line of advisor."""
+    while frame and frame.f_code.co_filename in ("<string>", dataclasses.__file__):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_filename.startswith(_PACKAGE):
+        return None
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def _named(function: StageFunction) -> str:

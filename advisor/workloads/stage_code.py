@@ -20,7 +20,8 @@ _NO_READS = ("shape", "dtype", "size", "ndim", "nbytes", "itemsize", "strides", 
 def place_of(function: Callable[..., object]) -> str:
     """File and line of a function, `file.py:12`; nothing where it is not Python."""
     try:
-        code = getattr(inspect.unwrap(function), "__code__", None)
+        plain = inspect.unwrap(getattr(function, "func", function))  # of functools.partial
+        code = getattr(plain, "__code__", None) or getattr(type(plain).__call__, "__code__", None)
     except ValueError:  # it wraps itself
         code = None
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if isinstance(code, CodeType) else ""
