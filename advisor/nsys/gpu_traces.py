@@ -84,6 +84,8 @@ class GpuFigures:
             kernel_seconds=kernels,
             copy_seconds=copies,
             hidden_seconds=max(round(kernels + copies - either, 9), 0.0),
+            up_seconds=self._without(DOWN),
+            down_seconds=self._without(UP),
             idle_seconds=length(self.idle),
             flows=self._flows(steady) if self.database.copies_known() else None,
             set_up=self._flows(others),
@@ -106,6 +108,12 @@ class GpuFigures:
         wanted = [number for number, each, _ in self.kinds if each == way]
         chosen = np.flatnonzero(np.isin(self.work.copies.get("kind", NOTHING)[at], wanted))
         return chosen if isinstance(at, slice) else at[chosen]
+
+    def _without(self, way: str) -> float:
+        """Seconds of the window in which a copy ran that goes another way."""
+        others = np.setdiff1d(np.arange(len(self.work.copies.get("start", NOTHING))), self.copied(way))
+        begins, ends = self.work.intervals("copies")
+        return seconds(self.window, union([(begins[others], ends[others])]))
 
     def _at(self, kind: str) -> Integers:
         """Positions of the work in the window."""

@@ -16,8 +16,8 @@ from advisor.nsys.ranges import ranges_of, recurring
 from advisor.nsys.work import GpuWork, allocations, read_calls, read_work
 from advisor.profiles.programs import GpuTrace, Link, ProgramTrace
 
-Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None]]
-"""Number, name and whether it has its own memory, of the GPU that a process calls a CUDA device."""
+Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None, int | None]]
+"""Number, name, whether it has its own memory and its copy engines, of what a process calls a CUDA device."""
 _ANY = -1
 """In place of the process, where no table tells."""
 _GAP = 10_000
@@ -67,11 +67,11 @@ def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
 
 
 def _named(gpu: GpuTrace, device: int, devices: Names) -> GpuTrace:
-    key, unknown = (gpu.process % THREAD_BITS, device), (device, None, None)
-    number, name, discrete = devices.get(key, devices.get((_ANY, device), unknown))
+    key, unknown = (gpu.process % THREAD_BITS, device), (device, None, None, None)
+    number, name, discrete, engines = devices.get(key, devices.get((_ANY, device), unknown))
     shares = None if discrete is None else not discrete
-    named = {"label": f"GPU {number}", "name": name, "shares_dram": shares, "links": _links(name)}
-    return gpu.model_copy(update=named)
+    named = {"label": f"GPU {number}", "name": name, "shares_dram": shares, "copy_engines": engines}
+    return gpu.model_copy(update={**named, "links": _links(name)})
 
 
 def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
@@ -86,12 +86,14 @@ def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
 
 
 def _devices(database: Database) -> Names:
-    gpus: dict[int, tuple[int, str | None, bool | None]] = {}
+    gpus: dict[int, tuple[int, str | None, bool | None, int | None]] = {}
     if database.has("TARGET_INFO_GPU", "id", "name"):
-        discrete = "isDiscrete" if database.has("TARGET_INFO_GPU", "isDiscrete") else "NULL"
-        rows = database.rows(f"SELECT id, name, {discrete} FROM TARGET_INFO_GPU WHERE id NOT NULL LIMIT 1000")
+        more = (c if database.has("TARGET_INFO_GPU", c) else "NULL" for c in ("isDiscrete", "asyncEngines"))
+        columns = ", ".join(("id, name", *more))
+        rows = database.rows(f"SELECT {columns} FROM TARGET_INFO_GPU WHERE id NOT NULL LIMIT 1000")
         gpus = {
-            int(n): (int(n), name and str(name), None if own is None else bool(own)) for n, name, own in rows
+            int(n): (int(n), name and str(name), None if own is None else bool(own), engines and int(engines))
+            for n, name, own, engines in rows
         }
     found = {(_ANY, number): gpu for number, gpu in gpus.items()}
     if database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
@@ -100,7 +102,7 @@ def _devices(database: Database) -> Names:
             f"SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE {known} LIMIT 10000"
         )
         for pid, device, gpu in rows:
-            found[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None))
+            found[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None, None))
     return found
 
 

@@ -130,6 +130,9 @@ class GpuTrace(Record):
     kernel_seconds: Seconds
     copy_seconds: Seconds
     hidden_seconds: Seconds = Field(description="Of the copies, while a kernel ran")
+    up_seconds: Seconds | None = optional("Of the copies, all but downloads")
+    down_seconds: Seconds | None = optional("Of the copies, all but uploads")
+    copy_engines: int | None = optional("Copies that the GPU can run at once")
     idle_seconds: Seconds
     idle_in_calls_seconds: Seconds | None = optional(
         "Idle time in which the host was in a call that copies, waits, allocates or page-locks"
@@ -152,6 +155,11 @@ class GpuTrace(Record):
     def units(self) -> int:
         """How many frames the figures are of; 1 where there are none."""
         return self.frames.steady_count if self.frames else 1
+
+    @property
+    def both_ways_seconds(self) -> float:
+        """Copies in both directions at once."""
+        return max((self.up_seconds or 0.0) + (self.down_seconds or 0.0) - self.copy_seconds, 0.0)
 
     def host_time(self, work: HostWork) -> HostTime | None:
         return next((each for each in self.host or () if each.work == work), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import starmap
-from statistics import median
 
 from advisor import units
 from advisor.profiles.conclusions import Advice
@@ -17,6 +16,7 @@ from advisor.report.blocks import Block, Column, Fact, Finding, Table, TableCell
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.records import flows_of
 from advisor.report.timelines import timeline_view
+from advisor.rules.report_rules import CALLED
 
 SLOWER = (
     "Recording usually slows a program; these times are the report's own. Waiting for kernels is not "
@@ -40,6 +40,8 @@ _FOUND = {
     "downloads": "by their downloads",
 }
 _ONE = "Recorded by nsys: one of the steady frames"
+_LITTLE = ("pageable-transfer", "page-fault-migration")
+"""Rules that are told where they find something and give no advice."""
 _NEAR = 0.05
 """The share by which figures of two GPUs may differ that are told as the same."""
 
@@ -134,30 +136,46 @@ def _parts(gpu: GpuTrace) -> str:
 def _copying(gpu: GpuTrace) -> Iterator[str]:
     each = " a frame" if gpu.frames else ""
     for flow in [f for f in gpu.flows or () if not f.small][:2]:
-        often = words.count(round(flow.count / gpu.units), _WAYS[flow.kind])
+        often = flow.count / gpu.units
+        number = words.count(round(often), _WAYS[flow.kind])
+        if not round(often):
+            number = f"{units.digits(often, 2)} {words.plural(_WAYS[flow.kind])}"
         link = gpu.links.get(_LINKS.get(flow.kind, ""))
         best = f" ({units.rate(link.bytes_per_second)} possible)" if link else ""
         mean, rate = units.size(flow.bytes / flow.count), units.rate(flow.bytes_per_second or 0.0)
-        yield f"{often}{each} of {mean}, {flow.memory}, {rate}{best}."
+        yield f"{number}{each} of {mean}, {flow.memory}, {rate}{best}."
     if gpu.copy_seconds > 0.01 * gpu.seconds and gpu.kernel_seconds:
-        yield f"{units.percent(gpu.hidden_seconds / gpu.copy_seconds)} of the copies' time beside kernels."
+        hidden, both = gpu.hidden_seconds / gpu.copy_seconds, gpu.both_ways_seconds / gpu.copy_seconds
+        ways = f", {units.percent(both)} in both directions at once" if both > 0 else ""
+        yield f"{units.percent(hidden)} of the copies' time beside kernels{ways}."
 
 
 def _advised(program: ProgramTrace) -> Iterator[Fact]:
     for rule, advice in words.grouped(_fired(program), lambda one: one.rule).items():
         places = words.listing(dict.fromkeys(one.device for one in advice))
         where = f", {places}" if len(program.gpus) > 1 else ""
-        yield Fact(advice[0].title, f"{_saves(program, advice[0]) or 'no gain from memory'} ({rule}{where})")
+        saves = _saves(program, advice[0])
+        called = advice[0].detail.partition(CALLED)
+        origin = f"; {called[1].lower()}{words.line(called[2].rstrip('.'), 60)}" if called[1] else ""
+        yield Fact(advice[0].title, f"{saves} ({rule}{where}){origin}")
+    for one in program.advice:
+        if one.rule in _LITTLE and one.outcome == "pass" and any(e.value for e in one.evidence):
+            yield Fact("Too little for advice", f"{words.line(one.detail.rstrip('.'))} ({one.rule})")
     for question in program.questions:
         yield Fact("Ask", question)
 
 
 def _saves(program: ProgramTrace, advice: Advice) -> str:
     if advice.gain is None or advice.gain.seconds_per_frame is None:
-        return ""
+        if advice.outcome != "advice":
+            return ""
+        return "no gain from memory" if advice.rule == "host-bound-frame" else "already counted above"
     gpu = next((gpu for gpu in program.gpus if gpu.label == advice.device), program.gpus[0])
-    each = " a frame" if gpu.frames else ""
-    return f"at most {units.seconds(advice.gain.seconds_per_frame)}{each}"
+    return f"at most {units.seconds(advice.gain.seconds_per_frame)}{_a_frame(gpu)}"
+
+
+def _a_frame(gpu: GpuTrace) -> str:
+    return " a frame" if gpu.frames else ""
 
 
 def _findings(program: ProgramTrace, advice: Iterable[Advice]) -> tuple[Finding, ...]:
@@ -167,7 +185,8 @@ def _findings(program: ProgramTrace, advice: Iterable[Advice]) -> tuple[Finding,
 def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
     picture: list[Block] = []
     if first and isinstance(gpu.timeline, Timeline) and gpu.frames:
-        picture = [timeline_view(gpu.label, median(gpu.frames.steady), gpu.timeline, _ONE)]
+        how = f"{_ONE}, of {units.seconds(gpu.seconds / gpu.units)} on average."
+        picture = [timeline_view(gpu.label, 0.0, gpu.timeline, how)]
     each, steady = (" per frame", " in the steady frames") if gpu.frames else ("", "")
     inside = filled(
         *picture,
@@ -195,7 +214,6 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
         if value is not None:
             yield Fact(label, f"{units.seconds(value / gpu.units)} ({units.percent(value / gpu.seconds)})")
     if gpu.frames:
-        yield Fact("median frame", units.seconds(median(gpu.frames.steady)))
         for label, sizes in (("uploads", gpu.frames.uploads), ("downloads", gpu.frames.downloads)):
             if sizes:
                 each = ", ".join(f"{count} × {units.size(size)}" for size, count in sizes)

@@ -73,7 +73,7 @@ class TimelineView(Block):
 
 
 def timeline_view(name: str, median: float, timeline: Timeline, how: str = "") -> TimelineView:
-    """The picture of one frame of what has that name; `median` is the time of its frames."""
+    """The picture of one frame of what has that name; `how` is said in place of its frames' median."""
     spans = timeline.spans
     if len(spans) > MOST_DRAWN:
         # Migrations are drawn by direction alone: those of several causes alternate.
@@ -87,7 +87,7 @@ def timeline_view(name: str, median: float, timeline: Timeline, how: str = "") -
     return TimelineView(
         title=f"One frame of {words.name(name)}, {frame}",
         source=_SOURCES[timeline.source],
-        how=f"{how or _HOW[timeline.source]}, whose median is {units.seconds(median)}.",
+        how=how or f"{_HOW[timeline.source]}, whose median is {units.seconds(median)}.",
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(

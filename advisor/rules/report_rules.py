@@ -19,6 +19,7 @@ _LACKING = {
     "managed": "nsys recorded no migration of managed memory on this GPU.",
 }
 """Why a rule does not apply, by what it needs of the GPU."""
+CALLED = "Called from "
 _CALL_SECONDS = 5e-6
 """What the call of the smallest copy takes at least: 5 to 7 µs (arXiv 2602.21548)."""
 _FAULT_SECONDS = 50e-6
@@ -53,9 +54,12 @@ def _finding(
     """Advice where it fires. saved: at most, over all frames."""
     if not fires:
         return passed(otherwise, *evidence)
-    each = None if saved is None else saved / gpu.units
-    worth = None if each is None else Gain(seconds_per_frame=each, bytes=None, basis="estimated")
-    return Finding("advice", detail, title, evidence=evidence, gain=worth)
+    return Finding("advice", detail, title, evidence=evidence, gain=estimate(gpu, saved))
+
+
+def estimate(gpu: GpuTrace, saved: float | None) -> Gain | None:
+    """saved: seconds over all frames; none where nothing is left to save."""
+    return Gain(seconds_per_frame=saved / gpu.units, bytes=None, basis="estimated") if saved else None
 
 
 def _time(label: str, seconds: float, gpu: GpuTrace) -> Evidence:
@@ -80,7 +84,7 @@ def _of(gpu: GpuTrace, seconds: float) -> str:
 def _by(*places: str | None) -> str:
     """Where the calls come from, if the report has backtraces."""
     names = list(dict.fromkeys(filter(None, places)))
-    return f" Called from {', '.join(names)}." if names else ""
+    return f" {CALLED}{', '.join(names)}." if names else ""
 
 
 def _moved(flows: Sequence[Flow], gpu: GpuTrace) -> str:
@@ -140,24 +144,32 @@ def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
 def serial_copies(gpu: GpuTrace, limit: Limits) -> Finding:
     if gpu.shares_dram:
         return not_applicable(by_id("serial-copies").text.elsewhere)
-    copies, kernels = (each - gpu.hidden_seconds for each in (gpu.copy_seconds, gpu.kernel_seconds))
-    kernels = max(kernels - gpu.managed.stalled_seconds, 0.0) if gpu.managed else kernels
-    saved = min(copies, kernels)
-    overlap = gpu.hidden_seconds >= _OVERLAPPED * gpu.copy_seconds > 0
-    little = f"Overlapping copies and kernels would save at most {_of(gpu, saved)}."
+    kernels = max(gpu.kernel_seconds - (gpu.managed.stalled_seconds if gpu.managed else 0.0), 0.0)
+    busy = gpu.copy_seconds + kernels - min(gpu.hidden_seconds, kernels)
+    both, engines = gpu.both_ways_seconds, gpu.copy_engines or 1
+    # One after another, unless the report says that the GPU has an engine for each direction.
+    up, down = (
+        each if engines > 1 and each else gpu.copy_seconds for each in (gpu.up_seconds, gpu.down_seconds)
+    )
+    saved = max(busy - max(up, down, kernels), 0.0)
+    beside = min(gpu.hidden_seconds + both, gpu.copy_seconds) / (gpu.copy_seconds or 1.0)
+    each_way = f": {units.seconds(up / gpu.units)} up, {units.seconds(down / gpu.units)} down"
+    ways = each_way if max(up, down) < gpu.copy_seconds else ""
+    turns = "run one after another" if beside < 0.05 else f"overlap for {units.percent(beside)} of the copies"
     pageable = any(flow.memory == "pageable" and not flow.small for flow in gpu.flows or ())
     return _finding(
         gpu,
-        not overlap and saved >= limit["share"] * gpu.seconds,
-        f"Copies ({units.seconds(copies / gpu.units)}) and kernels ({units.seconds(kernels / gpu.units)}) "
-        f"run one after another. Overlapped they save at most {_of(gpu, saved)}."
+        beside < _OVERLAPPED and saved >= limit["share"] * gpu.seconds,
+        f"Copies ({units.seconds(gpu.copy_seconds / gpu.units)}{ways}) and kernels "
+        f"({units.seconds(kernels / gpu.units)}) {turns}. Overlapped they save at most {_of(gpu, saved)}."
         + " Copies of pageable memory cannot overlap: page-lock it first."
         * pageable,
-        f"{units.percent(gpu.hidden_seconds / gpu.copy_seconds)} of the copies overlap."
-        if overlap
-        else little,
-        _time("copies beside no kernel", copies, gpu),
-        _time("kernels beside no copy", kernels, gpu),
+        f"Overlapping copies and kernels would save at most {_of(gpu, saved)}."
+        if beside < _OVERLAPPED
+        else f"{units.percent(beside)} of the copies overlap.",
+        _time("copies beside no kernel", gpu.copy_seconds - gpu.hidden_seconds, gpu),
+        _time("kernels beside no copy", max(kernels - gpu.hidden_seconds, 0.0), gpu),
+        _time("copies in both directions at once", both, gpu),
         saved=saved,
     )
 

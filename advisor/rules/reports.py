@@ -7,6 +7,7 @@ by their number. A report does not hold contents: what depends on them is a ques
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from advisor import units
@@ -14,8 +15,12 @@ from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
 from advisor.rules.base import Finding, Limits
 from advisor.rules.registry import by_id, limits
-from advisor.rules.report_rules import RULES, UP, exposed, judge, stopped, unbalanced_split
+from advisor.rules.report_rules import RULES, UP, estimate, exposed, judge, stopped, unbalanced_split
 
+_PAGES = ("page-fault-migration", "ping-pong-migration")
+_COPIES = ("pageable-transfer", "link-below-best", "serial-copies")
+"""Rules whose gains are of the same time."""
+_ROUNDING = 1e-9
 _IN_PLACE = (
     "Page-locked memory is allocated and never copied: do kernels read it in place (zero-copy)? A report "
     "does not show that, so the time of all kernels is in what memory can change."
@@ -27,7 +32,7 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     wanted = preferences or Preferences()
     in_place = _in_place(program)
     gpus = tuple(gpu.model_copy(update={"ceiling": ceiling(gpu, in_place=in_place)}) for gpu in program.gpus)
-    advice = [_advice(rule, judge(rule, gpu, _limits(rule, wanted)), gpu) for gpu in gpus for rule in RULES]
+    advice = [one for gpu in gpus for one in _judged(gpu, wanted)]
     if len(gpus) > 1:
         split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
         advice.append(_advice("unbalanced-split", split, None))
@@ -35,6 +40,26 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     asked += [_IN_PLACE] if in_place else []
     questions = tuple(dict.fromkeys(asked))
     return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": questions})
+
+
+def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
+    """What each rule says of a GPU, no time promised twice: larger gains come first."""
+    findings = {rule: judge(rule, gpu, _limits(rule, wanted)) for rule in RULES}
+    worth = {
+        rule: (g.seconds_per_frame or 0.0) * gpu.units for rule, one in findings.items() if (g := one.gain)
+    }
+    for rules, most in ((_PAGES, _paging(gpu)), (_COPIES, gpu.copy_seconds - gpu.hidden_seconds)):
+        before: list[str] = []
+        for rule in sorted(worth.keys() & {*rules}, key=lambda r: (-worth[r], rules.index(r))):
+            left = most - sum(worth[each] for each in before)
+            if worth[rule] > left + _ROUNDING:
+                shared = f" What it saves is partly counted in {' and '.join(before)}, and left out here."
+                worth[rule] = max(left, 0.0)
+                findings[rule] = replace(
+                    findings[rule], detail=findings[rule].detail + shared, gain=estimate(gpu, worth[rule])
+                )
+            before.append(rule)
+    return (_advice(rule, one, gpu) for rule, one in findings.items())
 
 
 def _in_place(program: ProgramTrace) -> bool:
@@ -48,10 +73,14 @@ def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:
     """The most that memory can change: copies and migrations that no kernel hides, what pages that move by
     faults stop, and idle time in calls that copy, wait, allocate or page-lock. in_place: kernels too."""
     most = gpu.copy_seconds - gpu.hidden_seconds + (gpu.removable_seconds or 0.0)
-    if gpu.managed is not None:
-        most += gpu.managed.exposed_seconds + stopped(gpu.managed)
+    most += _paging(gpu)
     most = min(most + gpu.kernel_seconds * in_place, gpu.seconds)
     return Ceiling(seconds=most, share=most / gpu.seconds)
+
+
+def _paging(gpu: GpuTrace) -> float:
+    """Migrations that no kernel hides, and what pages that move by faults stop."""
+    return gpu.managed.exposed_seconds + stopped(gpu.managed) if gpu.managed else 0.0
 
 
 def _limits(rule: str, preferences: Preferences) -> Limits:
