@@ -50,7 +50,8 @@ from advisor.strategies.backend import BackendName
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
 MISBEHAVING = FILES / "misbehaving.py"
-SHORT = ("--max-seconds", "300", "--rounds", "1")
+SHORT = ("--max-seconds", "90", "--rounds", "1")
+"""Screening samples for a share of the time."""
 QUICK = (*SHORT, "--target", "h200")
 """Of a run without a GPU, predictions for three devices would take most of the time."""
 
@@ -90,7 +91,7 @@ def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = ""
 def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
     """A small run on the CPU device under the two strategies it has, predicted for one device."""
     few = {"strategies": ("pageable", "zero-copy"), "targets": ("rtx-4090",)}
-    given = {"rounds": 1, "max_seconds": 300.0, **few, **options}
+    given = {"rounds": 1, "max_seconds": 90.0, **few, **options}
     return asked(target, parameters=assignments, **given)
 
 

@@ -62,7 +62,7 @@ def test_profile_in_an_empty_directory(tmp_path: Path) -> None:
     assert len(said.stdout.splitlines()) < 25
     assert ESCAPE not in said.stdout + said.stderr
     loaded = package.load(tmp_path / "advisor-report/profile.json")
-    assert loaded.command.endswith("vector_add.py --set n=500 --max-seconds 300 --rounds 1")
+    assert loaded.command.endswith("vector_add.py --set n=500 --max-seconds 90 --rounds 1")
     assert loaded.command.startswith("advisor profile ")
     ran = {row.strategy for row in loaded.results if row.status == "measured"}
     assert ran == {"pageable", "zero-copy"}

@@ -117,7 +117,7 @@ def test_a_flag_of_the_gpu_is_copied_and_waited_for_in_each_iteration(traits: Tr
 def outcome(workload: str, strategy: str, directory: Path, **changes: Any) -> Any:
     """What a worker leaves on a GPU's stand-in, which works as late as it may."""
     reference = str(directory / "results")
-    usual = {"file": str(FILE), "directory": str(directory), "reference": reference, "seconds": 0.1}
+    usual = {"file": str(FILE), "directory": str(directory), "reference": reference, "seconds": 0.03}
     asked = job(workload=workload, strategy=strategy, **(usual | changes))
     return worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend(haste="lazy")))
 
