@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import stats
@@ -23,8 +23,9 @@ class TrialTimes:
     speedups: Mapping[str, stats.Ratio]
 
 
-def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTimes:
-    """All intervals hold at once (Bonferroni). alone: each contestant had its own processes.
+def trial_times(blocks: Iterable[TrialBlock], alone: Collection[str] = ()) -> TrialTimes:
+    """All intervals hold at once (Bonferroni). alone: contestants that had processes of their own, so that
+    what a process draws is in their intervals.
 
     A contestant without a block in a round of the script as it is has no speed-up.
     """
@@ -33,7 +34,7 @@ def trial_times(blocks: Iterable[TrialBlock], *, alone: bool = False) -> TrialTi
     seconds = times(timed)
     if AS_IS not in seconds or len(names) < 2:
         return TrialTimes(seconds, {})
-    pairs = paired(timed, names, alone=names[1:] if alone else (), supposed_noise=SUPPOSED_NOISE)
+    pairs = paired(timed, names, alone=alone, supposed_noise=SUPPOSED_NOISE)
     certainty = 1 - (1 - CONFIDENCE) / (len(names) - 1)
     speedups = {name: ratio(pairs.among([AS_IS, name]), certainty) for name in names[1:]}
     return TrialTimes(seconds, {name: one for name, one in speedups.items() if known(one)})

@@ -98,6 +98,8 @@ class Session:
     _differing: dict[str, str] = field(default_factory=dict)
     _dropped: dict[str, str] = field(default_factory=dict)
     """Changes that screening left out, with the reason."""
+    _alone: set[str] = field(default_factory=set)
+    """Changes that had processes of their own."""
     _unchanged: Equality | None = None
     _ran_twice: bool = False
 
@@ -143,7 +145,7 @@ class Session:
 
     def _times(self) -> TrialTimes:
         """Of the main processes; of what screening left out, those of the screening."""
-        main = trial_times(b for b in self._blocks if b.process < SCREENING)
+        main = trial_times((b for b in self._blocks if b.process < SCREENING), self._alone)
         screened = trial_times(b for b in self._blocks if b.process == SCREENING)
         return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
 
@@ -234,6 +236,7 @@ class Session:
             contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}
             self._timed("the changes in turns", process, contestants, turning)
             for change in (c for c in live if c.kind in WHOLE_PROCESS):
+                self._alone.add(change.name)
                 self._timed(change.name, process, {change.name: (change.name,)}, [change])
             self._drop([c for c in live if _is_variable(c)], "slower in its first process")
 
@@ -340,7 +343,7 @@ class Session:
             self._timed("the script as it is", process, {AS_IS: ()})
             self._timed("the patch", process, {PATCHED: ()}, sources=sources)
         mine = [b for b in self._blocks if b.process >= first]
-        found = trial_times(mine, alone=True).speedups.get(PATCHED)
+        found = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
         figures = {"speedup": found.value, "interval": (found.low, found.high)} if found else {}
         compared = bool(self._unchanged and self._unchanged.compared)
         return patch.model_copy(update={"equal": compared or None, **figures}), names

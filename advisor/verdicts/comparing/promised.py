@@ -85,22 +85,28 @@ def _promise(found: LineComparison, frames: ComparedFrames) -> Promise | None:
     (low, high), (least, most) = before.interval_seconds, now.interval_seconds
     seconds, tried = _together(found.base, frames.base, gains)
     saved = before.frame_seconds - now.frame_seconds
-    return Promise(tuple(gains), seconds, tried, saved, (low - most, high - least))
+    places = tuple(dict.fromkeys(place for place, _ in gains))
+    return Promise(places, seconds, tried, saved, (low - most, high - least))
 
 
-def _followed(found: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Place, float]]:
-    """Lines whose advice HEAD follows, with the largest gain that was advised for each."""
+Followed = tuple[Place, str]
+"""A line, and the rule whose advice HEAD follows there: other findings of the line promise nothing of it."""
+
+
+def _followed(found: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Followed, float]]:
+    """What HEAD follows, with what the rule's advice on all crossings of the line was to gain."""
     assert found.base.script is not None
     assert found.head.script is not None
     crossings, still = dict(frames.base.crossings), {_use(c) for _, c in frames.head.crossings}
     before, now = found.base.script.advice, found.head.script.advice
-    gains: dict[Place, float] = {}
+    gains: dict[Followed, float] = {}
     for told in before:
         gain, crossing = told.advice.gain, crossings.get(told.crossing)
         if crossing is None or _use(crossing) in still or told.advice.device != found.base.device.name:
             continue
         if gain and gain.seconds_per_frame and not _fires(told, before, now):
-            gains[told.place] = max(gains.get(told.place, 0.0), gain.seconds_per_frame)
+            key = told.place, told.advice.rule
+            gains[key] = gains.get(key, 0.0) + gain.seconds_per_frame
     yield from gains.items()
 
 
@@ -119,15 +125,15 @@ def _fires(told: LineAdvice, before: Sequence[LineAdvice], now: Sequence[LineAdv
     return bool(texts[1] - (texts[0] - {told.place.text}))
 
 
-def _together(base: Profile, scope: Scope, gains: Mapping[Place, float]) -> tuple[float, bool]:
-    """Seconds of a frame that all lines together promise; whether each was tried.
+def _together(base: Profile, scope: Scope, gains: Mapping[Followed, float]) -> tuple[float, bool]:
+    """Seconds of a frame that all lines together promise; whether the changes advised there were tried.
 
     A patch of just these lines counts before their sum, which is never more than memory can change.
     """
     tried = base.trials if base.trials and base.trials.loop == scope.number else None
-    trials = {t.place: t for t in tried.trials if t.outcome == "faster"} if tried else {}
+    trials = {(t.place, t.rule): t for t in tried.trials if t.outcome == "faster"} if tried else {}
     patch = tried.patch if tried else None
-    in_patch = {t.place for t in trials.values() if t.in_patch}
+    in_patch = {key for key, t in trials.items() if t.in_patch}
     if patch and patch.speedup and patch.equal is not False and in_patch == set(gains) and scope.seconds:
         return scope.seconds * (1 - 1 / patch.speedup), True
     alone = trials.get(next(iter(gains))) if len(gains) == 1 else None
