@@ -156,7 +156,7 @@ def trace(
         put(summary.model_dump_json(indent=1))
     else:
         output.show(pages.trace_page(summary, file.name))
-    failed = [reason for gate in gates for reason in ruled(gate, summary.program)]
+    failed = [f"{gate.text}: failed: {why}" for gate in gates for why in ruled(gate, summary.program)]
     for reason in failed:
         say(f"gate {reason}")
     if failed:

@@ -117,8 +117,8 @@ def _ceiling(gpu: GpuTrace) -> str:
 
 def _parts(gpu: GpuTrace) -> str:
     """ "28 frames, 95 % of them alike, by their uploads: 97 % upload, 2 % kernels." """
-    exposed = [(f.kind, f.exposed_seconds) for f in gpu.flows or ()]
-    shares = [(told, sum(s for kind, s in exposed if kind == way)) for way, told in _WAYS.items()]
+    flows = {way: [flow for flow in gpu.flows or () if flow.kind == way] for way in _WAYS}
+    shares = [(_transfer(f), sum(flow.exposed_seconds for flow in f)) for f in flows.values() if f]
     shares += [
         ("migration", gpu.managed.exposed_seconds if gpu.managed else 0.0),
         ("kernels", gpu.kernel_seconds),
@@ -131,6 +131,12 @@ def _parts(gpu: GpuTrace) -> str:
     some = f", {frames.steady_count} of them steady" if frames.steady_count < frames.count else ""
     how = _FOUND.get(frames.source) or f"range {words.name(frames.name)}"
     return f"{frames.count} frames{some} ({how}; {units.percent(frames.alike)} alike): {listed}."
+
+
+def _transfer(flows: Sequence[Flow]) -> str:
+    """ "pinned upload", where the large ones are all of one kind of memory."""
+    memory = {flow.memory for flow in flows if not flow.small and flow.kind in _LINKS}
+    return " ".join((*(memory if len(memory) == 1 else ()), _WAYS[flows[0].kind]))
 
 
 def _copying(gpu: GpuTrace) -> Iterator[str]:
@@ -152,7 +158,7 @@ def _copying(gpu: GpuTrace) -> Iterator[str]:
 
 def _advised(program: ProgramTrace) -> Iterator[Fact]:
     for rule, advice in words.grouped(_fired(program), lambda one: one.rule).items():
-        places = words.listing(dict.fromkeys(one.device for one in advice))
+        places = words.listing(sorted({one.device for one in advice}))
         where = f", {places}" if len(program.gpus) > 1 else ""
         saves = _saves(program, advice[0])
         called = advice[0].detail.partition(CALLED)

@@ -48,8 +48,8 @@ def ruled(gate: ReportGate, program: ProgramTrace | None) -> Iterator[str]:
         for gpu in program.gpus:
             if gpu.ceiling and gpu.ceiling.share > gate.limit:
                 share = units.percent(gpu.ceiling.share)
-                yield f"{gate.text}: failed: memory can change {share} on {gpu.label}"
+                yield f"memory can change {share} on {gpu.label}"
         return
     for advice in program.advice:
         if advice.outcome == "advice" and gate.text in ("advice", advice.rule):
-            yield f"{gate.text}: failed: {advice.rule} on {advice.device}"
+            yield f"{advice.rule} on {advice.device}"
