@@ -172,7 +172,7 @@ def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[f
     ]
     with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
         until_joined(address, 16)
-        limits = Limits(task=300, another=2)
+        limits = Limits(task=300, another=2, joining=0.5)
         return run(address, workload, folder / "out", limits), folder / "out"
 
 
@@ -202,16 +202,16 @@ def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[
 
 
 def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) -> None:
-    limits = Limits(task=5, slack=0, another=2)
+    limits = Limits(task=3, slack=0, another=2, joining=0.5)
     with scheduler() as (address, _), workers(address, workload, tmp_path, "a:hangs", "a:plain", "b:hangs"):
         until_joined(address, 3)
         found = run(address, workload, tmp_path / "out", limits)
     assert sorted(row.status for row in found.rows) == ["failed", "profiled"]
-    assert {row.reason for row in found.rows} == {"", "no answer within 5 s; no other worker has this device"}
+    assert {row.reason for row in found.rows} == {"", "no answer within 3 s; no other worker has this device"}
 
 
 def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, tmp_path: Path) -> None:
-    limits = Limits(task=300, another=2)
+    limits = Limits(task=300, another=2, joining=0.5)
     hosts = ("a:plain", "b:plain", "c:hangs")
     out = tmp_path / "out"
 

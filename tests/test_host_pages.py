@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -112,7 +113,7 @@ def test_this_machine() -> None:
     except OSError:
         pytest.skip("move_pages is refused here")
     assert told[0] >= 0
-    found = host_pages([memory])
+    found = host_pages([memory], Path(f"/proc/{os.getpid()}/smaps"))
     assert sum(found.nodes.values()) == pytest.approx(1)
 
 

@@ -20,6 +20,8 @@ import pytest
 from builders import cpu_profile, profile, vector_add_trace
 from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, eventually
 
+from advisor.nsys import database
+
 SECONDS = 10.0
 MEGABYTES = 500
 MEASURED = """
@@ -186,9 +188,15 @@ def endless(path: Path) -> None:
     made.close()
 
 
-def test_an_export_without_an_end(tmp_path: Path) -> None:
+def test_an_export_without_an_end(
+    small: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a limit of a fifth of a second; the usual one is in time too."""
     endless(tmp_path / "e.sqlite")
-    assert "takes longer than" in refused(tmp_path, "trace", "e.sqlite")
+    (usual,) = database.opened.__wrapped__.__defaults__
+    assert usual < SECONDS
+    monkeypatch.setattr(database.opened.__wrapped__, "__defaults__", (0.2,))
+    assert "takes longer than 0 s" in small("trace", "e.sqlite")
 
 
 def test_an_export_without_an_end_is_interrupted(tmp_path: Path) -> None:
