@@ -41,6 +41,8 @@ class Recording:
             synchronize=lambda: self._crossed("wait", None, 0.001, call="Stream.synchronize"),
             work=self._work,
             pause=self.clock.advance,
+            issue=self._issue,
+            finish=self._finish,
             host=np.zeros(2, np.int32),
         )
 
@@ -68,8 +70,8 @@ class Recording:
         nbytes = host.nbytes if host is not None else 0
         event = Event(kind, call or kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
         event.bytes, event.locate = nbytes, lambda place: (place, None)
-        event.created = begin
         marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None
+        event.created = begin if event.created is not None else None
         event.marks, event.host, event.device = marks, host, device
         self.recorder.crossed(event)
 
@@ -78,6 +80,21 @@ class Recording:
 
     def _down(self, host: Any = None, seconds: float = 0.001) -> None:
         self._crossed("download", self.gpu.host if host is None else host, seconds)
+
+    def _issue(self, stream_seconds: float) -> None:
+        """An asynchronous upload: its call takes a millisecond, the copy longer."""
+        event = Event("upload", "issue", "cupy", asynchronous=True, memory="pinned", bytes=8)
+        self.recorder.is_sampled(event)
+        event.created, event.marks = self.clock.now, (0.0, stream_seconds)
+        self.clock.advance(0.001)
+        event.host_seconds, event.kernel_seconds = 0.001, 0.0
+        self.recorder.crossed(event)
+
+    def _finish(self, seconds: float) -> None:
+        """Waits for what was issued."""
+        event = Event("wait", "finish", "cupy", host_seconds=0.0, kernel_seconds=seconds)
+        self.clock.advance(seconds)
+        self.recorder.crossed(event)
 
     def _wait(self, seconds: float = 0.001) -> None:
         self._crossed("wait", None, seconds)

@@ -19,6 +19,7 @@ from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
+from advisor.measure.recording.overheads import Price, crossing_price
 from advisor.measure.recording.recorder import Times
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
@@ -311,12 +312,24 @@ def test_a_wrong_option_for_a_script(words: tuple[str, ...], code: int, says: st
 
 
 def test_overhead_is_what_is_no_call_of_the_script_s(recording: Recording) -> None:
-    recording.run("pass\n")
-    recording.recorder.recording, recording.clock.now, recording.recorder.overhead = True, 10.0, 1.0
-    event = Event("upload", "up", "cupy", host_seconds=0.5, kernel_seconds=0.25)
-    event.created = 9.0
-    recording.recorder.crossed(event)
-    assert recording.recorder.overhead == pytest.approx(1.25)
+    recording.run("for n in range(500):\n    gpu.up()\n")
+    (record,) = recording.recorder.records.values()
+    looks = sum(n <= 32 or n % 61 == 0 for n in range(1, 501))
+    assert (record.noted + record.detailed < 300, record.detailed >= looks) == (True, True)
+    record.noted, record.noting, record.detailed, record.overhead = 100, 200e-6, 40, 1e-3
+    assert Price(3e-6, 1e-6).of(record) == pytest.approx(1e-3 + 460 * 6e-6)
+    assert Price(3e-6, 4e-6).of(record) == pytest.approx(1e-3 + 460 * 3e-6)
+
+
+def test_the_price_of_a_crossing_leaves_no_record(recording: Recording) -> None:
+    recording.run("gpu.up()\n")
+    before = dict(recording.recorder.records)
+    library: Any = SimpleNamespace(copies=lambda: (recording.gpu.up,))
+    price = crossing_price(recording.recorder, recording.loops, (library,), 1e-6)
+    assert (recording.recorder.records, [loop.file for loop in recording.loops.all]) == (before, [])
+    broken: Any = SimpleNamespace(copies=lambda: 1 / 0)
+    assert crossing_price(recording.recorder, recording.loops, (broken,), 1e-6) == Price(1e-6, None)
+    assert price.seconds >= 0.0
 
 
 def test_recording_knows_what_it_costs(tmp_path: Path) -> None:
@@ -364,6 +377,23 @@ def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> N
 def line(recording: Recording, number: int, named: int | None = None) -> Crossing:
     (crossing,) = [each for each in recording.record(named).crossings if each.place.line == number]
     return crossing
+
+
+def test_what_an_iterator_takes_to_start_is_its_loop_s_time(recording: Recording) -> None:
+    loader = "def loader():\n    gpu.pause(5)\n    return iter(range(3))\n"
+    recording.run(
+        f"{loader}for n in range(4):\n    for b in loader():\n        gpu.up()\n        gpu.work()\n"
+    )
+    assert [loop.place.line for loop in recording.record().loops] == [5]
+
+
+@pytest.mark.parametrize(("behind", "seconds"), [("gpu.finish(2.0)\n", 0.401), ("gpu.pause(2.0)\n", 0.001)])
+def test_a_loop_that_only_issues_copies_takes_the_wait_behind_it(
+    behind: str, seconds: float, recording: Recording
+) -> None:
+    recording.run(f"for n in range(5):\n    gpu.issue(0.4)\n{behind}")
+    (loop,) = recording.record().loops
+    assert loop.frame_seconds == pytest.approx(seconds)
 
 
 def test_a_named_loop_is_the_frame(recording: Recording) -> None:

@@ -58,7 +58,8 @@ class Assembler:
             groups.setdefault(key, []).append(record)
         crossings = [self._crossing(group, key[-1], loops) for key, group in groups.items()]
         crossings.sort(key=lambda each: (each.place.file, each.place.line))
-        frames = tuple(self._loop(loop, records) for loop in loops)
+        behind = [self._behind(loop, number, crossings) for number, loop in enumerate(loops)]
+        frames = tuple(self._loop(loop, records, wait) for loop, wait in zip(loops, behind, strict=True))
         return Assembled(frames, tuple(crossings), tuple(self._sources(records, loops)))
 
     def _place(self, file: str, line: int) -> Place:
@@ -75,9 +76,24 @@ class Assembler:
     def _site(self, site: Site | None) -> Place | None:
         return self._place(site.file, site.line) if site else None
 
-    def _loop(self, loop: Loop, records: Sequence[Record]) -> LineLoop:
+    def _behind(self, loop: Loop, number: int, crossings: Sequence[Crossing]) -> float:
+        """Seconds of a frame that the line behind it waits for a loop whose copies take longer than it."""
+        inside = [each for each in crossings if each.loop == number and each.asynchronous]
+        if sum(each.stream_seconds or 0.0 for each in inside) <= loop.seconds:
+            return 0.0
+        file, last = self._name(loop.file), loop.last
+        outside = [each for each in crossings if each.loop is None and each.place.file == file]
+        waits = (each.kernel_seconds for each in outside if each.place.line > last and each.kernel_seconds)
+        return next(waits, 0.0) / max(loop.turns, 1)
+
+    def _loop(self, loop: Loop, records: Sequence[Record], behind: float) -> LineLoop:
+        """behind: seconds of a frame after the loop, for which its copies are waited for."""
         warm = _warm_up(loop, records)
-        steady = [s for s, number in zip(loop.times, loop.numbers, strict=True) if number > warm and s > 0]
+        steady = [
+            seconds + behind
+            for seconds, number in zip(loop.times, loop.numbers, strict=True)
+            if number > warm and seconds > 0
+        ]
         timed = self.recorder.has_gpu and bool(steady)
         return LineLoop(
             place=self._place(loop.file, loop.first),

@@ -66,7 +66,7 @@ class Calls:
         self.library: Library = library
         self.recorder = recorder
         self._gpu, self._depth = gpu, recorder.depth
-        self._scopes = threading.local()
+        self._scopes = _Scopes()
 
     def event(self, kind: CrossingKind, call: str, **details: Any) -> Event:
         return Event(kind, call, self.library, **details)
@@ -116,13 +116,19 @@ class Calls:
         Of those that block the host anyway, a sample first waits for earlier kernels: so that the two can be
         distinguished.
         """
-        copies = event.kind in ("upload", "download")
-        if (copies or blocks) and self.recorder.has_gpu and self.recorder.is_sampled(event):
+        recorder, depth = self.recorder, self._depth
+        is_sampled = recorder.is_sampled(event)
+        if is_sampled and recorder.has_gpu and (blocks or event.kind in ("upload", "download")):
             return self._run_measured(event, call, args, options, blocks, stream)
-        with self._depth:
+        depth.value += 1
+        try:
+            if event.created is None:
+                return call(*args, **options)
             begin = perf_counter()
             result = call(*args, **options)
             event.host_seconds = perf_counter() - begin
+        finally:
+            depth.value -= 1
         event.kernel_seconds = None if blocks else 0.0
         return result
 
@@ -144,7 +150,7 @@ class Calls:
 
     def crossed(self, event: Event) -> None:
         """Notes a crossing: under the name of the call that made it, several waits of one call as one."""
-        scope = getattr(self._scopes, "current", None)
+        scope = self._scopes.current
         if scope is not None:
             event.call = scope.call
             if event.kind == "wait":
@@ -154,7 +160,7 @@ class Calls:
 
     def waited(self) -> None:
         """Notes that the function whose name is given to crossings waits."""
-        if getattr(self._scopes, "current", None) is not None:
+        if self._scopes.current is not None:
             self.crossed(self.event("wait", ""))
 
     def named(self, name: str) -> Wrap:
@@ -163,7 +169,7 @@ class Calls:
 
     def call_named(self, name: str, call: Call, *args: Any, **options: Any) -> Any:
         scopes = self._scopes
-        if getattr(scopes, "current", None) is not None:
+        if scopes.current is not None:
             return call(*args, **options)
         scope = scopes.current = _Scope(name)
         try:
@@ -171,7 +177,7 @@ class Calls:
         finally:
             scopes.current = None
         if scope.wait is not None:
-            scope.wait.created = perf_counter()
+            scope.wait.created = None
             self.recorder.crossed(scope.wait)
         return result
 
@@ -181,7 +187,8 @@ class Calls:
         def body(call: Call, *args: Any, **options: Any) -> Any:
             event = self.event("wait", name)
             result = self.run(event, call, args, options, blocks=False)
-            event.kernel_seconds, event.host_seconds = event.host_seconds, 0.0
+            if event.host_seconds is not None:
+                event.kernel_seconds, event.host_seconds = event.host_seconds, 0.0
             self.crossed(event)
             return result
 
@@ -224,22 +231,19 @@ class _Scope:
             setattr(event, name, None if None in seconds else sum(seconds))
 
 
-def untimed_costs(recorder: Recorder) -> tuple[float, float]:
-    """Seconds that a call which crosses adds beside what the recorder times of it, and those that a launch
-    adds which is not noted. Measured here, through the very wrappers."""
-    calls, timed = Calls("cupy", recorder, Gpu()), list[float]()
+class _Scopes(threading.local):
+    """The scope that each thread is in."""
 
-    def cross(call: Call, *args: Any, **options: Any) -> Any:
-        event = calls.event("wait", "")
-        result = calls.run(event, call, args, options, blocks=False)
-        timed.append(perf_counter() - event.created - (event.host_seconds or 0.0))
-        return result
+    current: _Scope | None = None
 
-    plain, listens = "".startswith, recorder.listens
-    recorder.recording, recorder.listens = True, False
-    costs = [_call_seconds(call) for call in (plain, calls.around(cross)(plain), calls.launching()(plain))]
-    recorder.recording, recorder.listens = False, listens
-    return max(costs[1] - costs[0] - sum(timed) / _TURNS, 0.0), max(costs[2] - costs[0], 0.0)
+
+def wrapper_costs(recorder: Recorder) -> tuple[float, float]:
+    """Seconds that a wrapped call takes longer which is not recorded: one that crosses, and a launch."""
+    calls, plain, listens = Calls("cupy", recorder, Gpu()), "".startswith, recorder.listens
+    recorder.recording = recorder.listens = False
+    costs = [_call_seconds(call) for call in (plain, calls.around(plain)(plain), calls.launching()(plain))]
+    recorder.listens = listens
+    return max(costs[1] - costs[0], 0.0), max(costs[2] - costs[0], 0.0)
 
 
 def _call_seconds(call: Call) -> float:

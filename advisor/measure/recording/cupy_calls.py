@@ -33,6 +33,8 @@ _SIZED = frozenset(("nonzero", "flatnonzero", "argwhere", "unique", "extract"))
 """Functions that always wait for the size of their result; those of the coverage's list may wait."""
 MOST_KINDS = 1024
 """Host arrays whose kind of memory is remembered."""
+_NUMBER = 16
+"""Bytes of the largest number, a complex one."""
 _HOST, _MANAGED = 1, 3
 """cudaMemoryTypeHost and cudaMemoryTypeManaged."""
 _TO_DEVICE, _TO_HOST = 1, 2
@@ -75,6 +77,10 @@ class CupyCalls:
             if "cupyx.jit" in sys.modules:
                 self._recorder.not_seen("Calls of cupyx.jit kernels")
             self._cupy.cuda.runtime.deviceSynchronize()
+
+    def copies(self) -> tuple[Call, ...]:
+        array, host = self._cupy.empty(64, np.float32), np.zeros(64, np.float32)
+        return lambda: array.set(host), lambda: array.get()
 
     # Functions
 
@@ -166,7 +172,7 @@ class CupyCalls:
         """ndarray.get and cupy.asnumpy, which take the same arguments."""
         if not isinstance(array, self._array) or not (nbytes := array.nbytes):
             return call(array, *args, **options)
-        if array.size == 1 and not args and not options:
+        if nbytes <= _NUMBER and not args and not options and array.size == 1:
             return self._value(name, call, array)
         event = Event("download", name, "cupy")
         stream = out = None
@@ -222,7 +228,7 @@ class CupyCalls:
             if (
                 name[0] != "_"
                 and callable(getattr(array, name))
-                and name not in (*_SCALARS, *_WHOLE, *_VIEWS)
+                and name not in (*_SCALARS, *_WHOLE, *_VIEWS, "get", "set", "nonzero")
             ):
                 replace(array, name, self._work)
         for name in (*_OPERATORS, *(f"{way}{name}" for name in _BINARY for way in ("", "r", "i"))):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from time import perf_counter
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 from weakref import ref as weakref
@@ -34,7 +33,7 @@ class Event:
     non_blocking: bool = False
     """The call asked for an asynchronous copy: non_blocking=True, a stream."""
     host_seconds: float | None = None
-    """Of the call, without `kernel_seconds`; with it where that is None."""
+    """Of the call, without `kernel_seconds`; with it where that is None. None: it was not timed."""
     kernel_seconds: float | None = None
     """What the call waited for earlier kernels; None where the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
@@ -46,13 +45,13 @@ class Event:
     locate: Callable[[Any], Location | None]
     site: Any = None
     """The script's line, where it has been looked up."""
+    created: float | None = None
+    """Of a timed call: when its recorder began with it. What is not the call's time since is overhead."""
 
     def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
         self.kind, self.call, self.library = kind, call, library
         if details:
             self.__dict__.update(details)
-        self.created = perf_counter()
-        """When its recorder began with it: what is not the call's time since is overhead."""
 
 
 class Depth(threading.local):
@@ -78,7 +77,10 @@ class Recorder(Protocol):
     """Whether it has to know of every launch and read; else one launch in `LAUNCH_SAMPLE` is enough."""
 
     def is_sampled(self, event: Event) -> bool:
-        """Whether to measure this one in detail: the first of each line, then a sample."""
+        """Whether to measure this one in detail: the first of each line, then a sample.
+
+        Where it is to be timed, the event gets `created`.
+        """
 
     def crossed(self, event: Event) -> None:
         """Takes note of a crossing on the script's line that is running."""
@@ -105,6 +107,9 @@ class LibraryRecorder(Protocol):
         """At the end of the script: waits for the GPU, so that marks can be read."""
 
     def seconds_between(self, begin: Any, end: Any) -> float: ...
+
+    def copies(self) -> tuple[Callable[[], Any], ...]:
+        """Small copies like a script's own: recording them tells what recording costs."""
 
 
 class StandIn(NamedTuple):

@@ -45,6 +45,8 @@ class Loop:
         self.stride = 1
         self.seconds = 0.0
         self.entered: float | None = None
+        self.approached: float | None = None
+        """When what it iterates over was about to be evaluated."""
         self.whole = 0.0
         """Seconds from entering to leaving it: with what its iterator takes to start, such as workers."""
         self.called = 0
@@ -61,17 +63,22 @@ class Loop:
         self._clock, self._table, self._index = clock, table, len(table)
         self.fast: count[int] | None = None
         """Counts in the head's place while it is fast."""
-        table += (self.head, self.enter, self.leave)
+        table += (self.head, self.enter, self.leave, self.approach)
 
     def listen(self, head: Callable[[], None], leave: Callable[[], None]) -> None:
         """Calls these at the head of each iteration and after the last, in place of counting and timing."""
         self._table[self._index], self._table[self._index + 2] = head, leave
 
+    def approach(self) -> None:
+        """Before a `for`: its iterator may start workers, as enumerate(loader) does."""
+        self.approached = self._clock()
+
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
         self.begun = None  # it may have been left by return or by an exception
         self._forget_idle()
-        self.entered = self._clock()
+        self.entered = self._clock() if self.approached is None else self.approached
+        self.approached = None
         self.open = True
         return iterable
 
@@ -175,13 +182,18 @@ class Loops:
             loop = Loop(file, first, body, last, self.table, self._clock)
             self.all.append(loop)
             scopes.setdefault(scope, []).append(loop)
-            return len(self.table) - 3
+            return len(self.table) - 4
 
         _Heads(add, _compiled_names(tree)).visit(tree)
         self.files[file] = scopes
         code: CodeType = compile(tree, file, "exec", dont_inherit=True)
         self._codes[file] = code
         return code
+
+    def forget(self, file: str) -> None:
+        """A file that is none of the script's."""
+        del self.files[file], self._codes[file]
+        self.all = [loop for loop in self.all if loop.file != file]
 
     def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:
         """The loops of a code object that a line of it is in, the outermost first."""
@@ -252,7 +264,7 @@ class _Heads(ast.NodeTransformer):
         node.body.insert(0, _statement(number, node.body[0]))
         if isinstance(node, ast.For):
             node.iter = _call(number + 1, node.iter, node.iter)
-            return [node, _statement(number + 2, node)]
+            return [_statement(number + 3, node), node, _statement(number + 2, node)]
         return [_statement(number + 1, node), node, _statement(number + 2, node)]
 
     visit_AsyncFor = visit_While = visit_For  # noqa: N815

@@ -22,6 +22,8 @@ MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
 FIRST_TIMED, THEN_TIMED = 32, 61
 """Calls of a line that are measured in detail: the first ones, then one in so many, a prime."""
+FIRST_CLOCKED, THEN_CLOCKED = 256, 13
+"""Those that are timed at all: reading the clock is much of what recording costs."""
 LOOKS = 3
 """Crossings of each line whose bytes are looked at in any case."""
 LOOKING = 0.0025
@@ -41,6 +43,17 @@ class InLoop:
     last: int = -1
     first: int = 0
     frames: int = 0
+
+    def cross(self, site: Site) -> None:
+        loop = self.loop
+        if loop.fast is not None:
+            loop.slow_down()
+        if (turn := loop.turns) != self.last or site.at_head:
+            loop.quiet, loop.active = 0, True
+        if turn != self.last:
+            self.last = turn
+            self.frames += 1
+            self.first = self.first or turn
 
 
 @dataclass(slots=True)
@@ -78,8 +91,12 @@ class Record:
     unread: int = 0
     """Uploads that were watched, and those of them that nothing read."""
     holds_back: Site | None = None
+    noting: float = 0.0
+    noted: int = 0
+    """Seconds spent on noting those that were timed, and how many these are."""
+    detailed: int = 0
     overhead: float = 0.0
-    """Seconds spent on noting them."""
+    """Crossings that were measured in detail, and seconds spent on them and on looks."""
 
 
 class ScriptRecorder:
@@ -90,8 +107,6 @@ class ScriptRecorder:
     ) -> None:
         self.has_gpu = has_gpu
         self.records: dict[tuple[Any, ...], Record] = {}
-        self.overhead = 0.0
-        """Seconds spent on what belongs to no line."""
         self.recording = False
         self.depth = Depth()
         self.readers: dict[str, Callable[[Any, Any], float]] = {}
@@ -108,7 +123,7 @@ class ScriptRecorder:
         """Seconds spent on noting it."""
         self.listens, self._launches = False, 0
         """Launches since the last upload that is watched."""
-        self._looking = self._price = 0.0
+        self._looking = self._look_seconds = 0.0
         """Seconds of all looks, and of the last one."""
         self._thread = threading.get_ident()
         os.register_at_fork(after_in_child=self.stop)
@@ -121,15 +136,17 @@ class ScriptRecorder:
         event.site = site = self._lines.site(sys._getframe(1))
         if site is None:
             return False
-        site.asked += 1
-        return site.asked <= FIRST_TIMED or site.asked % THEN_TIMED == 0
+        site.asked = asked = site.asked + 1
+        is_sampled = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
+        if is_sampled or asked <= FIRST_CLOCKED or asked % THEN_CLOCKED == 0:
+            event.created = self._clock()
+        return is_sampled
 
     def crossed(self, event: Event) -> None:
         site = event.site or self._lines.site(sys._getframe(1))
         if site is None:
             self._elsewhere[0] += 1
             self._elsewhere[1] += event.bytes
-            self.overhead += self._spent(event)
             return
         key = (
             event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking
@@ -140,27 +157,30 @@ class ScriptRecorder:
         record.count = count = record.count + 1
         record.bytes += event.bytes
         for each in record.loops:
-            loop = each.loop
-            loop.quiet, loop.active = 0, True
-            if loop.fast is not None:
-                loop.slow_down()
-            if (turn := loop.turns) != each.last:
-                each.last = turn
-                each.frames += 1
-                each.first = each.first or turn
-        if self.has_gpu and event.host_seconds is not None:
+            each.cross(site)
+        if event.host_seconds is not None and self.has_gpu:
             self._time(record, event, event.host_seconds)
         if self._waiting or count == 1:
             self._follow(record, event, site)
-        if count >= record.next_look:
+        looks = count >= record.next_look
+        if looks:
             self._look(record, event)
         elif self._uploads and event.device is not None:
             self._overwrite(event.locate(event.device))
-        record.overhead += self._spent(event)
+        if event.created is not None:
+            self._price(record, event, event.created, looks or event.marks is not None)
+        elif looks:
+            record.overhead += self._look_seconds
 
-    def _spent(self, event: Event) -> float:
-        """What was no call of the script's since its library's recorder began with the event."""
-        return self._clock() - event.created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
+    def _price(self, record: Record, event: Event, created: float, in_detail: bool) -> None:
+        """Adds up what was no call of the script's since its library's recorder began with the event."""
+        seconds = self._clock() - created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
+        if in_detail:
+            record.detailed += 1
+            record.overhead += seconds
+        else:
+            record.noted += 1
+            record.noting += seconds
 
     def _record(self, site: Site, event: Event, key: tuple[Any, ...]) -> Record:
         """The one of this line for such crossings, in the loops that are running."""
@@ -213,7 +233,7 @@ class ScriptRecorder:
         """Where the bytes come from, whether they are the same again and whether they are read, of a sample:
         the first ones of a line, and further ones as long as looking takes little of the time."""
         begin, number = self._clock(), record.count
-        affordable = self._looking + self._price <= LOOKING * (begin - self._began)
+        affordable = self._looking + self._look_seconds <= LOOKING * (begin - self._began)
         record.next_look = number + (1 if affordable or number < FIRST_TIMED else THEN_TIMED)
         if event.host is not None:
             if record.looked < FIRST_TIMED or number % THEN_TIMED == 0:
@@ -223,8 +243,8 @@ class ScriptRecorder:
                 self._contents.look(record.contents, event, number)
         if event.device is not None:
             self._watch(record, event)
-        self._price = self._clock() - begin
-        self._looking += self._price
+        self._look_seconds = self._clock() - begin
+        self._looking += self._look_seconds
 
     def _find_source(self, record: Record, event: Event) -> None:
         record.looked += 1

@@ -50,7 +50,7 @@ def record(job: ScriptJob) -> Recorded:
     program = program_of(job, session.loops)
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
-    overheads = Overheads.measured(session.recorder, session.loops, session.origins, seconds)
+    overheads = session.overheads(seconds)
     assembled = Assembler(session.recorder, session.start, overheads.of, named).assembled()
     script = ScriptRun(
         arguments=job.arguments,
@@ -135,6 +135,9 @@ class Session:
         self.loops.settle()
         self.recorder.settle()
         return ended, seconds
+
+    def overheads(self, seconds: float) -> Overheads:
+        return Overheads.measured(self.recorder, self.loops, self.origins, self.libraries, seconds)
 
     def unseen(self, named: Loop | None) -> Iterator[str]:
         yield from self.recorder.unseen()
