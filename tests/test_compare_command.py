@@ -236,10 +236,6 @@ def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command, form: st
             ("profile", str(COUNTER), "--out", "-", "--format", "md", "--sweep", "n=1,2"),
             "--sweep writes one folder per value",
         ),
-        (
-            ("report", "a.json", "b.json", "--out", "-", "--format", "json"),
-            "several profiles have no combined JSON",
-        ),
     ],
 )
 def test_stdout_takes_one_thing(command: Command, arguments: tuple[str, ...], message: str) -> None:

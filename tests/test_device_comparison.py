@@ -145,7 +145,7 @@ def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) ->
         ),
         (
             on("b", workload=vector_add_workload().model_copy(update={"name": "w"})),
-            "x and y are of different workloads: vector_add and w",
+            "the profiles are of different workloads, but x and y are from two devices: a and b",
         ),
         (
             on("b", workload=vector_add_workload().model_copy(update={"sha256": "1"})),
@@ -303,5 +303,9 @@ def test_markdown_of_many_devices_stays_small() -> None:
 
 
 def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert [p.name for p in write(page_of(mixed()), tmp_path)] == ["devices.html", "devices.md"]
-    assert write(page_of(mixed()), tmp_path, ("html", "json")) == [tmp_path / "devices.html"]
+    assert [p.name for p in write(page_of(mixed()), tmp_path)] == [
+        "devices.json",
+        "devices.html",
+        "devices.md",
+    ]
+    assert write(page_of(mixed()), tmp_path, ("html",)) == [tmp_path / "devices.html"]

@@ -548,8 +548,11 @@ def test_markdown_of_a_large_sweep_stays_small() -> None:
 
 
 def test_files_that_were_asked_for(tmp_path: Path) -> None:
-    assert write(page_of(over(A, B)), tmp_path, ("md", "json")) == [tmp_path / "sweep.md"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "sweep.md"]
+    assert write(page_of(over(A, B)), tmp_path, ("md", "json")) == [
+        tmp_path / "sweep.json",
+        tmp_path / "sweep.md",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "sweep.json", "sweep.md"]
 
 
 def likely(n: int, *results: Any, **fields: Any) -> Profile:

@@ -336,10 +336,6 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
         (at_n(1), "a and b both have the same parameters"),
         (profile(workload=vector_add_workload(2)), "a and b are from two devices: Test CPU and Test"),
         (
-            at_n(2).model_copy(update={"workload": vector_add_workload(2).model_copy(update={"name": "w"})}),
-            "a and b are of different workloads: vector_add and w",
-        ),
-        (
             at_n(2).model_copy(
                 update={"workload": vector_add_workload(2).model_copy(update={"sha256": "1"})}
             ),
@@ -387,7 +383,7 @@ def test_two_parameters_are_combined_and_put_together_again(command: Command) ->
     said = command("profile", COUNTER, *arguments, "--format", "html,md,json,csv")
     assert said.code == 0, said.err
     cells = {f"n={n},step={step}" for n in (8, 16) for step in (1, 3)}
-    assert names(Path("advisor-report")) == {*cells, "sweep.html", "sweep.md", "sweep.csv"}
+    assert names(Path("advisor-report")) == {*cells, "sweep.html", "sweep.md", "sweep.csv", "sweep.json"}
     assert said.out.startswith("counter over n = 8, 16 and step = 1, 3: predicted.")
     assert re.search(r"\n +n  step = 1 +step = 3\n +8  \S.*\n +16  \S", said.out)
     again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "--out", "two")
@@ -404,13 +400,13 @@ def test_the_command_and_putting_its_profiles_together_again(
     arguments = ("--sweep", "n=16,8", "--set", "step=3", "--no-gpu", "--strategy", "zero-copy", *QUICK)
     said = command("profile", COUNTER, *arguments)
     assert said.code == 0, said.err
-    assert names(tmp_path / "advisor-report") == {"n=8", "n=16", "sweep.html", "sweep.md"}
+    assert names(tmp_path / "advisor-report") == {"n=8", "n=16", "sweep.html", "sweep.md", "sweep.json"}
     assert said.out.startswith("counter over n = 8 and 16: predicted.")
     told = Path("advisor-report/sweep.md").read_text(encoding="utf-8")
     assert Path("summary.md").read_text(encoding="utf-8") == f"{told}\n"
     assert "[1] checking the values" in said.err
     assert ": zero-copy, round 1" in said.err
-    assert said.err.split()[-2:] == ["advisor-report/sweep.html,", "sweep.md"]
+    assert said.err.split()[-2:] == ["sweep.json,", "sweep.md"]
     again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "-q", "--out", "two")
     assert (again.code, again.out) == (0, "Only `zero-copy` was predicted: nothing was compared\n")
     assert 'href="./../advisor-report/n%3D8/report.html"' in Path("two/sweep.html").read_text()
@@ -438,7 +434,7 @@ def test_what_is_wrong_is_found_before_anything_runs(
 def test_all_values_failing_writes_the_page_and_ends_with_the_first_error(command: Command) -> None:
     said = command("profile", MISBEHAVING, "--sweep", "how=raise,exit", *QUICK)
     assert said.code == 3
-    assert names(Path("advisor-report")) == {"sweep.html", "sweep.md"}
+    assert names(Path("advisor-report")) == {"sweep.html", "sweep.md", "sweep.json"}
     assert "how = exit" in said.out
 
 
@@ -460,5 +456,5 @@ def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
-    assert names(tmp_path / "advisor-report") == {"how=nothing", "sweep.html", "sweep.md"}
+    assert names(tmp_path / "advisor-report") == {"how=nothing", "sweep.html", "sweep.md", "sweep.json"}
     assert re.search(r"hang +not run", out)

@@ -224,7 +224,7 @@ class Output:
         elif directory is None:
             put(text(page, details=self.details, quiet=self.quiet))
         else:
-            forms = [each for each in self.wanted if each in pages.PAGES or page.profile is not None]
+            forms = [each for each in self.wanted if each in pages.PAGES or page.profile or page.document]
             with outputs.output_directory(directory, pages.names(page.kind, forms), aside=aside) as folder:
                 if aside:
                     make_room(folder, self.quiet)

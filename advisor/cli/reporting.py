@@ -19,7 +19,7 @@ from advisor.cli.console import (
     say,
     text,
 )
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import NothingMeasured
 
 
 @options.takes("objective", "indifference", "memory_budget", "rules", "ignore")
@@ -34,8 +34,9 @@ def report(
 ) -> None:
     """Render a profile again, or several as one combined page.
 
-    Profiles from one device that differ in one parameter become a sweep. Profiles from several devices with
-    the same parameters are shown side by side. Options such as --objective recompute advice and verdict.
+    Profiles from one device that differ in one or two parameters become a sweep. Profiles from several
+    devices with the same parameters are shown side by side. Profiles of different workloads become a list.
+    Options such as --objective recompute advice and verdict.
     """
     from advisor import configuration
     from advisor.profiles import reading, redaction, sweeps
@@ -54,10 +55,6 @@ def report(
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
     directory = sweeps.common_parent(files) if out is None or output.form else out
-    if "json" in output.wanted and len(loaded) > 1:
-        raise UsageError(
-            "several profiles have no combined JSON", next_step="Give --format md, or one profile."
-        )
     content = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
     output.show(pages.page_of(content), directory)
 

@@ -25,6 +25,8 @@ ONE_SITTING = timedelta(hours=1)
 """A pause between two values of one sweep is shorter: a value takes minutes."""
 _TOGETHER = "Give profiles of one workload on one device that differ in one parameter, or in two."
 
+_EACH = "Give one profile of each workload, all from one device; or profiles of one workload, one per device."
+
 
 @dataclass(frozen=True)
 class Point:
@@ -134,7 +136,7 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
     """
     (first_path, first), *others = loaded
     for path, profile in others:
-        require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
+        require_same_version(f"{first_path} and {path}", first, profile, _TOGETHER)
         devices = first.device, profile.device
         if len({(device.kind, device.name) for device in devices}) > 1:
             raise UsageError(
@@ -145,6 +147,47 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
     points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
     which = names[0] if len(names) == 1 else names
     return sweep_results(first.workload.name, which, points, first.command, _mixed(loaded))
+
+
+def are_workloads(loaded: Sequence[tuple[Path, Profile]]) -> bool:
+    """Whether the profiles are of different workloads: other names, or other files with other contents."""
+    works = [profile.workload for _, profile in loaded]
+    names, files, contents = ({getattr(w, key) for w in works} for key in ("name", "file", "sha256"))
+    return len(names) > 1 or (len(files) > 1 and len(contents) > 1)
+
+
+def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> WorkloadResults:
+    """Profiles of different workloads from one device, one of each; links are relative to `directory`.
+
+    Raises `UsageError` where there are two of one workload, or two devices.
+    """
+    first_path, first = loaded[0]
+    seen: dict[tuple[str, str], Path] = {}
+    for number, (path, profile) in enumerate(loaded):
+        name = profile.workload.name
+        other = seen.setdefault((name, profile.workload.file), path)
+        if len(seen) <= number:
+            raise UsageError(
+                f"the profiles are of different workloads, but {other} and {path} are both of {name}",
+                next_step=_EACH,
+            )
+        if (profile.device.kind, profile.device.name) != (first.device.kind, first.device.name):
+            raise UsageError(
+                f"the profiles are of different workloads, but {first_path} and {path} are from two devices: "
+                f"{first.device.name} and {profile.device.name}",
+                next_step=_EACH,
+            )
+    names = [profile.workload.name for _, profile in loaded]
+    points = [
+        Point(
+            name if names.count(name) == 1 else f"{profile.workload.file}::{name}",
+            profile,
+            href=page_beside(path, directory),
+        )
+        for name, (path, profile) in zip(names, loaded, strict=True)
+    ]
+    commands = {profile.command for _, profile in loaded}
+    return WorkloadResults("", "workload", tuple(points), first.command if len(commands) == 1 else "")
 
 
 def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
@@ -174,15 +217,13 @@ def common_parent(files: Sequence[Path]) -> Path:
     return Path(os.path.commonpath([file.resolve().parent for file in files]))
 
 
-def require_same_workload(names: str, one: Profile, other: Profile, next_step: str) -> None:
-    """Raises `UsageError` unless both are of the same workload, unchanged. `names` are the two files."""
-    if one.workload.name != other.workload.name:
-        difference = f"are of different workloads: {one.workload.name} and {other.workload.name}"
-    elif one.workload.sha256 != other.workload.sha256:
-        difference = f"are of different versions of {one.workload.file}: its SHA-256 differs"
-    else:
-        return
-    raise UsageError(f"{names} {difference}", next_step=next_step)
+def require_same_version(names: str, one: Profile, other: Profile, next_step: str) -> None:
+    """Raises `UsageError` where a workload changed between the two. `names` are the two files."""
+    if one.workload.sha256 != other.workload.sha256:
+        raise UsageError(
+            f"{names} are of different versions of {one.workload.file}: its SHA-256 differs",
+            next_step=next_step,
+        )
 
 
 def _swept(loaded: Sequence[tuple[Path, Profile]]) -> tuple[str, ...]:

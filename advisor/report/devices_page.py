@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from advisor.profiles.combined import Combined, CombinedRow
 from advisor.profiles.schema import Device, Profile
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
+from advisor.report.combining import on_device
 from advisor.report.machine import pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, filled, lead, legend
@@ -102,8 +104,21 @@ def devices_page(compared: DeviceComparison) -> Page:
             Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
         records=records_of(*numbered),
+        document=_document(places),
     )
     return described(page, *numbered)
+
+
+def _document(places: Sequence[Place]) -> str:
+    """devices.json: the verdict and the times of each device."""
+    rows = []
+    for place in places:
+        work = place.profile.workload
+        bare = CombinedRow(
+            workload=work.name, parameters=work.parameters, status="profiled", report=place.href
+        )
+        rows.append(on_device(bare, place.device.name, place.basis, place.stop, place.profile))
+    return Combined(kind="devices", rows=tuple(rows)).to_json()
 
 
 def _places(compared: DeviceComparison) -> Iterator[Place]:

@@ -68,7 +68,8 @@ def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first
 
 
 def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:
-    """A page as html, md, text, or its figures as csv; or its profile as json. `bars` are for a terminal.
+    """A page as html, md, text, or its figures as csv; or its profile or document as json. `bars` are for a
+    terminal.
 
     Text is txt, which fits a screen, details, which is all of it, or verdict.
     """
@@ -78,6 +79,8 @@ def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str
         return terminal.verdict(page)
     if form == "json" and page.profile is not None:
         return page.profile.to_json()
+    if form == "json" and page.document:
+        return page.document
     if form == "csv":
         return to_csv(page.records)
     return html.render(page) if form == "html" else markdown.render(page)
@@ -99,8 +102,8 @@ def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list
 
 
 def names(kind: str, formats: Sequence[str]) -> list[str]:
-    """The files that `write` writes for a page of that kind; profile.json where it has a profile."""
-    return [f"{kind}.{form}" if form in PAGES else "profile.json" for form in formats]
+    """The files that `write` writes for a page of that kind; profile.json for that of one profile."""
+    return [f"{kind}.{form}" if form in PAGES or kind != "report" else "profile.json" for form in formats]
 
 
 def append_step_summary(page: Page) -> None:

@@ -10,6 +10,7 @@ from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.blocks import columns, row
+from advisor.report.combining import document
 from advisor.report.grid import grid_tables, relative, span
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
@@ -86,6 +87,7 @@ def sweep_page(sweep: SweepResults) -> Page:
         tool=tool,
         created=made,
         records=records_of(*sweep.profiles),
+        document=document(sweep, found),
     )
     return described(page, *sweep.profiles)
 

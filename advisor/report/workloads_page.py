@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from advisor import units
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Prediction, Profile
 from advisor.profiles.sweeps import Point, WorkloadResults
 from advisor.report import blocks, words
+from advisor.report.combining import advised, document
 from advisor.report.machine import environment
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section, circumstances, filled, lead
@@ -18,7 +16,6 @@ from advisor.report.records import records_of
 from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
 
-_TOLD = {"strategy", "verdict", "speedup", "interval", "baseline", "tied_with", "reason"}
 _PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
 
 
@@ -53,17 +50,17 @@ def workloads_page(results: WorkloadResults) -> Page:
         ),
         created=made,
         records=records_of(*results.profiles),
-        document=_document(results),
+        document=document(results, shown),
     )
     return described(page, *results.profiles)
 
 
 def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
     """How many of them have a recommendation, and what became of the others."""
-    advised = [any(track.stops[i].optima.chosen for track in shown) for i in range(len(results.points))]
+    has_advice = [any(track.stops[i].optima.chosen for track in shown) for i in range(len(results.points))]
     ended = [
         "recommendation" if known else "no recommendation" if point.profile else point.status
-        for known, point in zip(advised, results.points, strict=True)
+        for known, point in zip(has_advice, results.points, strict=True)
     ]
     counts = words.grouped(sorted(ended, key=lambda state: state != "recommendation"), str)
     many = {
@@ -73,8 +70,8 @@ def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
     headline = f"{words.count(len(ended), 'workload')}: {', '.join(many.values())}"
     measured = bool(shown) and shown[0].basis == "measured"
     return blocks.Verdict(
-        "nothing" if not any(advised) else "measured" if measured else "predicted",
-        "clear" if all(advised) else "inconclusive" if any(advised) else "none",
+        "nothing" if not any(has_advice) else "measured" if measured else "predicted",
+        "clear" if all(has_advice) else "inconclusive" if any(has_advice) else "none",
         "",
         headline,
     )
@@ -108,43 +105,9 @@ def _rows(results: WorkloadResults, shown: list[Track]) -> Iterator[blocks.Row]:
 
 
 def _cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
-    advice = _advice(point, track)
+    advice = advised(point.profile, track.device.name, track.basis)
     if not stop.optima.chosen or advice is None:
         return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
     gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
     name = f"{'likely ' * stop.optima.likely}{words.name(stop.optima.chosen)}"
     return blocks.TableCell(name + gain, words.gain_between(*advice.interval) if advice.interval else "")
-
-
-def _advice(point: Point, track: Track) -> Recommendation | None:
-    if point.profile is None or track.basis == "measured":
-        return point.profile.recommendation if point.profile else None
-    made = (p for p in point.profile.predictions if p.device.name == track.device.name)
-    return next((each.recommendation for each in made), None)
-
-
-def _document(results: WorkloadResults) -> str:
-    """workloads.json: how each ended, and its recommendations; all figures are in its profile.json."""
-    listed = []
-    for point in results.points:
-        parts: list[Profile | Prediction] = []
-        if point.profile:
-            parts = [point.profile, *point.profile.predictions]
-        advised = {
-            each.device.name: {
-                "kind": "measured" if each is point.profile else "predicted",
-                **each.recommendation.model_dump(mode="json", include=_TOLD),
-            }
-            for each in parts
-            if each.recommendation
-        }
-        listed.append(
-            {
-                "workload": point.value,
-                "status": point.status,
-                "reason": point.reason,
-                "report": point.href,
-                "recommendations": advised,
-            }
-        )
-    return json.dumps({"format": 1, "command": results.command, "workloads": listed}, indent=1) + "\n"

@@ -42,7 +42,8 @@ class DeviceComparison:
 
 
 def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults | DeviceComparison:
-    """A sweep of profiles from one device, a comparison of those from several; pages will be in `directory`.
+    """A list of different workloads; of one, a sweep of profiles from one device, a comparison of those from
+    several. Pages will be in `directory`.
 
     Raises `UsageError`, which says what differs, where they belong together in neither way.
     """
@@ -52,6 +53,8 @@ def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepRes
             f"{script} is a profile of a script; a combined page needs profiles of a workload",
             next_step=f"Report it alone: advisor report {script}.",
         )
+    if sweeps.are_workloads(loaded):
+        return sweeps.gather_workloads(loaded, directory)
     devices = {(profile.device.kind, profile.device.name) for _, profile in loaded}
     return sweeps.gather(loaded, directory) if len(devices) == 1 else compare_devices(loaded, directory)
 
@@ -62,7 +65,7 @@ def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> 
         require_plausible(profile, str(path))
     (first_path, first), *others = loaded
     for path, profile in others:
-        sweeps.require_same_workload(f"{first_path} and {path}", first, profile, _TOGETHER)
+        sweeps.require_same_version(f"{first_path} and {path}", first, profile, _TOGETHER)
         ours, theirs = first.workload.parameters, profile.workload.parameters
         differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if differing:
