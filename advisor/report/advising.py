@@ -78,7 +78,7 @@ def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> It
     """
     kept = {  # the baseline, where a device's verdict is to keep it
         words.name(device): words.name(chosen.baseline or BASELINE)
-        for device, chosen in _chosen(profile).items()
+        for device, chosen in recommendations(profile).items()
         if chosen.strategy == (chosen.baseline or BASELINE)
     }
     shown: set[str] = set()
@@ -89,7 +89,8 @@ def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> It
         shown |= set() if again else {finding.snippet}
 
 
-def _chosen(profile: Profile) -> dict[str, Recommendation]:
+def recommendations(profile: Profile) -> dict[str, Recommendation]:
+    """By device, measured or predicted."""
     told = [(p.device.name, p.recommendation) for p in profile.predictions]
     told.append((profile.device.name, profile.recommendation))
     return {device: chosen for device, chosen in told if chosen is not None}
@@ -97,7 +98,7 @@ def _chosen(profile: Profile) -> dict[str, Recommendation]:
 
 def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
     """The outcome; of advice, what leaves the baseline, and first that for the recommended strategy."""
-    recommended = {(device, chosen.strategy) for device, chosen in _chosen(profile).items()}
+    recommended = {(device, chosen.strategy) for device, chosen in recommendations(profile).items()}
     outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
     elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)

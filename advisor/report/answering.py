@@ -11,7 +11,7 @@ from advisor.model.accuracy import by_class
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words
-from advisor.report.advising import findings, written
+from advisor.report.advising import findings, recommendations, written
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
 from advisor.report.blocks import Fact, Facts, Finding, Verdict
 from advisor.report.charts import largest_parts
@@ -72,13 +72,17 @@ def _over(answers: Sequence[Answer]) -> tuple[Verdict, ...]:
 
 def measured_answer(profile: Profile) -> Answer:
     marked = undoubted(profile)
-    chosen, told = marked.recommendation, _with_parts(verdicts(profile)[0], profile)
-    bars = tuple(measured_bars(counted(marked), overlaps(profile)))
-    base = baseline(profile)
-    how = counts(profile.preferences.objective)
+    chosen, told = marked.recommendation, verdicts(profile)[0]
+    best = profile.recommendation.strategy if profile.recommendation else None
+    row = profile.measured().get(best or "")
+    if row and told.tone != "none" and (largest := largest_parts(row)):
+        parts = f"A frame of {words.code(row.strategy)}: {largest}."
+        steps = (*(told.steps or filter(None, (told.reason,))), parts)
+        told = replace(told, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
+    base, how = baseline(profile), counts(profile.preferences.objective)
     answer = Answer(
         told,
-        bars,
+        tuple(measured_bars(counted(marked), overlaps(profile))),
         counts=f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame",
         against=words.name(base.strategy) if base else "",
         memory_of="host and device" if apart(profile.device) else "",
@@ -88,24 +92,16 @@ def measured_answer(profile: Profile) -> Answer:
     return drawn(_with_change(_with_facts(answer, chosen), profile, profile.device, chosen))
 
 
-def _with_parts(told: Verdict, profile: Profile) -> Verdict:
-    chosen = profile.recommendation
-    row = profile.measured().get((chosen and chosen.strategy) or "")
-    largest = largest_parts(row) if row else ""
-    if not largest or told.tone == "none":
-        return told
-    parts = f"A frame of {words.code(row.strategy)}: {largest}." if row else ""
-    steps = (*(told.steps or filter(None, (told.reason,))), parts)
-    return replace(told, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
-
-
 def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     at = profile.predictions.index(prediction)
     marked = counted(undoubted(profile)).predictions[at]
     chosen, notes = marked.recommendation, overlaps(profile, prediction)
+    told, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
+    if told.tone != "none" and prediction.recommendation and prediction.recommendation.strategy:
+        told = replace(told, remark=_likely(prediction, indifference))
     answer = Answer(
-        _with_simulations(profile, prediction),
-        tuple(predicted_bars(marked, notes, profile.preferences.indifference)),
+        told,
+        tuple(predicted_bars(marked, notes, indifference)),
         against=words.name((chosen and chosen.baseline) or BASELINE),
         memory_of="host and device" if apart(prediction.device) else "",
         advice=() if all_failed(profile) else _advice(profile, prediction.device.name),
@@ -116,13 +112,6 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
     answer = _with_facts(replace(answer, apart=path), chosen)
     return drawn(_with_change(answer, profile, prediction.device, chosen))
-
-
-def _with_simulations(profile: Profile, prediction: Prediction) -> Verdict:
-    told = prediction_verdict(profile, prediction)
-    if told.tone == "none" or prediction.recommendation is None or prediction.recommendation.strategy is None:
-        return told
-    return replace(told, remark=_likely(prediction, profile.preferences.indifference))
 
 
 def _apart(row: Predicted) -> Fact:
@@ -152,22 +141,17 @@ def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recom
     if not text:
         return answer
     others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
-    change = _excerpt(name, words.block(text), written(others))
+    code = words.block(text)
+    lines = code.splitlines()  # the excerpt goes from the buffers on, without imports and helpers
+    shown = lines[next((i for i, line in enumerate(lines) if line.startswith(_ONCE)), 0) :]
+    if len(shown) > SNIPPET_LINES:
+        shown = [*shown[: SNIPPET_LINES - 1], f"# ... {len(shown) - SNIPPET_LINES + 1} more lines"]
+    change = Change(name, "\n".join(shown), code, written(others))
     if chosen.verdict not in ("fastest", "near"):
         return replace(answer, change=change)
     apply = f"Apply the {words.count(change.lines, 'line')} in report.html."
     told = replace(answer.verdict, next_step=apply) if not answer.predicted else answer.verdict
     return replace(answer, change=change, verdict=told)
-
-
-def _excerpt(strategy: str, code: str, others: tuple[tuple[str, str], ...]) -> Change:
-    """From the buffers on, without imports and helpers; the frame at least, where that is too long."""
-    lines = code.splitlines()
-    heart = next((i for i, line in enumerate(lines) if line.startswith(_ONCE)), 0)
-    shown = lines[heart:]
-    if len(shown) > SNIPPET_LINES:
-        shown = [*shown[: SNIPPET_LINES - 1], f"# ... {len(shown) - SNIPPET_LINES + 1} more lines"]
-    return Change(strategy, "\n".join(shown), code, others)
 
 
 def _with_facts(answer: Answer, chosen: Recommendation | None) -> Answer:
@@ -194,17 +178,11 @@ def _likely(prediction: Prediction, indifference: float) -> str:
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
     """For the recommended strategy or the baseline there, each change once, the largest saving first."""
-    here = words.name(device)
+    here, chosen = words.name(device), recommendations(profile).get(device)
     told = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
-    mine = [finding for finding in told if finding.over in ("", BASELINE, *_recommended(profile, device))]
+    over = ("", BASELINE, words.name(chosen.strategy) if chosen and chosen.strategy else "")
+    mine = [finding for finding in told if finding.over in over]
     return tuple(sorted(mine, key=lambda finding: -finding.seconds))[:ADVICES]
-
-
-def _recommended(profile: Profile, device: str) -> Iterator[str]:
-    measured = (profile.device, profile.recommendation)
-    for where, recommendation in (measured, *((p.device, p.recommendation) for p in profile.predictions)):
-        if recommendation and recommendation.strategy and where.name == device:
-            yield words.name(recommendation.strategy)
 
 
 BRIEF = 5

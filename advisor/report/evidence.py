@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from advisor import units
 from advisor.model import accuracy
 from advisor.model.measured import ModelAgainstRun
-from advisor.profiles.conclusions import Alternative, Preferences, Sensitivity
+from advisor.profiles.conclusions import Alternative, Preferences
 from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
@@ -71,28 +71,23 @@ def noise(profile: Profile, against: ModelAgainstRun) -> Section:
 def beside_model(comparison: ModelAgainstRun) -> tuple[blocks.Block, ...]:
     """Measured, predicted, predicted over measured, and where the measured time lies; the fastest first."""
     told = []
-    for row in sorted(comparison.rows, key=lambda row: row.measured):
-        between = words.seconds_between(row.low, row.high)
-        outside = f"outside: {'slower' if row.measured > row.high else 'faster'} than predicted"
-        cells = (
-            blocks.TableCell(units.seconds(row.measured)),
-            blocks.TableCell(units.seconds(row.likely), between, mark="forecast"),
-            blocks.TableCell(units.ratio(row.ratio)),
-            blocks.TableCell("inside") if row.inside else blocks.TableCell(outside, mark="outside"),
-        )
-        told.append(blocks.Row(words.name(row.strategy), cells))
-    columns = (
-        blocks.Column("measured"),
-        blocks.Column("", basis="predicted"),
-        blocks.Column("predicted / measured"),
-        blocks.Column("measured time in range", figures=False),
-    )
+    for one in sorted(comparison.rows, key=lambda one: one.measured):
+        between, inside = words.seconds_between(one.low, one.high), blocks.TableCell("inside")
+        if not one.inside:
+            than = "slower" if one.measured > one.high else "faster"
+            inside = blocks.TableCell(f"outside: {than} than predicted", mark="outside")
+        likely = blocks.TableCell(units.seconds(one.likely), between, mark="forecast")
+        cells = units.seconds(one.measured), likely, units.ratio(one.ratio), inside
+        told.append(blocks.row(words.name(one.strategy), *cells))
+    predicted = blocks.Column("", basis="predicted")
+    where = blocks.Column("measured time in range", figures=False)
+    heads = blocks.columns("measured", predicted, "predicted / measured", where)
     times = f"{words.count(len(told), 'measured time')} {'lies' if len(told) == 1 else 'lie'}"
     knew = (
         f"{comparison.inside} of {times} in the predicted range. The model used the catalogue figures for "
         f"{words.name(comparison.device)} and the traced traffic, but none of these times."
     )
-    figures = blocks.Table("compared", "strategy", columns, tuple(told), label=_BESIDE, forms="html")
+    figures = blocks.Table("compared", "strategy", heads, tuple(told), label=_BESIDE, forms="html")
     fold = blocks.Fold("Strategy by strategy", (figures,), kind="folded")
     return blocks.Heading(_BESIDE, "model"), blocks.Prose(knew, forms="html"), fold
 
@@ -206,11 +201,10 @@ def _choice(profile: Profile) -> Choice:
     if measured:
         facts = [blocks.Fact(f"by {name}", _at(by_device, wanted)) for name, by_device in data.items()]
     else:
-        recommended = [
-            (p.device.name, p.recommendation) for p in profile.predictions if not doubt(profile, p)
-        ]
         facts = [
-            blocks.Fact(words.name(d), sentence(r), predicted=True) for d, r in recommended if r is not None
+            blocks.Fact(words.name(p.device.name), sentence(p.recommendation), predicted=True)
+            for p in profile.predictions
+            if p.recommendation is not None and not doubt(profile, p)
         ]
     told = {
         "prefix": "" if measured else "Predicted, by the likely times alone: ",
@@ -242,7 +236,7 @@ def _setup(profile: Profile) -> blocks.Table:
     return blocks.Table(
         "setup",
         "strategy",
-        tuple(map(blocks.Column, ("set-up", "additional set-up", "saved per frame", "pays off"))),
+        blocks.columns("set-up", "additional set-up", "saved per frame", "pays off"),
         setup_costs(measured, base, speeds(counted(profile))),
         caption=_SETUP.format(words.name(base.strategy) if base else "baseline"),
         identifier="setup",
@@ -252,22 +246,19 @@ def _setup(profile: Profile) -> blocks.Table:
 
 
 def _model(profile: Profile) -> blocks.Table | None:
-    cells = {(one.device, str(one.question)): blocks.TableCell(_turned(one)) for one in profile.sensitivity}
-    devices = dict.fromkeys(device for device, _ in cells)
-    rows = tuple(
-        blocks.Row(
-            text, tuple(cells.get((device, question), blocks.TableCell(blocks.NOTHING)) for device in devices)
+    cells = {}
+    for one in profile.sensitivity:
+        smaller = "smaller " * (one.question == "smaller")
+        told = f"{words.name(one.strategy)} from {one.factor}× {smaller}on" if one.strategy else ""
+        cells[one.device, str(one.question)] = (
+            told if one.factor is not None and told else "no change up to 64×"
         )
+    devices = dict.fromkeys(device for device, _ in cells)
+    rows = (
+        blocks.row(text, *(cells.get((device, question), blocks.NOTHING) for device in devices))
         for question, text in _QUESTIONS.items()
     )
-    columns = (blocks.Column(words.name(d), basis="predicted", figures=False) for d in devices)
+    heads = tuple(blocks.Column(words.name(d), basis="predicted", figures=False) for d in devices)
     if not devices:
         return None
-    return blocks.Table("turns", "if", tuple(columns), rows, caption=_BLIND, identifier="turns", codes=False)
-
-
-def _turned(sensitivity: Sensitivity) -> str:
-    if sensitivity.factor is None or sensitivity.strategy is None:
-        return "no change up to 64×"
-    smaller = "smaller " * (sensitivity.question == "smaller")
-    return f"{words.name(sensitivity.strategy)} from {sensitivity.factor}× {smaller}on"
+    return blocks.Table("turns", "if", heads, tuple(rows), caption=_BLIND, identifier="turns", codes=False)

@@ -13,8 +13,8 @@ from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Loop, Measured, Profile, StageRecord
 from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
 from advisor.profiles.traces import Traffic
-from advisor.report import words
-from advisor.report.blocks import NOTHING, Column, Fact, Row, Table, TableCell
+from advisor.report import blocks, words
+from advisor.report.blocks import NOTHING, Fact, Table, columns
 from advisor.report.mixes import searched
 from advisor.rules.advise import silences
 from advisor.rules.registry import RULES, changed
@@ -45,7 +45,7 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
 def readings(profile: Profile) -> tuple[Table, ...]:
     """What the GPU and the Jetson board read at each moment; a figure that no moment has is left out."""
     told = profile.environment
-    tables = (_gpu(told.gpu_readings), _tegra(told.tegra_readings))
+    tables = (_table("GPU", told.gpu_readings, _gpu), _table("Jetson board", told.tegra_readings, _tegra))
     return tuple(table for table in tables if table.rows)
 
 
@@ -98,70 +98,74 @@ def _host(host: HostState) -> list[Fact]:
     return [Fact(label, words.line(value, 300)) for label, value in known if value]
 
 
-def _gpu(states: Sequence[GpuState]) -> Table:
-    first = states[0].throttled_seconds if states else {}
-    figures: tuple[tuple[str, Callable[[GpuState], str]], ...] = (
-        ("driver", lambda s: s.driver or ""),
-        ("performance state", lambda s: _known(s.performance_state, "P{}".format)),
-        ("SM clock", lambda s: _of(_hertz(s.sm_hertz), _hertz(s.sm_max_hertz))),
-        ("memory clock", lambda s: _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz))),
-        ("power", lambda s: _of(_watts(s.power_watts), _watts(s.power_limit_watts))),
-        ("temperature", lambda s: _celsius(s.temperature_celsius)),
-        ("clocks throttled by", lambda s: _causes(s.throttle_reasons)),
-        *(
-            (f"throttled by {cause} since the first reading", partial(_since, cause, begin))
-            for cause, begin in first.items()
-        ),
-        ("PCIe link", _links),
-        ("memory used", lambda s: _of(_size(s.memory_used_bytes), _size(s.memory_total_bytes))),
-        ("memory used by this process", lambda s: _size(s.process_bytes)),
-        ("other processes", _others),
-        ("busy", lambda s: _known(s.utilization, units.percent)),
-    )
-    return _table("GPU", states, figures)
+def _limit(value: Limit | None) -> str:
+    return value if isinstance(value, str) else _size(value)
 
 
-def _tegra(states: Sequence[TegraState]) -> Table:
-    zones = dict.fromkeys(zone for s in states for zone in s.temperatures_celsius)
-    events = dict.fromkeys(cause for s in states for cause in s.over_current_events)
-    figures: tuple[tuple[str, Callable[[TegraState], str]], ...] = (
-        ("board", lambda s: s.board or ""),
-        ("Jetson Linux", lambda s: s.l4t_release or ""),
-        ("power mode", lambda s: s.power_mode or ""),
-        ("highest power mode", lambda s: s.best_power_mode or ""),
-        ("GPU clock", lambda s: _of(_hertz(s.gpu_hertz), _hertz(s.gpu_max_hertz))),
-        ("memory clock", lambda s: _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz))),
-        ("CPU clock", lambda s: _clocks(s.cpu)),
-        *(
-            (f"temperature, {zone}", lambda s, zone=zone: _celsius(s.temperatures_celsius.get(zone)))
-            for zone in zones
-        ),
-        ("GPU driver memory", lambda s: _size(s.gpu_memory_bytes)),
-        *(
-            (f"over-current events since boot, {c}", lambda s, c=c: str(s.over_current_events.get(c, "")))
-            for c in events
-        ),
-        ("thermally throttled by", lambda s: _causes(s.throttle_alerts)),
-    )
-    return _table("Jetson board", states, figures)
+def _causes(causes: tuple[str, ...] | None) -> str:
+    return _known(causes, lambda told: words.listing(told) or "nothing")
 
 
-def _table(
-    title: str, states: Sequence[_State], figures: Iterable[tuple[str, Callable[[_State], str]]]
-) -> Table:
-    told = [(label, [words.line(tell(state), 120) for state in states]) for label, tell in figures]
-    columns = tuple(Column(s.moment.replace("-", " "), figures=False) for s in states)
-    rows = tuple(
-        Row(words.name(label, 80), tuple(TableCell(value or NOTHING) for value in values))
-        for label, values in told
+def _clocks(cpu: CpuClocks) -> str:
+    governors = f"governor {words.listing(cpu.governors)}" if cpu.governors else ""
+    return ", ".join(filter(None, (_of(_hertz(cpu.hertz), _hertz(cpu.max_hertz)), governors)))
+
+
+def _table(title: str, states: Sequence[_State], read: Callable[[_State, _State], dict[str, str]]) -> Table:
+    """A row for each figure, a column for each moment."""
+    told = [read(state, states[0]) for state in states]
+    labels = dict.fromkeys(label for figures in told for label in figures)
+    figures = {label: [words.line(each.get(label, ""), 120) for each in told] for label in labels}
+    rows = (
+        blocks.row(words.name(label, 80), *(value or NOTHING for value in values))
+        for label, values in figures.items()
         if any(values)
     )
-    return Table("readings", title, columns, rows, label=f"{title}, readings", codes=False)
+    heads = columns(*(s.moment.replace("-", " ") for s in states), figures=False)
+    return Table("readings", title, heads, tuple(rows), label=f"{title}, readings", codes=False)
 
 
-def _since(cause: str, begin: float, state: GpuState) -> str:
-    elapsed = state.throttled_seconds.get(cause, begin) - begin
-    return units.seconds(elapsed) if elapsed > 0 else ""
+def _gpu(s: GpuState, first: GpuState) -> dict[str, str]:
+    throttled = {}
+    for cause, begin in first.throttled_seconds.items():
+        more = s.throttled_seconds.get(cause, begin) - begin
+        throttled[f"throttled by {cause} since the first reading"] = units.seconds(more) if more > 0 else ""
+    both = (s.link_generation, s.link_width), (s.link_generation_max, s.link_width_max)
+    link, best = (" ".join([*[f"gen {g}"] * bool(g), *[f"×{w}"] * bool(w)]) for g, w in both)
+    memory = f", {_size(s.other_processes_bytes)}" if s.other_processes_bytes else ""
+    return {
+        "driver": s.driver or "",
+        "performance state": _known(s.performance_state, "P{}".format),
+        "SM clock": _of(_hertz(s.sm_hertz), _hertz(s.sm_max_hertz)),
+        "memory clock": _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz)),
+        "power": _of(_watts(s.power_watts), _watts(s.power_limit_watts)),
+        "temperature": _celsius(s.temperature_celsius),
+        "clocks throttled by": _causes(s.throttle_reasons),
+        **throttled,
+        "PCIe link": _of(link, best),
+        "memory used": _of(_size(s.memory_used_bytes), _size(s.memory_total_bytes)),
+        "memory used by this process": _size(s.process_bytes),
+        "other processes": _known(s.other_processes, str) and f"{s.other_processes}{memory}",
+        "busy": _known(s.utilization, units.percent),
+    }
+
+
+def _tegra(s: TegraState, _: TegraState) -> dict[str, str]:
+    temperatures = {f"temperature, {zone}": _celsius(t) for zone, t in s.temperatures_celsius.items()}
+    events = {f"over-current events since boot, {c}": str(n) for c, n in s.over_current_events.items()}
+    return {
+        "board": s.board or "",
+        "Jetson Linux": s.l4t_release or "",
+        "power mode": s.power_mode or "",
+        "highest power mode": s.best_power_mode or "",
+        "GPU clock": _of(_hertz(s.gpu_hertz), _hertz(s.gpu_max_hertz)),
+        "memory clock": _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz)),
+        "CPU clock": _clocks(s.cpu),
+        **temperatures,
+        "GPU driver memory": _size(s.gpu_memory_bytes),
+        **events,
+        "thermally throttled by": _causes(s.throttle_alerts),
+    }
 
 
 def _of(value: str, best: str) -> str:
@@ -176,30 +180,6 @@ _hertz = partial(_known, write=units.frequency)
 _watts = partial(_known, write="{:.0f} W".format)
 _celsius = partial(_known, write="{:.0f} °C".format)
 _size = partial(_known, write=units.size)
-
-
-def _limit(value: Limit | None) -> str:
-    return value if isinstance(value, str) else _size(value)
-
-
-def _causes(causes: tuple[str, ...] | None) -> str:
-    return _known(causes, lambda told: words.listing(told) or "nothing")
-
-
-def _clocks(cpu: CpuClocks) -> str:
-    governors = f"governor {words.listing(cpu.governors)}" if cpu.governors else ""
-    return ", ".join(filter(None, (_of(_hertz(cpu.hertz), _hertz(cpu.max_hertz)), governors)))
-
-
-def _links(s: GpuState) -> str:
-    both = (s.link_generation, s.link_width), (s.link_generation_max, s.link_width_max)
-    now, most = (" ".join([*[f"gen {g}"] * bool(g), *[f"×{w}"] * bool(w)]) for g, w in both)
-    return _of(now, most)
-
-
-def _others(state: GpuState) -> str:
-    memory = f", {_size(state.other_processes_bytes)}" if state.other_processes_bytes else ""
-    return _known(state.other_processes, lambda count: f"{count}{memory}")
 
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
@@ -221,29 +201,24 @@ def measured_label(profile: Profile) -> str:
 
 def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
     """Order, sampling and the terms of the tables; `unmatched` is why the model stands not beside them."""
-    taken = profile.method
+    taken, final = profile.method, profile.final
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped).most_common()
     ended = words.listing(f"{words.name(why, 100)} ({words.count(n, 'time')})" for why, n in stopped)
     model = f"not compared with these figures: {unmatched}"
-    seed = f"in random order (seed {taken.seed})"
-    order = f"screening: each strategy in a fresh process, {seed}"
-    if profile.final is None:
-        rounds = words.count(len(taken.order) or taken.rounds, "round")
-        order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
-    source = "by resampling processes and their timed frames"
-    if profile.final is not None:
+    seed, source = f"in random order (seed {taken.seed})", "by resampling processes and their timed frames"
+    rounds = words.count(len(taken.order) or taken.rounds, "round")
+    order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
+    if final is not None:
+        order = f"screening: each strategy in a fresh process, {seed}"
         source = "from the final's blocks; for ratios, from the rounds that have both"
+    figures = "median wall time of a steady frame, host stages included. Medians and ratios have their"
     return (
         Fact("Command", words.line(profile.command, 500)),
         Fact("Order", order),
         *(Fact("Mixes", told) for told in searched(profile)),
         *(Fact("Final", told) for told in _final(profile)),
         Fact("Time limit", f"{units.seconds(taken.max_seconds)} for the command"),
-        Fact(
-            "Figures",
-            "median wall time of a steady frame, host stages included. Medians and ratios have their "
-            f"{units.percent(taken.confidence)} interval, {source}",
-        ),
+        Fact("Figures", f"{figures} {units.percent(taken.confidence)} interval, {source}"),
         Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
@@ -266,20 +241,18 @@ def _final(profile: Profile) -> Iterator[str]:
         f"{words.count(final.looks, 'interim look')}, {'settled' if final.settled else 'out of time'}"
     )
     if chosen is not None and chosen.noise is not None:
-        low, high = chosen.noise
-        yield (
-            f"Control: {words.name(final.contestants[final.alias])} under a second name took "
-            f"{units.ratio(low)} to {units.ratio(high)} its time"
+        name, between = (
+            words.name(final.contestants[final.alias]),
+            " to ".join(map(units.ratio, chosen.noise)),
         )
+        yield f"Control: {name} under a second name took {between} its time"
 
 
 def _hints(profile: Profile) -> Iterator[Fact]:
     for row in profile.measured().values():
-        told = [
-            f"{words.name(buffer)}: {words.listing(map(words.name, hints)) or 'none'}"
-            for buffer, hints in list(row.hints.items())[:40]
-        ]
-        if told:
+        held = list(row.hints.items())[:40]
+        told = (f"{words.name(b)}: {words.listing(map(words.name, hints)) or 'none'}" for b, hints in held)
+        if held:
             yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(told))
 
 

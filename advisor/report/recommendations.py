@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -43,17 +43,23 @@ TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
+    device = words.name(profile.device.name)
     if doubt(profile) == "host only":
         why = "The buffers never leave the host: every strategy runs the same frame."
         step = "Wrap the stages that should run on the GPU in device(...) in Workload(frame=[...])."
-        return (nothing(words.name(profile.device.name), HOST_ONLY, why, step),)
-    if profile.device.kind == "cpu":
-        return tuple(prediction_verdict(profile, p) for p in profile.predictions) or (_unpredicted(profile),)
-    return (measured_verdict(profile),)
+        return (nothing(device, HOST_ONLY, why, step),)
+    if profile.device.kind != "cpu":
+        return (measured_verdict(profile),)
+    if profile.predictions:
+        return tuple(prediction_verdict(profile, prediction) for prediction in profile.predictions)
+    told = "Nothing was measured on a GPU, and nothing was predicted for one"
+    why = "No target device was given." if profile.measured() else _first_reason(profile.results)
+    step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
+    return (nothing(device, told, why, step, UNSURE),)
 
 
 def measured_verdict(profile: Profile) -> Verdict:
-    chosen = profile.recommendation
+    chosen, method = profile.recommendation, profile.method
     if chosen is None:
         return _unmeasured(profile)
     if chosen.strategy and doubt(profile) == "alone":
@@ -62,19 +68,14 @@ def measured_verdict(profile: Profile) -> Verdict:
     if chosen.speedup is None and base and over and not profile.script:  # the baseline was not in the final
         known = {"speedup": over.value, "baseline": base.strategy}
         chosen = chosen.model_copy(update=known)
-    sure = remark(chosen, profile.method.confidence)
-    told = _verdict("measured", profile.device, chosen, headline(chosen), sure)
+    told = _verdict("measured", profile.device, chosen, headline(chosen), remark(chosen, method.confidence))
     if chosen.strategy and chosen.verdict == "open" and not profile.script:
-        return replace(told, next_step=_longer(profile, chosen.seconds_more))
+        # The command that would settle it; four times the time, which halves intervals, if none is known.
+        more, given = chosen.seconds_more, method.max_seconds
+        wanted = 10 * math.ceil((given + 1.2 * more if more else max(4 * given, 120)) / 10)
+        command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
+        return replace(told, next_step=f"Run again: {words.code(command, 300)}")
     return told
-
-
-def _longer(profile: Profile, more: float | None) -> str:
-    """The command that would settle it; four times the time, which halves intervals, if none is known."""
-    given = profile.method.max_seconds
-    wanted = 10 * math.ceil((given + 1.2 * more if more else max(4 * given, 120)) / 10)
-    command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
-    return f"Run again: {words.code(command, 300)}"
 
 
 def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
@@ -169,13 +170,6 @@ def _unmeasured(profile: Profile) -> Verdict:
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
     told = gaps(results)
     return f"`{told[0].names[0]}`: {told[0].text}" if told else "No strategy was tried."
-
-
-def _unpredicted(profile: Profile) -> Verdict:
-    told = "Nothing was measured on a GPU, and nothing was predicted for one"
-    why = "No target device was given." if profile.measured() else _first_reason(profile.results)
-    step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
-    return nothing(words.name(profile.device.name), told, why, step, UNSURE)
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
@@ -316,22 +310,17 @@ def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
 
 def sweep_failures(sweep: SweepResults, parameter: str) -> tuple[Failure, ...]:
     """Each failure once, with the strategies and values it holds for; `parameter` as it is shown."""
-    return (*_of_values(sweep, parameter), *_of_strategies(sweep, parameter))
-
-
-def _of_values(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
     failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]
+    rows = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
+    told = []
     for where in words.grouped(failed, lambda point: _key(point.reason, point.detail)).values():
         first, values = where[0], words.listing([words.value(p.value) for p in where], limit=12)
         headline = f"{parameter} = {values} failed: {words.line(first.reason, 500)}"
-        yield Failure(headline, excerpt(first.detail), FIX, words.block(first.detail))
-
-
-def _of_strategies(sweep: SweepResults, parameter: str) -> Iterator[Failure]:
-    failed = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
-    for told in words.grouped(failed, lambda pair: _key(pair[1].reason, pair[1].detail)).values():
-        values = words.listing(dict.fromkeys(words.value(value) for value, _ in told), limit=12)
-        yield _failure([row for _, row in told], "", f" failed at {parameter} = {values}")
+        told.append(Failure(headline, excerpt(first.detail), FIX, words.block(first.detail)))
+    for same in words.grouped(rows, lambda pair: _key(pair[1].reason, pair[1].detail)).values():
+        values = words.listing(dict.fromkeys(words.value(value) for value, _ in same), limit=12)
+        told.append(_failure([row for _, row in same], "", f" failed at {parameter} = {values}"))
+    return tuple(told)
 
 
 def excerpt(detail: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Predicted
-from advisor.profiles.sweeps import SweepResults, Value, is_number
+from advisor.profiles.sweeps import SweepResults, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
@@ -49,9 +49,16 @@ def sweep_verdict(track: Track, parameter: str, confidence: float | None = None)
     headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
     told = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
+    tone: Literal["clear", "tie", "inconclusive", "none"] = "clear"
+    if not headline and not undecided:
+        tone = "none"
+    elif any(s.likely or (s.rivals and not s.best) for s in optima):
+        tone = "inconclusive"
+    elif all(s.rivals for s in optima if s.best):
+        tone = "tie"
     return Verdict(
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
-        tone=_tone(track) if headline or undecided else "none",
+        tone=tone,
         device=words.name(track.device.name),
         headline=told if headline else _nothing(track, parameter),
         reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
@@ -77,7 +84,12 @@ def _for_range(track: Track, parameter: str, one: OneForAll) -> str:
 def best_by_value(track: Track, parameter: str, told: Sequence[Stretch], *, ties: bool) -> str:
     """The best strategy up to which value and from which on, or at which of those without an order."""
     if not _ordered(track):
-        return _by_value(track, parameter)
+        parts = []
+        for strategy, where in group([stop.optima for stop in track.stops]).items():
+            stops = [track.stops[i] for i in where]
+            likely = "likely " * any(stop.optima.likely for stop in stops)
+            parts.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
+        return "; ".join(parts)
     told = told if ties else [replace(stretch, tied_with=frozenset()) for stretch in told]
     parts = [_part(track, parameter, told, i) for i in range(len(told))]
     if (left := len(parts) - _MOST_PARTS + 1) > 1:
@@ -103,13 +115,6 @@ def at(parameter: str, stops: Sequence[Stop]) -> str:
     return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"
 
 
-def _tone(track: Track) -> Literal["clear", "tie", "inconclusive"]:
-    optima = [stop.optima for stop in track.stops]
-    if any(s.likely or (s.rivals and not s.best) for s in optima):
-        return "inconclusive"
-    return "tie" if all(s.rivals for s in optima if s.best) else "clear"
-
-
 def _part(track: Track, parameter: str, parts: Sequence[Stretch], index: int) -> str:
     run = parts[index]
     first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
@@ -127,16 +132,6 @@ def _part(track: Track, parameter: str, parts: Sequence[Stretch], index: int) ->
     who = f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
     tied = f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
     return f"{who} {where}{tied}"
-
-
-def _by_value(track: Track, parameter: str) -> str:
-    """For values without an order: each strategy with the values at which it is recommended."""
-    told = []
-    for strategy, where in group([stop.optima for stop in track.stops]).items():
-        stops = [track.stops[i] for i in where]
-        likely = "likely " * any(stop.optima.likely for stop in stops)
-        told.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
-    return "; ".join(told)
 
 
 def _nothing(track: Track, parameter: str) -> str:
@@ -213,23 +208,24 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
 
 
 def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
-    """How to look closer at the first change, where there is room for a value that was not tested."""
+    """How to look closer at the first change, where there is room for a value that was not tested.
+
+    `--sweep` makes of LOW..HIGH:COUNT values a constant factor apart, whole if the two are.
+    """
     tested = {stop.value for stop in track.stops}
     for change in changed:
         low, high = track.stops[change.low].value, track.stops[change.high].value
         texts = words.value(low), words.value(high)
         count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
-        if float(low) > 0 and texts[0] != texts[1] and _between(low, high, count) - tested:
+        if float(low) <= 0 or texts[0] == texts[1]:
+            continue
+        factor = (float(high) / float(low)) ** (1 / (count - 1))
+        values: list[float] = [float(low) * factor**i for i in range(1, count - 1)]
+        if isinstance(low, int) and isinstance(high, int):
+            values = [round(value) for value in values]
+        if set(values) - tested:
             return f"Refine: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
     return ""
-
-
-def _between(low: Value, high: Value, count: int) -> set[Value]:
-    """What `--sweep` makes of LOW..HIGH:COUNT between the two: a constant factor apart, whole if they are."""
-    factor = (float(high) / float(low)) ** (1 / (count - 1))
-    values = [float(low) * factor**i for i in range(1, count - 1)]
-    whole = isinstance(low, int) and isinstance(high, int)
-    return {round(value) if whole else value for value in values}
 
 
 def faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
@@ -240,16 +236,11 @@ def faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: s
             continue
         larger = sum(b.bytes for b in now.workload.buffers) > sum(b.bytes for b in before.workload.buffers)
         ends = [(track.stops[low], track.stops[high]) for track in found if track.basis == "predicted"]
-        if larger and any(_falls(*pair) for pair in ends):
+        times = [(a.seconds(name), b.seconds(name)) for a, b in ends for name in b.results]
+        if larger and any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in times):
             here, there = (words.value(sweep.points[i].value) for i in (high, low))
             yield f"Predicted faster at {parameter} = {here} than at {there}: noise of timed host stages."
             return
-
-
-def _falls(before: Stop, now: Stop) -> bool:
-    """Whether a strategy is seen to take less time at the second of two values."""
-    pairs = [(before.seconds(name), now.seconds(name)) for name in now.results]
-    return any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in pairs)
 
 
 def cell(stop: Stop, strategy: str) -> TableCell:

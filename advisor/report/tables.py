@@ -10,7 +10,6 @@ from typing import TypeVar
 from advisor import stats, units
 from advisor.devices.memory_class import explained
 from advisor.profiles.conclusions import counts_latency
-from advisor.profiles.row_figures import FrameEnergy
 from advisor.profiles.schema import (
     LATE,
     Device,
@@ -146,7 +145,25 @@ def more_figures(measured: Sequence[Measured], chosen: str | None = None) -> Ite
         caption = f"Below each percentile: its bounds, each at 95 % confidence. {_SPENT}"
         yield _figures(measured, caption)
         yield from _why(measured)
-        yield from _charts(measured, chosen)
+        if tails := [_tail(row, chosen) for row in measured if row.p95]:
+            yield chart("tails", "Slowest frames: median, and the additional time of the slowest", tails)
+        metered = []
+        for row, energy in ((row, row.energy) for row in measured if row.energy):
+            idle = Part("idle energy", "rest", energy.idle_watts * energy.seconds / energy.frames)
+            parts = Part("above idle", "kernel", energy.joules), idle
+            told, best = units.joules(energy.joules), row.strategy == chosen
+            metered.append(Stack(row.strategy, told, "above idle", parts, emphasised=best))
+        if metered:
+            yield chart("energy", "Energy per frame", metered, write=units.joules)
+
+
+def _tail(row: Measured, chosen: str | None) -> Stack:
+    p95, p99 = (percentile.seconds if percentile else 0.0 for percentile in (row.p95, row.p99))
+    middle = min(row.latency_seconds or row.median_seconds, p95)
+    parts = [Part("median", "host", middle), Part("up to p95", "transfer", p95 - middle)]
+    parts += [Part("up to p99", "wait", p99 - p95)] if p99 > p95 else []
+    value, share = units.seconds(max(p95, p99)), "99 %" if row.p99 else "95 %"
+    return Stack(row.strategy, value, share, tuple(parts), emphasised=row.strategy == chosen)
 
 
 def places(measured: Sequence[Measured]) -> Iterator[Block]:
@@ -243,31 +260,6 @@ def _why(measured: Sequence[Measured]) -> Iterator[Block]:
     sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
     if sources:
         yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")
-
-
-def _charts(measured: Sequence[Measured], chosen: str | None) -> Iterator[Block]:
-    tails = [_tail(row, chosen) for row in measured if row.p95]
-    if tails:
-        yield chart("tails", "Slowest frames: median, and the additional time of the slowest", tails)
-    metered = [_metered(row, row.energy, chosen) for row in measured if row.energy]
-    if metered:
-        yield chart("energy", "Energy per frame", metered, write=units.joules)
-
-
-def _tail(row: Measured, chosen: str | None) -> Stack:
-    p95, p99 = (percentile.seconds if percentile else 0.0 for percentile in (row.p95, row.p99))
-    middle = min(row.latency_seconds or row.median_seconds, p95)
-    parts = [Part("median", "host", middle), Part("up to p95", "transfer", p95 - middle)]
-    parts += [Part("up to p99", "wait", p99 - p95)] if p99 > p95 else []
-    value, share = units.seconds(max(p95, p99)), "99 %" if row.p99 else "95 %"
-    return Stack(row.strategy, value, share, tuple(parts), emphasised=row.strategy == chosen)
-
-
-def _metered(row: Measured, energy: FrameEnergy, chosen: str | None) -> Stack:
-    idle = energy.idle_watts * energy.seconds / energy.frames
-    parts = (Part("above idle", "kernel", energy.joules), Part("idle energy", "rest", idle))
-    value = units.joules(energy.joules)
-    return Stack(row.strategy, value, "above idle", parts, emphasised=row.strategy == chosen)
 
 
 def _places(measured: Sequence[Measured]) -> Table:
