@@ -195,6 +195,8 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
     ] == "load_cudaDeviceSynchronize (app)"
     assert [each.count for each in traced.host or ()] == [each.count for each in plain.host or ()]
     assert (traced.waits, traced.frames) == (plain.waits, plain.frames)
+    page = trace_page(FileTrace(program=judged(ProgramTrace(gpus=(traced,)))))
+    assert "called from load_cudaHostUnregister (app)" in " ".join(render(page, "txt").split())
 
 
 def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:

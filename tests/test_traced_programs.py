@@ -164,6 +164,8 @@ def test_a_real_report_with_a_second_gpu(tmp_path: Path) -> None:
     assert "GPU 1 (NVIDIA H200) The same as GPU 0" in text
     assert "49 % pinned upload, 47 % pinned download" in text
     assert "(serial-copies, GPU 0 and GPU 1)" in text
+    html = render(trace_page(FileTrace(program=both)), "html").partition("Rules without advice")[0]
+    assert html.count("run one after another") == 1, "advice for equal GPUs stands once"
     wanted = ("--rule", "unbalanced-split.ratio=1.001", "--fail-if", "unbalanced-split")
     failed = advisor("trace", "slower.sqlite", *wanted, cwd=tmp_path)
     assert failed.returncode == 1

@@ -185,7 +185,16 @@ def _a_frame(gpu: GpuTrace) -> str:
 
 
 def _findings(program: ProgramTrace, advice: Iterable[Advice]) -> tuple[Finding, ...]:
-    return tuple(replace(finding([one]), gain=_saves(program, one)) for one in advice)
+    """Each advice once for GPUs that do the same."""
+    alike = {
+        gpu.label: other.label
+        for gpu in program.gpus
+        for other in reversed(program.gpus)
+        if _same(gpu, other)
+    }
+    several = words.grouped(advice, lambda one: (one.rule, one.outcome, alike.get(one.device, one.device)))
+    ordered = [sorted(those, key=lambda one: one.device) for those in several.values()]
+    return tuple(replace(finding(those), gain=_saves(program, those[0])) for those in ordered)
 
 
 def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
