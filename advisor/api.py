@@ -28,7 +28,7 @@ from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Progress, make_progress
 from advisor.measure.settings import Settings
 from advisor.measure.version_measurement import Versions
-from advisor.profiles import reading, schema
+from advisor.profiles import outputs, reading, schema
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
@@ -37,7 +37,7 @@ from advisor.rules import concluding
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts import versions
-from advisor.verdicts.comparing import comparisons
+from advisor.verdicts.comparing import comparisons, promised
 from advisor.verdicts.versions import INDIFFERENCE, Question
 from advisor.workloads import scripts
 from advisor.workloads.loading import MODULE_PREFIX
@@ -167,11 +167,18 @@ def run_versions(
     fewer = choose((BASELINE, *named)) if backend == "cpu" else STRATEGIES
     settings = replace(settings, strategies=fewer, began=begin)
     question = Question(tuple(limits), options.indifference or INDIFFERENCE)
+    saved = None
+    if against and outputs.is_baseline(Path(against)):
+        saved = concluding.concluded(reading.load(reading.in_directory(outputs.baseline_folder(against))))
     with _sides(settings, base, head, against) as (before, now, labels, note):
         missing = "" if before else note
         versions = Versions(before or now, now, named, question, missing, recommendations)
         comparison = pipeline.compare_versions(versions, labels, progress, launcher=launcher, note=note)
-    return VersionComparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
+    parts = {part.name: getattr(comparison, part.name) for part in fields(comparison)}
+    if saved:
+        gains = comparison.run.judged.gains
+        parts["promise"] = promised.promised_to_versions(saved, comparison.head, named, gains)
+    return VersionComparison(**parts)
 
 
 @contextmanager

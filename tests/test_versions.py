@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -14,19 +15,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import measured, profile, recommendation, vector_add_workload
+from builders import cuda_device, measured, profile, recommendation, vector_add_workload
+from every import every
 from fakes import FakeClock, RecordingBackend, job
 from rendering import Accepted, markup
 from running import REPOSITORY, asked
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, ChargingLauncher, simulated
 
-from advisor import stats
-from advisor.errors import NothingToCompare, WorkloadError
+from advisor import api, configuration, stats
+from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
+from advisor.profiles import outputs
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.scratch import scratch
@@ -731,6 +734,85 @@ def test_one_that_was_chosen_from_fewer_is_not_known_to_be_recommended_still() -
         "inconclusive",
         True,
     )
+
+
+@every(
+    ("strategies", "changes", "told"),
+    [
+        (("pinned",), {}, True),
+        (("pinned", "zero-copy"), {}, False),
+        (("zero-copy",), {}, False),
+        (("pinned",), {"device": cuda_device().model_copy(update={"name": "Another GPU"})}, False),
+        (("pinned",), {"workload": workload(2048)}, False),
+    ],
+)
+def test_what_a_baseline_promised_is_told_with_what_head_gains(
+    strategies: tuple[str, ...],
+    changes: Any,
+    told: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The baseline has the name of the revision; the user says which strategy HEAD uses."""
+    found = compared({"pageable": (1.0, 0.99, 1.01), "pinned": (1.0, 0.99, 1.01)})
+    judged = replace(found.run.judged, gains={"pinned": stats.Ratio(1.69, 1.65, 1.73)})
+    found = replace(found, run=replace(found.run, judged=judged))
+    saved = profile(
+        results=(measured("pageable", 0.040), measured("pinned", 0.020)),
+        recommendation=recommendation("pinned"),
+    ).model_copy(update=changes)
+    monkeypatch.chdir(tmp_path)
+    outputs.write(outputs.baseline_folder("main"), "profile.json", saved.to_json())
+    sides = nullcontext((None, None, ("", ""), ""))
+    monkeypatch.setattr(api, "_sides", lambda *_: sides)
+    monkeypatch.setattr(api.concluding, "concluded", lambda profile: profile)
+    monkeypatch.setattr(api.pipeline, "compare_versions", lambda *_, **__: found)
+    (tmp_path / "w.py").touch()
+    sources = configuration.places(configuration.command_line(workload="w.py", strategies=strategies))
+    result = api.run_versions(sources, "cpu", Silent(), "w.py", None, against="main")
+    line = "From pageable in BASE to pinned in HEAD: promised 2.00×"
+    for form in ("html", "md", "txt"):
+        page = re.sub(r"<[^>]+>|`", "", render(versions_page(result), form))
+        assert (line in " ".join(page.split())) == told, form
+    assert result.promise is None or result.promise.got.value == 1.69
+
+
+def test_the_gain_is_that_of_the_baseline_in_base_over_a_strategy_in_head() -> None:
+    def seconds(name: str, number: int) -> float:
+        return (0.02 if "pageable" in name else 0.01) * (1 + 1e-4 * number)
+
+    entry = Entry(("pageable", "pinned"))
+    blocks = [
+        Timed(number // 6, number % 6, name, place, seconds(name, number))
+        for number in range(12)
+        for place, name in enumerate(entry.names)
+    ]
+    gains = judged(blocks, entry, CHANGED, 1.0).gains
+    assert {name: ratio.value for name, ratio in gains.items()} == pytest.approx({"pageable": 1, "pinned": 2})
+
+
+@pytest.mark.parametrize("starting", [3.0, 9.0])
+def test_nothing_is_started_once_the_time_to_measure_is_over(tmp_path: Path, starting: float) -> None:
+    """As on a machine so busy that starting the program took most of it."""
+    clock = FakeClock()
+    settings = replace(asked("w.py", backend="cpu", max_seconds=10.0), began=clock())
+    clock.advance(starting)
+    launcher = ChargingLauncher(clock, np.random.default_rng(1), KINDS["mid"], 0.0, CPU, 0.0)
+    both = Versions(settings, settings, (), Question())
+    measurement = VersionMeasurement(both, launcher, Silent(), tmp_path, clock=clock)
+
+    def screen() -> None:
+        with measurement.version(HEAD) as head:
+            head.describe()
+            head.prepare()
+            head.screen(["pageable"])
+
+    if starting < 5:
+        screen()
+        return
+    with pytest.raises(NothingMeasured, match="within --max-seconds 10"):
+        screen()
+    assert clock() == starting
 
 
 def test_markdown_points_to_the_html_beside_it() -> None:

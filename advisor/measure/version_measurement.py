@@ -47,9 +47,8 @@ CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
-
-
 _MOST_VALUES = 3
+_LONGER = "Run again with a longer --max-seconds."
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,8 @@ class VersionMeasurement:
     @contextmanager
     def version(self, name: str) -> Iterator[Measurement]:
         """The measurement of one version, for its screening within a share of the time. Errors name it."""
+        if self.clock() >= self.deadline:  # starting the program took it all
+            raise self._nothing(self.clock())
         settings = self.versions.head
         if name == BASE:
             base, every = self.versions.base, self.versions.recommendations
@@ -107,10 +108,8 @@ class VersionMeasurement:
         share = min(SCREENING[BASE], SCREENING[name] + NAMED * len(self.versions.named))
         given = RESERVED + share * max(0.0, self.deadline - self.clock())
         settings = replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1)
-        progress, directory = _VersionProgress(self.progress, name), self.directory / name
-        measurement = Measurement(
-            settings, self.launcher, progress, directory, clock=self.clock, end=self.deadline
-        )
+        progress, folder, end = _VersionProgress(self.progress, name), self.directory / name, self.deadline
+        measurement = Measurement(settings, self.launcher, progress, folder, clock=self.clock, end=end)
         try:
             yield measurement
             run = self.runs[name] = measurement.run()
@@ -178,7 +177,7 @@ class VersionMeasurement:
         return NothingMeasured(
             f"nothing was compared within --max-seconds {self.versions.head.max_seconds:g}: checking and "
             f"screening took {units.digits(now - self.began, 2)} s",
-            next_step="Run again with a longer --max-seconds.",
+            next_step=_LONGER,
         )
 
     def _final(self) -> VersionFinal:
@@ -188,17 +187,13 @@ class VersionMeasurement:
         }
         both = tuple(name for name in self.compared if all(name in measured for measured in rows.values()))
         if not both:
-            listed = ", ".join(
-                f"{row.strategy} {row.status} in {version}"
-                for version, run in self.runs.items()
-                for row in run.rows
-            )
-            raise NothingMeasured(f"no strategy has figures in both BASE and HEAD: {listed}")
+            every = [
+                f"{row.strategy} {row.status} in {v}" for v, run in self.runs.items() for row in run.rows
+            ]
+            raise NothingMeasured(f"no strategy has figures in both BASE and HEAD: {', '.join(every)}")
         settings = {BASE: self.versions.base, HEAD: self.versions.head}
         shared = set.intersection(*(set(run.description.compiled) for run in self.runs.values()))
-        periods = (
-            frames_of_a_period(stage_uses(run.description.workload, "frame")) for run in self.runs.values()
-        )
+        uses = (stage_uses(run.description.workload, "frame") for run in self.runs.values())
         throughput = self.versions.head.preferences.objective == "throughput"
         return VersionFinal(
             Entry(both, apart=bool(shared)),
@@ -207,7 +202,7 @@ class VersionMeasurement:
             rows,
             self.directory,
             self.launcher.session,
-            period=max(periods),
+            period=max(map(frames_of_a_period, uses)),
             objective="throughput" if throughput else "time",
             clock=self.clock,
             why_apart=f"both have the compiled extension {min(shared)}" if shared else "",
@@ -236,9 +231,7 @@ def _require_figures(run: Run) -> None:
         return
     failed = [row for row in run.rows if isinstance(row, Failed)]
     if not failed:
-        raise NothingMeasured(
-            "no strategy could be measured", next_step="Run again with a longer --max-seconds."
-        )
+        raise NothingMeasured("no strategy could be measured", next_step=_LONGER)
     wrong = all(row.reason.startswith(RAISED) for row in failed)
     raise (WorkloadError if wrong else NothingMeasured)(
         f"failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
@@ -324,42 +317,21 @@ class VersionFinal:
         self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
         self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
         self.state = FinalState()
-        self.state.blocks += [
-            Block(
-                process=0,
-                round=0,
-                place=place,
-                contestant=named(version, strategy),
-                frames=1,
-                seconds=self.rows[version][strategy].median_seconds,
-                frame_seconds=(),
-            )
-            for place, version in enumerate((BASE, HEAD))
-            for strategy in self.entry.strategies
-        ]
+        for place, version in enumerate((BASE, HEAD)):
+            one = Block(process=0, round=0, place=place, contestant="", frames=1, seconds=1, frame_seconds=())
+            for name in self.entry.strategies:
+                row = {"contestant": named(version, name), "seconds": self.rows[version][name].median_seconds}
+                self.state.blocks.append(one.model_copy(update=row))
 
     def judged(self) -> Judged:
-        return judged(
-            scores(self.state.blocks, self.objective),
-            self.entry,
-            self.question,
-            self.state.share,
-            left=self.state.left,
-            pace=self.state.pace,
-        )
+        blocks, state = scores(self.state.blocks, self.objective), self.state
+        return judged(blocks, self.entry, self.question, state.share, left=state.left, pace=state.pace)
 
     def steps(self) -> list[Steps]:
         return [
-            Steps(
-                b.process,
-                b.round,
-                b.contestant,
-                b.place,
-                b.period_seconds,
-                b.host_seconds,
-                overlap=b.latency_seconds is not None,
-            )
+            Steps(b.process, b.round, b.contestant, b.place, b.period_seconds, b.host_seconds, overlap)
             for b in self.state.steps
+            for overlap in [b.latency_seconds is not None]
         ]
 
     def row(self, version: str, strategy: str, judged: Judged) -> Measured:

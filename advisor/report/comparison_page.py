@@ -33,7 +33,7 @@ from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, R
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import LineComparison
-from advisor.verdicts.comparing.promised import promised_speed
+from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
 from advisor.verdicts.comparing.rows import Cause, Compared, Drift, OneSided
 
 _LIMIT = 500
@@ -93,15 +93,11 @@ def _sections(
     opening = Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
     held = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
-    promise, kept = "", promised_speed(comparison)
-    if kept:
-        ways = f"From {words.code(kept.baseline)} in BASE to {words.code(kept.strategy)} in HEAD"
-        promise = f"{ways}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
     first = (
         Prose(changed.value, changed.label, kind="next together", forms="html md"),
         Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
         panels(verdicts, held),
-        Prose(promise, kind=""),
+        Prose(promise(promised_speed(comparison)), kind=""),
     )
     yield from gated(rulings, first, opening)
     yield changed_rows(devices, comparison)
@@ -131,6 +127,13 @@ def gated(
     link = "Why", "#gates"
     yield lead(Prose(f"{'; '.join(said)}.", "Gates", link, "next together", forms="html"), *first)
     yield replace(gates, forms="html md")
+
+
+def promise(kept: PromisedSpeed | None) -> str:
+    if kept is None:
+        return ""
+    changed = f"From {words.code(kept.baseline)} in BASE to {words.code(kept.strategy)} in HEAD"
+    return f"{changed}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
 
 
 def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[Fact, ...]:

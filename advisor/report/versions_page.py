@@ -22,7 +22,7 @@ from advisor.report.blocks import (
     columns,
     row,
 )
-from advisor.report.comparison_page import advice, changed_rows, figures, gated, recommended
+from advisor.report.comparison_page import advice, changed_rows, figures, gated, promise, recommended
 from advisor.report.page import Page, Section, filled
 from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
@@ -79,6 +79,7 @@ def _sections(
         Prose(how, forms="txt"),
         apart,
         Prose(_NEUTRAL * bool(comparison.changed_work)),
+        Prose(promise(comparison.promise), kind=""),
     )
     yield from gated(rulings, first)
     yield changed_rows([(where, device)], comparison)

@@ -22,6 +22,7 @@ from advisor.verdicts.comparing.comparisons import (
     around,
     recommended,
 )
+from advisor.verdicts.comparing.promised import PromisedSpeed
 from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
 from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, Pairs, paired
@@ -111,6 +112,8 @@ class Judged:
     growth: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
     seconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    gains: Mapping[str, stats.Ratio] = field(default_factory=dict)
+    """BASE's time under the first strategy over HEAD's under each."""
 
     def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
         """Open strategies that must not be measured on for those before them to be answered in so many
@@ -171,6 +174,7 @@ def judged(
         _wider(both, entry),
         spread=both.noise,
         seconds={strategy: _seconds(merged, strategy) for strategy in here},
+        gains={s: ratio(pairs.among([named(BASE, here[0]), named(HEAD, s)]), certainty) for s in here},
     )
     if pace is None or result.complete or not here:
         return result
@@ -368,6 +372,8 @@ class VersionComparison(Comparison):
     that both predict for, recommendations are compared."""
 
     run: VersionRun = field(kw_only=True)
+    promise: PromisedSpeed | None = None
+    """What BASE's report promised of the strategy that HEAD uses, and what HEAD gains."""
 
 
 def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.profiles.amounts import Interval
 from advisor.profiles.crossings import Crossing, LineAdvice, Place
 from advisor.profiles.schema import Measured, Profile
 from advisor.stats import Ratio
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.ceilings import Scope, ceiling_of
 from advisor.verdicts.comparing.comparisons import Comparison
-from advisor.verdicts.comparing.conditions import differing
+from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison
+from advisor.verdicts.comparing.results import changed_work
 from advisor.verdicts.comparing.rows import ratio_of
 from advisor.verdicts.scores import counted
 
@@ -54,17 +56,38 @@ class PromisedSpeed:
 
 def promised_speed(found: Comparison) -> PromisedSpeed | None:
     """None unless BASE recommended, by time on the same device, the one strategy that is compared."""
-    told, rows = found.base.recommendation, found.rows
-    if told is None or told.verdict == "untrusted" or told.objective != "time":
+    promise = _promise_of(found.base, found.head, [row.strategy for row in found.rows])
+    if promise is None:
         return None
-    if [row.strategy for row in rows] != [told.strategy] or told.baseline in (None, told.strategy):
+    before, now = counted(found.base).measured().get(promise.baseline), found.rows[0].head
+    if before is None or not isinstance(now, Measured):
         return None
-    before, now = counted(found.base).measured().get(told.baseline or ""), rows[0].head
-    alike = not any(c.what in _DECIDING for c in differing(found.conditions))
-    if not (alike and before and isinstance(now, Measured) and told.speedup and told.interval):
+    return replace(promise, got=ratio_of(now, before, found.confidence, seed=found.head.method.seed))
+
+
+def promised_to_versions(
+    saved: Profile, head: Profile, strategies: Sequence[str], gains: Mapping[str, Ratio]
+) -> PromisedSpeed | None:
+    """What a saved profile of BASE promised of the one strategy that the user says HEAD uses, against BASE's
+    baseline over HEAD measured side by side (`gains`, by strategy)."""
+    promise = _promise_of(saved, head, strategies)
+    alike = saved.workload.name == head.workload.name and not changed_work(saved.workload, head.workload)
+    if promise is None or not alike or promise.baseline != BASELINE or promise.strategy not in gains:
         return None
-    got = ratio_of(now, before, found.confidence, seed=found.head.method.seed)
-    return PromisedSpeed(now.strategy, before.strategy, Ratio(told.speedup, *told.interval), got)
+    return replace(promise, got=gains[promise.strategy])
+
+
+def _promise_of(base: Profile, head: Profile, strategies: Sequence[str]) -> PromisedSpeed | None:
+    """The promise, as if it were kept, where the one strategy is BASE's choice by time on the same device."""
+    told = base.recommendation
+    if not (told and told.strategy and told.baseline and told.speedup and told.interval):
+        return None
+    sound = told.verdict != "untrusted" and told.objective == "time" and told.baseline != told.strategy
+    alike = not any(c.what in _DECIDING for c in differing(conditions(base, head)))
+    if not (sound and alike and list(strategies) == [told.strategy]):
+        return None
+    promised = Ratio(told.speedup, *told.interval)
+    return PromisedSpeed(told.strategy, told.baseline, promised, promised)
 
 
 def promises(found: LineComparison) -> tuple[Promise, ...]:

@@ -123,8 +123,8 @@ def _paired(base: Predicted, head: Predicted) -> stats.Ratio:
     # Streams of their own: what was timed on two days has nothing in common.
     before, now = (_timed(side, stream) for stream, side in enumerate((base, head)))
     ratios = likely * np.divide(head.drawn, base.drawn) * now / before
-    low, high = (float(x) for x in np.percentile(ratios, PERCENTILES))
-    return stats.Ratio(likely, min(low, likely), max(high, likely))
+    low, middle, high = (float(x) for x in np.percentile(ratios, (PERCENTILES[0], 50, PERCENTILES[1])))
+    return stats.Ratio(middle, low, high)
 
 
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
