@@ -158,7 +158,7 @@ def parsed(text: str) -> Output:
         output = Output("bandwidthTest", device, _bandwidth_test(lines))
     if not output.rates and output.pageable_beyond is None:
         raise FileProblem(
-            "the file has no rates of copies between host and GPU that advisor knows",
+            "the file has no rate between 1 MB/s and 2 TB/s of copies between host and GPU",
             next_step="Give the whole output of nvbandwidth, bandwidthTest or UnifiedMemoryPerf.",
         )
     return output
