@@ -159,17 +159,8 @@ def save(made: Profile, folder: Path) -> None:
 def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[fleet.Outcome, Path]:
     """Sixteen workers on fifteen hosts: one dies with its task and has a twin, one dies without one; ..."""
     folder = tmp_path_factory.mktemp("sixteen")
-    plain = [f"h{i}:plain" for i in range(8)]
-    odd = [
-        "twin:dies",
-        "twin:plain",
-        "alone:dies",
-        "old:old",
-        "bare:bare",
-        "slow:slow",
-        "h8:plain",
-        "real:real",
-    ]
+    plain = [f"h{i}:plain" for i in range(9)]
+    odd = ["twin:dies", "twin:plain", "alone:dies", "old:old", "bare:bare", "slow:slow", "real:real"]
     with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
         until_joined(address, 16)
         limits = Limits(task=300, another=2, joining=0.5)
@@ -273,18 +264,8 @@ def test_local_workers_listen_to_this_machine_only() -> None:
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_path: Path) -> None:
     """To the command and its workers, as a terminal sends it."""
     out = tmp_path / "out"
-    options = (
-        "--local",
-        "1",
-        "--sweep",
-        "n=1,2,3",
-        "--max-seconds",
-        "20",
-        "--strategy",
-        "pageable",
-        "--rounds",
-        "1",
-    )
+    limits = "--max-seconds 20 --strategy pageable --rounds 1"
+    options = ["--local", "1", "--sweep", "n=1,2,3", *limits.split()]
     command = [sys.executable, "-m", "advisor", "fleet", str(workload), *options, "--out", str(out)]
     log = tmp_path / "log"
     with log.open("wb") as said:

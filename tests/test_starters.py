@@ -156,54 +156,32 @@ def test_each_returned_array_has_a_buffer(
     assert [buffer.name for buffer in profile.workload.buffers] == buffers
 
 
+CALL = "pipeline.py::process"
+
+
 @pytest.mark.parametrize(
     ("text", "start", "code", "told"),
     [
         (PIPELINE, "pipeline.py::proces", 2, "has no function 'proces'; did you mean 'process'?"),
-        ("def process(a): ...", "pipeline.py::process", 2, "does not call process"),
+        ("def process(a): ...", CALL, 2, "does not call process"),
         (PIPELINE, "pipeline.py", 2, "is neither FILE::FUNCTION"),
         (PIPELINE, "gone.py::process", 2, "is neither FILE::FUNCTION"),
         (
             "import numpy as np\ndef process(frame): ...\nprocess(np.ones(3))",
-            "pipeline.py::process",
+            CALL,
             2,
             "its argument 'frame' is an array",
         ),
-        (
-            "def process(): ...\nraise ValueError(3)",
-            "pipeline.py::process",
-            3,
-            "failed before it called process",
-        ),
-        (
-            "def process(): 1 / 0\nprocess()",
-            "pipeline.py::process",
-            3,
-            "called process, which did not return",
-        ),
-        (
-            "def process(): exit()\nprocess()",
-            "pipeline.py::process",
-            3,
-            "called process, which did not return",
-        ),
-        (
-            "def process(): yield 1\nlist(process())",
-            "pipeline.py::process",
-            2,
-            "it is a generator or coroutine",
-        ),
+        ("def process(): ...\nraise ValueError(3)", CALL, 3, "failed before it called process"),
+        ("def process(): 1 / 0\nprocess()", CALL, 3, "called process, which did not return"),
+        ("def process(): exit()\nprocess()", CALL, 3, "called process, which did not return"),
+        ("def process(): yield 1\nlist(process())", CALL, 2, "it is a generator or coroutine"),
         ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::P.run", 2, "is a method of P"),
         ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::run", 2, "is a method of P"),
-        ("if 1:\n  def process(): ...\nprocess()", "pipeline.py::process", 2, "not at the top level"),
-        ("process = lambda: 3\nprocess()", "pipeline.py::process", 2, "has no function 'process'"),
-        ("def process(a): ...\nprocess(a=[1])", "pipeline.py::process", 2, "its argument 'a' is a list"),
-        (
-            "import numpy as np\ndef process(a): return {}\nprocess(np.ones(3))",
-            "pipeline.py::process",
-            2,
-            "a dict",
-        ),
+        ("if 1:\n  def process(): ...\nprocess()", CALL, 2, "not at the top level"),
+        ("process = lambda: 3\nprocess()", CALL, 2, "has no function 'process'"),
+        ("def process(a): ...\nprocess(a=[1])", CALL, 2, "its argument 'a' is a list"),
+        ("import numpy as np\ndef process(a): return {}\nprocess(np.ones(3))", CALL, 2, "a dict"),
     ],
 )
 def test_a_call_that_makes_no_workload(text: str, start: str, code: int, told: str, command: Command) -> None:
