@@ -97,7 +97,7 @@ def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
     ["", "no rates", "nvbandwidth {", '{"nvbandwidth": 3}', "UMhint\n1 2 3", "nvbandwidth" + "{" * 9999],
 )
 def test_a_file_without_rates_is_refused(text: str) -> None:
-    with pytest.raises(FileProblem, match="no rates of copies"):
+    with pytest.raises(FileProblem, match="no rate between 1 MB/s and 2 TB/s of copies"):
         host_rates.parsed(text)
 
 
@@ -122,7 +122,7 @@ _SIZE = "9" * 6000
 )
 def test_an_odd_file_is_refused_within_seconds(text: str) -> None:
     begin = time.process_time()
-    with pytest.raises(FileProblem, match="no rates of copies"):
+    with pytest.raises(FileProblem, match="no rate between 1 MB/s and 2 TB/s of copies"):
         host_rates.parsed(text)
     assert time.process_time() - begin < 5
 
