@@ -71,7 +71,10 @@ class Recording:
         event = Event(kind, call or kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
         event.bytes, event.locate = nbytes, lambda place: (place, None)
         marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None
-        event.created = begin if event.created is not None else None
+        if event.created is None:
+            event.host_seconds = event.kernel_seconds = None
+        else:
+            event.created = begin
         event.marks, event.host, event.device = marks, host, device
         self.recorder.crossed(event)
 

@@ -23,6 +23,7 @@ from advisor.measure.recording.overheads import Price, crossing_price
 from advisor.measure.recording.recorder import Times
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
+from advisor.verdicts.ceilings import ceilings
 
 
 @pytest.fixture
@@ -394,6 +395,21 @@ def test_a_loop_that_only_issues_copies_takes_the_wait_behind_it(
     recording.run(f"for n in range(5):\n    gpu.issue(0.4)\n{behind}")
     (loop,) = recording.record().loops
     assert loop.frame_seconds == pytest.approx(seconds)
+
+
+def test_the_ceiling_is_what_removing_the_copies_by_hand_gives(recording: Recording) -> None:
+    """Copies of known times, every fifth slower, of which the recorder times a sample."""
+    source = "for n in range({}):\n{}    gpu.work(2e-3)\n"
+    copies = "    gpu.up(seconds=4e-4 + 2e-4 * (n % 5 == 0))\n    gpu.down(seconds=3e-4)\n"
+    begin = recording.clock.now
+    recording.run(source.format(2000, copies))
+    between = recording.clock.now
+    made = recording.record()
+    recording.run(source.format(2000, ""), "removed.py")
+    removed = ((between - begin) - (recording.clock.now - between)) / 2000
+    run = ScriptRun(seconds=between - begin, overhead_seconds=0.0, loops=made.loops, crossings=made.crossings)
+    (ceiling,) = ceilings(run)
+    assert ceiling.seconds == pytest.approx(removed, rel=0.05)
 
 
 def test_a_named_loop_is_the_frame(recording: Recording) -> None:
