@@ -22,7 +22,7 @@ from advisor.model.simulate import Way, way_of
 from advisor.model.terms import HIGH, LOW, Values, log_triangular
 from advisor.strategies.registry import by_name
 
-MISSES, MISSES_WHERE_FEW = 0.1, 0.1
+MISSES = 0.1
 """Of the figures of a kind on either side of the range; where few devices tell, that widens it again."""
 GRID = tuple(float(x) for x in np.exp(np.arange(0.16, 2.4, 0.08)))
 
@@ -108,7 +108,7 @@ def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, flo
         if i and "unexplained" in layer.figures:
             known = {w: _factor(f"unexplained_{w}", **found[0, f"unexplained_{w}"]) for w in get_args(Way)}
             spread = [replace(s, draws=s.draws * known[s.way]) for s in own]
-            found[i, "unexplained"] = least(spread, "unexplained", MISSES_WHERE_FEW)
+            found[i, "unexplained"] = least(spread, "unexplained")
     return found
 
 
@@ -116,7 +116,7 @@ def _factor(name: str, low: float, high: float) -> Values:
     return log_triangular(low, 1.0, high, name)
 
 
-def least(scores: Sequence[Score], name: str, misses: float = MISSES) -> dict[str, float]:
+def least(scores: Sequence[Score], name: str) -> dict[str, float]:
     """The least factor downwards and upwards that leaves out few enough of these figures."""
     if not scores:
         return {"low": 1.0, "high": 1.0}
@@ -129,7 +129,7 @@ def least(scores: Sequence[Score], name: str, misses: float = MISSES) -> dict[st
 
     def first(side: int, other: int) -> int:
         ends = ((n, other) if side == 0 else (other, n) for n in range(len(GRID)))
-        enough = (x[side] for x in ends if _missed(draws, published, weight, *x, name)[side] <= misses)
+        enough = (x[side] for x in ends if _missed(draws, published, weight, *x, name)[side] <= MISSES)
         return next(enough, len(GRID) - 1)
 
     down, up = 1, 1

@@ -235,13 +235,9 @@ class Machine:
     def figure(self, name: str) -> Figure:
         """The same with its range and its source."""
         known: Figure | None = getattr(self.entry.figures, name, None)
-        return known or self.constant(name)
-
-    def constant(self, name: str) -> Default:
-        """The default alone."""
-        found = self._default(name)
-        assert found is not None, name
-        return found
+        taken = known or self._default(name)
+        assert taken is not None, name
+        return taken
 
     def _default(self, name: str) -> Default | None:
         return default(name, self.entry, self.among)

@@ -321,7 +321,7 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
         f"{'the mean of the traced frames' if ran.counts else 'its maximum, since it was not traced'}."
         for ran in trace.iterations
     ]
-    most, slower = machine.constant("assumed_passes").high, machine.figure("host_slowdown")
+    most, slower = machine.figure("assumed_passes").high or 1.0, machine.figure("host_slowdown")
     sentences += [
         "A host stage's bytes are counted at the rates of the device's CPU. The rest of its time on this CPU "
         "is what its memory, timed in the same run, does not explain."
