@@ -212,10 +212,7 @@ def _run(
     target = str(head or base)
     _require_workload(target)
     source = configuration.command_line(
-        workload=target,
-        strategies=request.strategies,
-        no_environment=request.no_environment,
-        **request.given,
+        workload=target, strategies=request.strategies, no_environment=request.no_environment, **request.given
     )
     sources = configuration.places(source)
     merged = configuration.merged(sources)

@@ -33,11 +33,7 @@ from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, VersionCom
 _MOST_PARTS = 6
 _MOST_CHANGES = 2
 _KINDS = {"host": "stage", "device": "kernel"}
-_COPIES = {
-    "to-device": "copy to device",
-    "to-host": "copy to host",
-    "host-copy": "host copy",
-}
+_COPIES = {"to-device": "copy to device", "to-host": "copy to host", "host-copy": "host copy"}
 
 
 _NEUTRAL = "Frames of BASE and HEAD do different work, so no gate on times applies."

@@ -385,14 +385,11 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
     figures = (len(base.measured()), len(head.measured()))
-    whole = not (was_interrupted(base) or was_interrupted(head))
-    verdict = recommended(
-        base.recommendation, head.recommendation, figures=figures, basis="measured", whole=whole
-    )
-    unequal = set(base.measured()) != set(head.measured())
-    if unequal and verdict.change == "same":
-        told = f"BASE ran under {figures[0]} strategies, HEAD under {figures[1]}."
-        verdict = replace(verdict, change="cannot tell", reason=told)
+    whole, told = not any(map(was_interrupted, (base, head))), (base.recommendation, head.recommendation)
+    verdict = recommended(*told, figures=figures, basis="measured", whole=whole)
+    if verdict.change == "same" and set(base.measured()) != set(head.measured()):
+        reason = f"BASE ran under {figures[0]} strategies, HEAD under {figures[1]}."
+        verdict = replace(verdict, change="cannot tell", reason=reason)
     measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
     other, on_gpu = around(base, head), head.device.kind == "cuda"
     return VersionComparison(
