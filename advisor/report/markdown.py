@@ -103,7 +103,8 @@ class _Writer:
             lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
             yield _list((*lines, *_more(left, "device", self.whole)))
         yield from _chart(block.items, self.room.rows)
-        yield from _missing(block.items[0].missing, self.whole) if alone else ()
+        skipped = tuple(item for item in block.items[0].missing if alone and item.status != "failed")
+        yield from self.items(blocks.Items(skipped)) if skipped else ()
         advice = dict.fromkeys(finding for answer in block.items for finding in answer.advice)
         if advice:
             yield _numbered(list(advice))
@@ -122,9 +123,13 @@ class _Writer:
             for verdict in block.items:
                 yield from _verdict(verdict)
             return
-        shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
-        lines = (f"**{escape(v.device, 80)}**: {_in_a_line(v)}" for v in shown)
-        yield _list((*lines, *_more(left, "device", self.whole)))
+        lines = []
+        for v in block.items[: self.room.devices]:
+            said = (prose(v.headline, 240), prose(v.remark), prose(v.reason))
+            told = ". ".join(text.rstrip(".") for text in said if text)
+            step = f". **Next:** {prose(v.next_step, 200)}" if v.next_step else ""
+            lines.append(f"**{escape(v.device, 80)}**: {told}{step}")
+        yield _list((*lines, *_more(len(block.items) - self.room.devices, "device", self.whole)))
 
     def facts(self, block: blocks.Facts) -> Iterator[str]:
         if block.title:
@@ -153,14 +158,13 @@ class _Writer:
         chosen = {i for row in table.rows for i, cell in enumerate(row.cells) if cell.mark == "chosen"}
         matters = chosen if table.left_out else set()
         shown = sorted(sorted(known, key=lambda i: i not in matters)[: self.room.columns])
-        heads = {i: _heads(table.columns[i], table) for i in shown}
-        first = [escape(table.names, 40), *(head for each in heads.values() for head in each)]
-        right = [table.by_number, *(table.columns[i].figures for i in shown for _ in heads[i])]
+        heads = [(table.columns[i], head) for i in shown for head in _heads(table.columns[i], table)]
+        first = [escape(table.names, 40), *(head for _, head in heads)]
+        right = [table.by_number, *(column.figures for column, _ in heads)]
         rows = kept_rows(table.rows, self.room.rows)
-        body = [_cells(row, table, shown, len(first) - 1) for row in rows]
         if table.title:
             yield prose(table.title)
-        yield _drawn(first, right, body)
+        yield _drawn(first, right, [_cells(row, table, shown, len(heads)) for row in rows])
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the HTML page."
         if len(shown) < len(known):
@@ -217,13 +221,6 @@ def _bar(device: str, bar: Bar) -> tuple[str, ...]:
     return where, bar.mark + names, *figures
 
 
-def _missing(items: Sequence[blocks.Item], whole: str) -> Iterator[str]:
-    skipped = [item for item in items if item.status != "failed"]
-    if skipped:
-        lines = (_item(item, "", whole) for item in skipped[:_MOST])
-        yield _list((*lines, *_more(len(skipped) - _MOST, "reason", whole)))
-
-
 def _list(texts: Iterable[str]) -> str:
     return "\n".join(f"- {text}" for text in texts)
 
@@ -233,12 +230,6 @@ def _verdict(verdict: blocks.Verdict) -> Iterator[str]:
     yield from map(prose, filter(None, (verdict.remark, verdict.reason)))
     if verdict.next_step:
         yield f"**Next:** {prose(verdict.next_step)}"
-
-
-def _in_a_line(verdict: blocks.Verdict) -> str:
-    said = (prose(verdict.headline, 240), prose(verdict.remark), prose(verdict.reason))
-    told = ". ".join(text.rstrip(".") for text in said if text)
-    return f"{told.rstrip('.')}. **Next:** {prose(verdict.next_step, 200)}" if verdict.next_step else told
 
 
 def _heads(column: blocks.Column, table: blocks.Table) -> list[str]:
@@ -252,13 +243,12 @@ def _cells(row: blocks.Row, table: blocks.Table, shown: Sequence[int], width: in
     name = f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
     if row.missing:
         return [name, escape(row.missing, 80), *[""] * (width - 1)]
-    return [name, *(text for i in shown for text in _cell(row.cells[i], table.columns[i]))]
-
-
-def _cell(cell: blocks.TableCell, column: blocks.Column) -> list[str]:
-    value = f"{blocks.SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
-    value = f"**{value}**" if cell.mark in ("slower", "faster") else value
-    return [value, *([escape(cell.note, 80)] if column.notes else [])]
+    written = [name]
+    for cell, column in ((row.cells[i], table.columns[i]) for i in shown):
+        value = f"{blocks.SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
+        written.append(f"**{value}**" if cell.mark in ("slower", "faster") else value)
+        written += [escape(cell.note, 80)] if column.notes else []
+    return written
 
 
 def _item(item: blocks.Item, label: str, whole: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from advisor import units
 from advisor.errors import WorkloadError
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.row_figures import Instead, Row
 from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, Side, WorkloadRecord
 from advisor.report import blocks, words
@@ -91,27 +92,17 @@ def searched(profile: Profile) -> Iterator[str]:
 
 
 def buffers(profile: Profile) -> Iterator[blocks.Table]:
-    tables = (_table(profile, device, row, at) for at, (device, row) in enumerate(_recommended(profile)))
-    yield from filter(None, tables)
-
-
-def _recommended(profile: Profile) -> Iterator[tuple[Device, Row]]:
-    chosen = profile.recommendation
-    given = [(profile.device, profile.results, chosen)] if chosen else []
-    for device, rows, recommendation in (
-        *given,
-        *((p.device, p.results, p.recommendation) for p in profile.predictions),
-    ):
-        result = next(
-            (
-                row
-                for row in rows
-                if recommendation and row.strategy == recommendation.strategy and row.placements
-            ),
-            None,
-        )
-        if result is not None:
-            yield device, result
+    """A table for each device on which a mix is recommended: where each buffer lies, and why."""
+    own = (profile.device, profile.results, profile.recommendation)
+    told: list[tuple[Device, Sequence[Any], Recommendation | None]] = [own]
+    told += [(p.device, p.results, p.recommendation) for p in profile.predictions]
+    mixes = [
+        (device, row)
+        for device, rows, chosen in told
+        for row in rows
+        if chosen and row.strategy == chosen.strategy and row.placements
+    ]
+    yield from filter(None, (_table(profile, *mix, number) for number, mix in enumerate(mixes)))
 
 
 def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Table | None:
@@ -119,21 +110,23 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
     moved = _moved(strategy, profile, device) if strategy else None
     if strategy is None or moved is None:
         return None
-    placed, instead = strategy.placements(ran), _instead(profile, row)
-    heads = ("used", "placement", "why", "next best")
-    columns = (blocks.Column("size"), *(blocks.Column(head, figures=False) for head in heads))
-    rows = []
+    placed, instead, rows = strategy.placements(ran), _instead(profile, row), []
     for buffer in (b for b in ran.buffers if b.name in row.placements):
         name, size = buffer.name, blocks.TableCell(units.size(buffer.bytes), sort=buffer.bytes)
-        why = _why(profile, device, buffer, placed[name], moved[name])
-        told = (_uses(buffer, ran), words.name(row.placements[name]), why, _next_best(instead.get(name)))
-        rows.append(blocks.Row(words.name(name), (size, *map(blocks.TableCell, told))))
+        why, other = _why(profile, device, buffer, placed[name], moved[name]), instead.get(name)
+        best = ""
+        if other:
+            more = f"{units.seconds(other.seconds)} more" if other.seconds else "the same time"
+            best = f"{words.name(other.placement)}: {more}"
+        told = _uses(buffer, ran), words.name(row.placements[name]), why, best
+        rows.append(blocks.row(words.name(name), size, *told))
     basis = "measured" if isinstance(row, Measured) else "predicted"
     caption = f"Buffers of {words.code(row.strategy)} on {words.name(device.name)}, {basis}."
+    heads = blocks.columns("used", "placement", "why", "next best", figures=False)
     return blocks.Table(
         "buffers",
         "buffer",
-        columns,
+        (blocks.Column("size"), *heads),
         tuple(rows),
         caption=caption,
         title=caption,
@@ -166,20 +159,15 @@ def placements(profile: Profile) -> Iterator[blocks.Block]:
         return
     used, moved = sides(ran), _moved(strategy, profile, profile.device)
     told = {n: _kinds(profile, used[n], placement) for n, placement in strategy.placements(ran).items()}
-    if moved is not None and len(set(told.values())) > 1:
-        sizes = {name: round(moves.bytes) for name, moves in moved.items()}
-        rows = (
-            blocks.Row(
-                words.name(name),
-                (blocks.TableCell(how), blocks.TableCell(units.size(sizes[name]), sort=sizes[name])),
-            )
-            for name, how in told.items()
-        )
-        columns = blocks.Column("placement", figures=False), blocks.Column("moved per frame")
-        caption = f"Where `{words.name(strategy.name)}`, the recommended strategy, places each buffer."
-        yield blocks.Table(
-            "mix", "buffer", columns, tuple(rows), caption=caption, identifier="mix", forms="html"
-        )
+    if moved is None or len(set(told.values())) < 2:
+        return
+    rows = []
+    for name, how in told.items():
+        size = round(moved[name].bytes)
+        rows.append(blocks.row(words.name(name), how, blocks.TableCell(units.size(size), sort=size)))
+    heads = blocks.columns(blocks.Column("placement", figures=False), "moved per frame")
+    caption = f"Where `{words.name(strategy.name)}`, the recommended strategy, places each buffer."
+    yield blocks.Table("mix", "buffer", heads, tuple(rows), caption=caption, identifier="mix", forms="html")
 
 
 def _kinds(profile: Profile, sides: set[Side], placement: Placement) -> str:
@@ -239,10 +227,3 @@ def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:
             if known is None or more < known.seconds:
                 by_buffer[differing[0]] = Instead(placement=one.placements[differing[0]], seconds=more)
     return by_buffer
-
-
-def _next_best(instead: Instead | None) -> str:
-    if instead is None:
-        return ""
-    more = f"{units.seconds(instead.seconds)} more" if instead.seconds else "the same time"
-    return f"{words.name(instead.placement)}: {more}"

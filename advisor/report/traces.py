@@ -10,7 +10,7 @@ from advisor import units
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.profiles.schema import Profile
-from advisor.profiles.traces import Activity, Migrations, StrategyTrace
+from advisor.profiles.traces import Activity, Migrations, NsysTrace, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.blocks import Column, Fact, Table, row
 from advisor.report.charts import recommended
@@ -37,31 +37,28 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     recorded = {name: (found and found.timeline) or rows[name].timeline for name, found in seen.items()}
     drawn = {name: timeline for name, timeline in recorded.items() if timeline}
     first = min(drawn, key=lambda name: (name != chosen, rows[name].median_seconds), default=None)
-    frames = []
+    folds = []
     for name, traced in seen.items():
         picture = (timeline_view(name, rows[name].median_seconds, drawn[name]),) if name == first else ()
         if parts := (*picture, *(_seen(traced) if traced else ())):
             here = name == chosen
-            frames.append(blocks.Fold(f"{words.code(name)}{' (recommended)' * here}", parts, open=here))
-    return _told(profile, frames)
-
-
-def _told(profile: Profile, folds: list[blocks.Fold]) -> tuple[blocks.Block, ...]:
-    trace, said = profile.trace, ""
-    asked = trace.reason != "not asked for"
-    if not folds and not asked:
-        return ()
-    if asked and trace.strategies:
-        missing = (
-            f" {words.code(m.strategy)} has no trace: {words.line(m.reason, 200)}." for m in trace.missing
-        )
-        tool = words.name(trace.tool or "nsys")
-        said = f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
-    elif asked:
-        said = f"No nsys trace: {words.line(trace.reason, 400)}"
+            folds.append(blocks.Fold(f"{words.code(name)}{' (recommended)' * here}", parts, open=here))
+    folds = [replace(fold, open=True) for fold in folds] if len(folds) == 1 else folds
     notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
-    alone = [replace(frame, open=True) for frame in folds] if len(folds) == 1 else folds
-    return filled(blocks.Prose(said, forms="html md"), *notes, *alone)
+    asked = trace.reason != "not asked for"
+    return (
+        filled(blocks.Prose(_recorded(trace) * asked, forms="html md"), *notes, *folds)
+        if folds or asked
+        else ()
+    )
+
+
+def _recorded(trace: NsysTrace) -> str:
+    if not trace.strategies:
+        return f"No nsys trace: {words.line(trace.reason, 400)}"
+    missing = (f" {words.code(m.strategy)} has no trace: {words.line(m.reason, 200)}." for m in trace.missing)
+    tool = words.name(trace.tool or "nsys")
+    return f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
 
 
 def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:
