@@ -162,7 +162,9 @@ def _sizes() -> Iterator[Case]:
 
 def processes() -> Iterator[Case]:
     """Workloads that harm the process they run in, its parents, and what it writes."""
-    yield profiled("kills its parent", 4, says="killed by SIGKILL", produce="os.kill(os.getppid(), 9)")
+    # Once: who adopts it would be the next.
+    once = "os.kill(os.getppid(), 9); signal.pause()"
+    yield profiled("kills its parent", 4, says="killed by SIGKILL", produce=once)
     yield profiled("stops itself", 3, "--timeout", "3", produce="os.kill(os.getpid(), signal.SIGSTOP)")
     yield profiled("closes all descriptors", 0, produce="os.closerange(0, 1000)")
     garbage = (
