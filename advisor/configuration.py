@@ -226,6 +226,9 @@ def places(
                 "as a script",
                 next_step="Omit it, or write a workload: advisor new mine.py.",
             )
+    if "max_seconds" in source.values and not source.values.get("tries"):
+        limit = source.called("max_seconds")
+        raise UsageError(f"{limit} has no effect on a script without --try", next_step="Add --try.")
     fits = {name for name, option in OPTIONS.items() if option.script}
     return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in of_files), source)
 
@@ -345,6 +348,7 @@ def make_settings(
         targets_under=options.target_os if backend == "cpu" and not options.targets else None,
         rounds=options.rounds,
         max_seconds=options.max_seconds,
+        trial_seconds=options.max_seconds if _is_given(sources, "max_seconds") else math.inf,
         timeout=options.timeout if not script or _is_given(sources, "timeout") else math.inf,
         seed=options.seed,
         command=command,

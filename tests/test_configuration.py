@@ -434,8 +434,9 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
     said = command_line(workload="train.py", arguments=["--epochs", "1"], frame="31")
     sources = places(said, tmp_path, script=True)
     found = configuration.merged(sources)
-    assert (found.rounds, found.max_seconds, found.strategies, found.objective) == (3, 60.0, (), None)
+    assert (found.rounds, found.max_seconds, found.strategies, found.objective) == (3, 3.0, (), None)
     made = configuration.make_settings(sources, backend="cuda", script=True)
+    assert made.trial_seconds == 3.0
     assert (made.arguments, made.frame, made.timeout) == (("--epochs", "1"), "31", math.inf)
 
 

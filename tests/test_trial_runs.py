@@ -15,7 +15,9 @@ from advisor import pipeline
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
+from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import ScriptChange
+from advisor.measure.trying.process import TimeUp
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun
@@ -90,6 +92,8 @@ def tried(
         gpu=0,
         backend="cuda",
         timeout=60.0,
+        began=None,
+        trial_seconds=float("inf"),
         checked=(),
     )
     concluded = script.model_copy(update={"advice": (told("hidden-host-copy", 0, 1e-3),)})
@@ -192,12 +196,24 @@ LOCK, HOIST, REUSE = "lock-9", "hoist-11", "reuse-13"
 FAST = {"as-is": 0.004, LOCK: 0.003, HOIST: 0.003, REUSE: 0.003, "patched": 0.002}
 
 
-def played(folder: Path, runs: Runs, most: float = 1.0, advice: tuple[LineAdvice, ...] = ()) -> Trials:
+def played(
+    folder: Path,
+    runs: Runs,
+    most: float = 1.0,
+    advice: tuple[LineAdvice, ...] = (),
+    end: float = float("inf"),
+) -> Trials:
     text = CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
     (folder / "camera.py").write_text(text, encoding="utf-8")
     script = ScriptRun.model_validate_json(json.dumps(RECORD))
     session = Session(
-        script, ScriptJob.model_construct(file="camera.py", directory=""), 0, runs, Progress(), start=folder
+        script,
+        ScriptJob.model_construct(file="camera.py", directory=""),
+        0,
+        runs,
+        Progress(),
+        start=folder,
+        end=end,
     )
     return session.trials(candidates(script, 0, folder, advice), most)
 
@@ -213,7 +229,7 @@ def test_where_nothing_pays_results_are_not_compared(tmp_path: Path) -> None:
     runs = Runs(dict.fromkeys(FAST, 0.005) | {"as-is": 0.004})
     found = played(tmp_path, runs)
     assert {trial.outcome for trial in found.trials} == {"not-faster"}
-    assert [job.task for job in runs.jobs] == ["results", "time", "time"]
+    assert [job.task for job in runs.jobs] == ["results", "time"]
 
 
 @pytest.mark.parametrize(
@@ -236,6 +252,37 @@ def test_a_promising_change_of_the_whole_process_gets_more_processes(
     )
     session._time([change])
     assert len({block.process for block in session._blocks}) == processes
+
+
+def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(tmp_path: Path) -> None:
+    def ending(job: TrialJob) -> TrialRun:
+        if job.task == "results" and not job.changes:
+            raise TimeUp
+        return runs(job)
+
+    runs = Runs(FAST)
+    found = played(tmp_path, cast(Runs, ending))
+    assert {(t.outcome, bool(t.speedup)) for t in found.trials} == {("open", True)}
+    assert (found.patch, bool(found.blocks)) == (None, True)
+    assert "--max-seconds" in found.reason
+    kept = played(tmp_path, runs, end=0.0)
+    assert (kept.blocks, "--max-seconds" in kept.reason) == ((), True)
+
+
+def test_a_timed_run_begins_no_frame_after_its_time() -> None:
+    now = iter(range(100))
+    turns = Alternation(
+        ["as-is"], process=0, seed=0, switch=lambda _: None, synchronize=lambda: None,
+        clock=lambda: float(next(now)), end=20.0,
+    )  # fmt: skip
+
+    def frames() -> None:
+        for _ in range(60):
+            turns.frame()
+
+    with pytest.raises(SystemExit):
+        frames()
+    assert turns.whole_rounds
 
 
 def test_ctrl_c_while_changes_are_tried_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

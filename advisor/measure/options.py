@@ -186,10 +186,10 @@ class Options:
     )
     max_seconds: float = _measuring(
         60.0,
-        "Time limit for the whole command; in a sweep for each value, of several workloads for each.",
+        "Time limit for the whole command; in a sweep for each value, of several workloads for each. "
+        "Scripts: only with --try, where the default is none.",
         "SECONDS",
         limits=_SECONDS,
-        script=False,
     )
     timeout: float = _measuring(
         120.0, "Kill a process that takes longer. Scripts: none.", "SECONDS", limits=_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,8 @@ class Settings:
     module: str = ""
     frame: str = ""
     tries: bool = False
+    trial_seconds: float = math.inf
+    """Time limit for the whole command with a script's trials, which end where it is over."""
     checked: tuple[str, ...] = ()
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""

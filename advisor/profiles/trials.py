@@ -76,4 +76,4 @@ class Trials(Record):
     )
     patch: Patch | None = None
     seconds: Seconds = Field(description="Of all runs together")
-    reason: Text = optional("Why nothing was tried", "")
+    reason: Text = optional("Why nothing was tried, or not all", "")

@@ -41,7 +41,7 @@ def trials_section(tried: Trials) -> Section:
 
 
 def _answer(tried: Trials) -> str:
-    if tried.reason:
+    if tried.reason and not tried.trials:
         return words.line(tried.reason)
     patch = tried.patch
     if patch and patch.speedup and patch.interval and patch.equal is not False:
@@ -56,6 +56,8 @@ def _answer(tried: Trials) -> str:
         return "What was proved faster could not be written as a patch."
     if patch:
         return f"The patch does not hold: {words.line(patch.reason or 'it was not faster when it ran')}."
+    if tried.reason:
+        return f"{words.line(tried.reason)} Nothing was proved by then."
     return "No change was proved faster with equal results."
 
 

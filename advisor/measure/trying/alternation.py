@@ -7,6 +7,7 @@ one contestant is counted for the next.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 
@@ -21,7 +22,8 @@ MOST_FRAMES = 1000
 class Alternation:
     """Called at the head of each frame; switches contestants and collects their blocks.
 
-    switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU.
+    switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU. end: on
+    the clock, when no further frame begins.
     """
 
     def __init__(
@@ -34,12 +36,14 @@ class Alternation:
         synchronize: Callable[[], None],
         clock: Callable[[], float],
         warm_up: int = 3,
+        end: float = math.inf,
     ) -> None:
         self.blocks: list[TrialBlock] = []
         self._contestants, self._process = tuple(contestants), process
         self._switch, self._synchronize, self._clock = switch, synchronize, clock
         self._random = random.Random(f"{seed}-{process}")
         self._to_warm_up, self._frames_of_block = warm_up + 1, 0
+        self._end = end
         self._begin = 0.0
         self._frame = 0
         """Timed frames of the block so far; -1 in the frame after a switch."""
@@ -47,7 +51,9 @@ class Alternation:
         self._warm_up_begin, self._left, self._now = 0.0, False, ""
 
     def frame(self) -> None:
-        """A frame begins, and the one before has ended."""
+        """A frame begins, and the one before has ended. Raises `SystemExit` where the time is over."""
+        if self._clock() > self._end:
+            raise SystemExit(0)
         if self._to_warm_up:
             self._warm_up()
         elif self._left:

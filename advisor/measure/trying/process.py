@@ -9,11 +9,18 @@ from advisor.errors import WorkloadError
 from advisor.measure.processes import end, start
 from advisor.measure.trying.worker import OUTCOME, TrialJob, TrialRun
 
+
+class TimeUp(Exception):
+    """The time for all trials is over."""
+
+
 WORKER = "advisor.measure.trying.worker"
 
 
 def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
-    """Runs the script once, with its output kept apart. Raises `WorkloadError` without an outcome."""
+    """Runs the script once, with its output kept apart. Raises `WorkloadError` without an outcome, and
+    `TimeUp` where the job's time ends before it."""
+    left = job.most_seconds or float("inf")
     number = len([*folder.glob("trial-*")])
     directory = folder / f"trial-{number}"
     job = job.model_copy(update={"script": job.script.model_copy(update={"directory": str(directory)})})
@@ -22,8 +29,10 @@ def run_trial(job: TrialJob, timeout: float, folder: Path) -> TrialRun:
     with printed.open("wb") as output, (directory / "stderr").open("wb") as errors:
         process = start(job, directory, WORKER, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
     try:
-        process.wait(timeout if timeout < float("inf") else None)
+        process.wait(most if (most := min(timeout, left)) < float("inf") else None)
     except subprocess.TimeoutExpired:
+        if left <= timeout:
+            raise TimeUp from None
         raise WorkloadError(
             f"a trial of the script took longer than {timeout:.0f} s",
             next_step="Run again with a longer --timeout.",

@@ -5,6 +5,7 @@ Nothing is recorded in it but what is asked for: blocks of frames, or the result
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -32,6 +33,8 @@ from advisor.profiles.trials import TrialBlock
 from advisor.strategies.syntax import loop_lines
 
 OUTCOME = "trial.json"
+TIMED_SHARE = 0.25
+"""Of the time that is left: two processes of frames in turns, comparing results, and the patch."""
 
 
 class TrialJob(Record):
@@ -49,6 +52,8 @@ class TrialJob(Record):
     sources: dict[str, str] = Field(default_factory=dict)
     """Texts that stand in for files, which stay as they are."""
     files: tuple[str, ...] = ()
+    most_seconds: float | None = None
+    """What is left for the whole run; a timed one begins no frame after a `TIMED_SHARE` of it."""
 
 
 class TrialRun(Record):
@@ -94,6 +99,7 @@ class _Session:
             switch=self._switch,
             synchronize=self._synchronize,
             clock=perf_counter,
+            end=perf_counter() + TIMED_SHARE * (job.most_seconds or math.inf),
         )
 
     def run(self) -> TrialRun:
