@@ -109,7 +109,7 @@ class Session:
     _dropped: dict[str, str] = field(default_factory=dict)
     """Changes that screening left out, with the reason."""
     _alone: set[str] = field(default_factory=set)
-    """Changes that had processes of their own."""
+    """Changes tried in separate processes."""
     _unchanged: Equality | None = None
     _ran_twice: bool = False
     _all_compared: bool = False
