@@ -31,7 +31,7 @@ class CombinedRow(Record):
     workload: Text
     parameters: dict[Word, int | float | bool | Text]
     status: Literal["profiled", "failed", "not run"]
-    reason: Text = optional("Why there is no profile", "")
+    reason: Text = optional("Why it has no profile", "")
     report: Text = optional("Its own page, relative to this file; empty where there is none", "")
     device: Word | None = optional("None where nothing was measured or predicted")
     kind: Literal["measured", "predicted"] | None = optional("What the row's figures are")
