@@ -24,7 +24,7 @@ class TrialTimes:
 
 
 def trial_times(blocks: Iterable[TrialBlock], alone: Collection[str] = ()) -> TrialTimes:
-    """All intervals hold at once (Bonferroni). alone: contestants that had processes of their own, so that
+    """All intervals hold at once (Bonferroni). alone: contestants that had separate processes, so that
     what a process draws is in their intervals.
 
     A contestant without a block in a round of the script as it is has no speed-up.
