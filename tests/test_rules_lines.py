@@ -24,7 +24,7 @@ from advisor.devices.catalogue import load
 from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
 from advisor.profiles.conclusions import Advice, Preferences
-from advisor.profiles.crossings import Crossing, Place, ScriptRun, SourceExcerpt
+from advisor.profiles.crossings import SHARED, Crossing, Place, ScriptRun, SourceExcerpt
 from advisor.rules.advise_lines import advise_lines
 from advisor.verdicts.ceilings import ceilings
 
@@ -132,6 +132,19 @@ def test_what_a_call_is_given_stays_no_tensor(text: str) -> None:
     at = line.place.model_copy(update={"text": text})
     found = said(run_of(line.model_copy(update={"place": at})))["implicit-wait"]
     assert "every tenth frame" in (found.snippet or "")
+
+
+@pytest.mark.parametrize("guard", ["asynchronous copy", "shared memory"])
+def test_a_wait_that_may_guard_memory_of_the_host_is_not_advised_away(guard: str) -> None:
+    def advised(call: str) -> str:
+        line = wait(call=call, bytes=0, host_seconds=FRAMES * 0.2e-3)
+        run = script_run(line, download(memory="pinned", asynchronous=guard == "asynchronous copy"))
+        unseen = () if guard == "asynchronous copy" else (f"{SHARED} (3 times)",)
+        found = said(concluded(run.model_copy(update={"unseen": unseen})))
+        return found["implicit-wait"].detail if "implicit-wait" in found else ""
+
+    assert advised("Stream.synchronize") == ""
+    assert "wait for them before the host touches their memory" in advised("ndarray.item")
 
 
 def test_a_bare_synchronization_copies_no_value() -> None:

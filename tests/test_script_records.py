@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from script_records import DOWN, LOCK, NONE, PAGED, PINNED, RECORDS, SCRIPTS, UP, WAIT, record, rows
 
+from advisor.profiles.crossings import SHARED
+
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_script_is_recorded_as_on_a_gpu(name: str, tmp_path: Path) -> None:
@@ -132,6 +134,30 @@ cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).g
         "s.py:10: kernel chosen",
     ]
     assert rows(run)[-2:] == [(9, DOWN, "ndarray.get", 1, 12, PAGED), (10, DOWN, "ndarray.get", 1, 24, PAGED)]
+
+
+def test_numba_kernels_reach_mapped_and_managed_memory_where_it_is(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    script = tmp_path / "reach.py"
+    script.write_text("""import numpy
+from numba import cuda
+@cuda.jit
+def grow(values):
+    at = cuda.grid(1)
+    if at < values.size:
+        values[at] += 1
+with cuda.profiling():
+    ones = numpy.ones(8)
+    for array in (cuda.managed_array(8), cuda.mapped_array((8,), wc=True), cuda.mapped_array_like(ones)):
+        array[:] = 1
+        grow[1, 8, cuda.default_stream()](array)
+        cuda.synchronize()
+        assert array.sum() == 16
+""")
+    run = record(script, tmp_path, "cpu")
+    assert run.error == ""
+    assert {row[1] for row in rows(run)} == {WAIT, LOCK}, "nothing is copied"
+    assert f"{SHARED} (3 times)" in run.unseen
 
 
 def test_names_that_scripts_print_or_set_do_not_end_them(tmp_path: Path) -> None:

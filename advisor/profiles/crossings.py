@@ -21,6 +21,8 @@ CrossingKind = Literal["upload", "download", "wait", "lock"]
 """wait: the host stands until the GPU is done, and next to nothing is copied (a scalar counts as a wait).
 lock: host memory is page-locked or registered."""
 HostMemory = Literal["pageable", "pinned", "managed", "unknown"]
+SHARED = "What the host reads and writes of managed or mapped memory"
+"""Among what was not seen of a run: a wait may then guard such an access."""
 OriginKind = Literal["numpy", "mmap", "bytes", "torch", "foreign"]
 
 

@@ -194,6 +194,8 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
     held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
     reads, does = not crossing.call.endswith("ynchronize"), "returns"
+    if not reads and case.scope.needs_waits:
+        return None
     title = f"Keep {case.what} on the GPU" if reads else "Wait for the GPU only before its results are read"
     if crossing.call.endswith(("__getitem__", "__setitem__")):
         title = "Select with `where` in place of a mask"
@@ -205,6 +207,9 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
         f"`{case.line.call or crossing.call}` {does} when all earlier work is done{held}.",
         f"It stands for {units.seconds(kernels)} of kernels in a frame, which take as long without it."
         if kernels
+        else "",
+        "Asynchronous copies may rely on this wait: wait for them before the host touches their memory."
+        if case.scope.needs_waits
         else "",
         "The gain is the time of the calls, without the kernels that they wait for.",
         saved=saved,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from advisor.profiles.crossings import Ceiling, Crossing, LineLoop, ScriptRun
+from advisor.profiles.crossings import SHARED, Ceiling, Crossing, LineLoop, ScriptRun
 
 LITTLE = 0.03
 """A smaller share of a frame is not worth a change of the code: without it a frame is at most 1.03 times as
@@ -25,6 +25,13 @@ class Scope:
     seconds: float | None
     crossings: tuple[tuple[int, Crossing], ...]
     """With their index in the run."""
+    shares_memory: bool = False
+    """Whether the program has memory that CPU and GPU both reach."""
+
+    @property
+    def needs_waits(self) -> bool:
+        """Whether a wait may guard memory of the host: asynchronous copies, or memory that is shared."""
+        return self.shares_memory or any(c.asynchronous for _, c in self.crossings)
 
     @property
     def copied_bytes(self) -> float:
@@ -45,7 +52,8 @@ def scopes(run: ScriptRun) -> tuple[Scope, ...]:
 def _loop(run: ScriptRun, number: int) -> Scope:
     loop = run.loops[number]
     its = tuple((i, c) for i, c in enumerate(run.crossings) if c.loop == number)
-    return Scope(number, loop, loop.frames, loop.frame_seconds, its)
+    shares = any(what.startswith(SHARED) for what in run.unseen)
+    return Scope(number, loop, loop.frames, loop.frame_seconds, its, shares)
 
 
 def _weight(scope: Scope) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ import numpy as np
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Location, Recorder
 from advisor.measure.recording.played import NAN, CannotPlay, Device
-from advisor.profiles.crossings import HostMemory, Library
+from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _ARGUMENT = "kernel argument"
 """A NumPy array given to a kernel: it goes up before the kernel, and comes down after it."""
@@ -56,6 +56,8 @@ class NumbaCalls:
         replace(module, "synchronize", self._calls.synchronizing("cuda.synchronize"))
         for name in ("pinned_array", "pinned_array_like", "mapped_array", "mapped_array_like"):
             replace(module, name, self._calls.locking(f"cuda.{name}", self._lock))
+        for name in ("managed_array", "mapped_array", "mapped_array_like"):
+            replace(module, name, around(self._share))
         replace(module, "pinned", around(self._register))
 
     def watch(self, calls: Calls, recorder: Recorder) -> None:
@@ -68,8 +70,22 @@ class NumbaCalls:
         self._arrays(arrays.FakeCUDAArray)
         replace(arrays, "to_device", self._calls.around(self._simulated_upload))
         self._cuda.to_device = arrays.to_device
-        self._cuda.event_elapsed_time = lambda *_: NAN
-        self._cuda.get_current_device = Device
+        absent = {
+            "event_elapsed_time": lambda *_: NAN,
+            "get_current_device": Device,
+            "is_cuda_array": arrays.is_cuda_ndarray,
+            "profiling": nullcontext,
+            "profile_start": _nothing,
+            "profile_stop": _nothing,
+            "initialize": _nothing,
+        }
+        streams = ("default_stream", "legacy_default_stream", "per_thread_default_stream", "external_stream")
+        absent |= {name: lambda *_: self._cuda.stream() for name in streams}
+        for name, function in absent.items():
+            setattr(self._cuda, name, getattr(self._cuda, name, function))
+        for name in ("managed_array", "mapped_array"):
+            setattr(self._cuda, name, _reached)
+        self._cuda.mapped_array_like = lambda array, **_: _reached(array.shape, array.dtype)
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(self._launch))
         ufuncs = import_module("numba.np.ufunc.decorators")
         for kind in (ufuncs.Vectorize, ufuncs.GUVectorize):
@@ -96,6 +112,8 @@ class NumbaCalls:
                 replace(getattr(driver, name), "synchronize", wait)
 
     def _download(self, call: Call, array: Any, ary: Any = None, stream: Any = 0) -> Any:
+        if isinstance(ary, _Reached):
+            return call(array, ary, stream)
         event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
         result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
         self._recorder.read(_place(array))
@@ -143,7 +161,7 @@ class NumbaCalls:
         self, call: Call, ary: Any, stream: Any = 0, copy: bool = True, to: Any = None
     ) -> Any:
         result = call(ary, stream, copy, to)
-        if copy and isinstance(ary, np.ndarray):
+        if copy and isinstance(ary, np.ndarray) and not isinstance(ary, _Reached):
             event = self._calls.event("upload", "cuda.to_device", non_blocking=bool(stream))
             self._cross(event, result, ary)
         return result
@@ -170,6 +188,10 @@ class NumbaCalls:
         if self._recorder.listens:
             self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
         return self._calls.call_named(_ARGUMENT, call, kernel, *args)
+
+    def _share(self, call: Call, *args: Any, **kwargs: Any) -> Any:
+        self._recorder.not_seen(SHARED)
+        return call(*args, **kwargs)
 
     def _lock(self, result: Any, *_: Any, **__: Any) -> int:
         place = address(result)
@@ -201,6 +223,18 @@ def _place(array: Any) -> int:
         return address(owner)
     pointer: Any = getattr(array, "device_ctypes_pointer", SimpleNamespace(value=0))
     return int(pointer.value or 0)
+
+
+class _Reached(np.ndarray[Any, Any]):
+    """Mapped or managed memory in the simulator: a kernel reaches it where it is, and nothing is copied."""
+
+
+def _reached(shape: Any, dtype: Any = np.float64, strides: Any = None, order: Any = "C", **_: Any) -> Any:
+    return _Reached(shape, dtype, strides=strides, order=order)
+
+
+def _nothing(*_: Any) -> None:
+    """What the simulator lacks and a program does not miss."""
 
 
 def _unplayed(*_: Any, **__: Any) -> None:
