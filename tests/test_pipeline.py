@@ -31,7 +31,7 @@ def profiled(launcher: FakeLauncher, directory: Path, **options: object) -> sche
 def test_a_profile_says_what_was_asked_and_how_it_was_measured(tmp_path: Path) -> None:
     profile = profiled(FakeLauncher(), tmp_path)
     assert (profile.tool.version, profile.command) == (__version__, "advisor profile w.py")
-    assert (profile.method.rounds, profile.method.seed, profile.method.max_seconds) == (3, 5, 300.0)
+    assert (profile.method.rounds, profile.method.seed, profile.method.max_seconds) == (3, 5, 90.0)
     assert profile.method.confidence == 0.95
     assert len(profile.method.order) == 2, "rounds on the CPU device, where nothing is decided"
     assert profile.created.endswith("+00:00")

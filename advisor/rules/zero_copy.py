@@ -59,7 +59,8 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
 
 def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: Limits) -> Finding:
     """Re-reads, or an unknown number of them, that no other strategy but the one in use makes cheaper."""
-    others = [row for row in case.rows.values() if row is not zero_copy]
+    # Frames that overlap may hide all of their kernels: there is no time to show.
+    others = [row for row in case.rows.values() if row is not zero_copy and row.device_seconds]
     nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
     both = [zero_copy, *([nearest] if nearest else [])]
     figures = "; ".join(
