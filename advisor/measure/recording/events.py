@@ -16,7 +16,7 @@ from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
 Location = tuple[int, "weakref[Any] | None"]
 """Where an array's allocation on the GPU begins, and what its views keep alive."""
-LAUNCH_SAMPLE = 61
+LAUNCH_SAMPLE = 31
 """A prime number, so that loops of so many launches are not missed."""
 
 
