@@ -415,3 +415,13 @@ def test_all_kernels_stay_inside_their_buffers_on_the_cpu() -> None:
     )
     device_rates.measure_on_device(bench)
     assert set(bench.readings) == {*device_rates.ZERO_COPY, *device_rates.ON_DEVICE}, bench.absent
+
+
+def test_passes_that_take_as_long_tell_no_fault() -> None:
+    """A difference of rounding alone is no figure: a write fault of 5e-13 s is refused with its whole entry."""
+    bench = bench_on(CpuWithKernels(), limits=QUICK)
+    seconds = iter([1.0, 1.0 - 1e-10] * 1000)
+    bench.host_seconds = lambda *_work: next(seconds)  # type: ignore[method-assign]
+    with bench.attempt([managed.WRITE]):
+        managed._first_less_second(bench, lambda: None, lambda: None)
+    assert "as long as the first" in bench.absent[managed.WRITE]

@@ -36,6 +36,9 @@ WHOLE = 8 << 20
 REGION = 2 << 20
 """The driver's own unit: faults in different regions of 2 MiB are not served together (ObservUVM)."""
 
+TICK = 1e-9
+"""The resolution of Python's performance counter, in seconds: a shorter difference is rounding."""
+
 
 def measure(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
     """Measures what the device supports; the rest is left out with the reason.
@@ -143,10 +146,16 @@ def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
 
 
 def _first_less_second(bench: Bench, work: Work, prepare: Work) -> list[float]:
-    """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there."""
+    """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there.
+
+    Raises `ValueError` where the two do not differ.
+    """
 
     def timed() -> float:
         first = bench.host_seconds(work, prepare)
         return first - bench.host_seconds(work)
 
-    return bench.repeat(timed)
+    seconds = bench.repeat(timed)
+    if np.median(seconds) < TICK:
+        raise ValueError("the second pass took as long as the first")
+    return seconds
