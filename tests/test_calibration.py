@@ -418,7 +418,7 @@ def test_all_kernels_stay_inside_their_buffers_on_the_cpu() -> None:
 
 
 def test_passes_that_take_as_long_tell_no_fault() -> None:
-    """A difference of rounding alone is no figure: a write fault of 5e-13 s is refused with its whole entry."""
+    """A difference of rounding alone is no figure: an entry with a fault of 5e-13 s is refused."""
     bench = bench_on(CpuWithKernels(), limits=QUICK)
     seconds = iter([1.0, 1.0 - 1e-10] * 1000)
     bench.host_seconds = lambda *_work: next(seconds)  # type: ignore[method-assign]
