@@ -21,6 +21,8 @@ CrossingKind = Literal["upload", "download", "wait", "lock"]
 """wait: the host stands until the GPU is done, and next to nothing is copied (a scalar counts as a wait).
 lock: host memory is page-locked or registered."""
 HostMemory = Literal["pageable", "pinned", "managed", "unknown"]
+ACCOUNTED = 0.95
+"""Share of the bytes that the driver copied: with less of them on lines, the rest is listed as not seen."""
 SHARED = "What the host reads and writes of managed or mapped memory"
 """Among what was not seen of a run: a wait may then guard such an access."""
 OriginKind = Literal["numpy", "mmap", "bytes", "torch", "foreign"]
@@ -145,6 +147,13 @@ class SourceExcerpt(Record):
     lines: tuple[Text, ...]
 
 
+class CopiedBytes(Record):
+    """Between host and GPU, all streams and threads of the process."""
+
+    up: Bytes
+    down: Bytes
+
+
 class ScriptRun(Record):
     """One observed run of a script that was not changed."""
 
@@ -158,11 +167,31 @@ class ScriptRun(Record):
     processes: Number = optional("Processes of the script that were recorded", 1)
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
+    copied: CopiedBytes | None = optional("By the driver's own count (CUPTI); None where it could not be had")
     unseen: tuple[Text, ...] = optional("What could not be recorded, and why", ())
     sources: tuple[SourceExcerpt, ...] = ()
     ceilings: tuple[Ceiling, ...] = optional("One for each loop with crossings, or one for the run", ())
     predictions: tuple[LinePrediction, ...] = ()
     advice: tuple[LineAdvice, ...] = ()
+
+    def on_lines(self) -> CopiedBytes:
+        """Bytes of the crossings: numbers that a wait brings are counted as copied down."""
+        up = sum(each.bytes for each in self.crossings if each.kind == "upload")
+        return CopiedBytes(
+            up=up, down=sum(each.bytes for each in self.crossings if each.kind in ("download", "wait"))
+        )
+
+    def accounted_share(self) -> float | None:
+        """Of the bytes that the driver copied, those on lines; None where nothing was counted or copied."""
+        if self.copied is None or not (counted := self.copied.up + self.copied.down):
+            return None
+        lines = self.on_lines()
+        return (min(lines.up, self.copied.up) + min(lines.down, self.copied.down)) / counted
+
+    def is_accounted(self) -> bool:
+        """Whether the lines have what the driver copied, as far as that is known."""
+        share = self.accounted_share()
+        return share is None or share >= ACCOUNTED
 
 
 class LineAdvice(Record):

@@ -124,6 +124,9 @@ def _bound(ceiling: Ceiling, scope: Scope | None = None) -> str:
 def _accounts(run: ScriptRun) -> Iterator[str]:
     if run.played:
         yield f"1 run observed, with {words.line(run.played)} in place of a GPU."
+    share = run.accounted_share()
+    if share is not None:
+        yield f"{units.percent(share)} of the bytes that the driver copied are on lines."
     if run.processes > 1:
         yield f"{run.processes} processes of the script were recorded."
     if run.unseen:
@@ -141,7 +144,7 @@ def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
         measured, where = ceiling_of(run, scope), f", {name}" * (len(told) > 1)
         if measured is not None:
-            yield _measured(scope, measured, f"{name[:1].upper()}{name[1:]}")
+            yield _measured(run, scope, measured, f"{name[:1].upper()}{name[1:]}")
         if run.played:
             yield from _predicted(run, scope, where)
 
@@ -150,8 +153,12 @@ def _unit(scope: Scope) -> str:
     return "frame" if scope.loop else "run"
 
 
-def _measured(scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
-    whole, share, little = ceiling.of_seconds or 0.0, ceiling.share or 0.0, is_little(ceiling)
+def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
+    whole, share, little = (
+        ceiling.of_seconds or 0.0,
+        ceiling.share or 0.0,
+        is_little(ceiling) and run.is_accounted(),
+    )
     rest = elsewhere(scope, ceiling)
     change = f"Memory can change at most {units.seconds(ceiling.seconds)} of {units.seconds(whole)}"
     headline = f"{change} ({units.percent(share)})"

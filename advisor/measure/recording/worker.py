@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
+from typing import Any
 
+from advisor import units
 from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.process import die_with_parent
 from advisor.measure.recording.assembling import Assembler
+from advisor.measure.recording.calls import replace
 from advisor.measure.recording.contents import Contents
+from advisor.measure.recording.driver_bytes import DriverBytes
 from advisor.measure.recording.events import LibraryRecorder, StandIn
 from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import Lines, OwnFiles
@@ -26,7 +30,7 @@ from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.registry import library_recorders, stand_ins
 from advisor.measure.recording.running import Ending, Program, program_of, run, telling_processes
 from advisor.profiles import secrets
-from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.crossings import CopiedBytes, ScriptRun
 from advisor.profiles.system_state import GpuState
 
 
@@ -50,6 +54,7 @@ def record(job: ScriptJob) -> Recorded:
     program = program_of(job, session.loops)
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
+    copied = session.driver.stop()
     overheads = session.overheads(seconds)
     assembled = Assembler(session.recorder, session.start, overheads.of, named).assembled()
     script = ScriptRun(
@@ -62,10 +67,20 @@ def record(job: ScriptJob) -> Recorded:
         played=" and ".join(session.played) or None,
         loops=assembled.loops,
         crossings=assembled.crossings,
+        copied=copied,
         unseen=tuple(session.unseen(named)),
         sources=assembled.sources,
     )
+    if not script.is_accounted():
+        script = script.model_copy(update={"unseen": (*script.unseen, _elsewhere(script))})
     return Recorded(script=script, gpu_state=session.gpu_state())
+
+
+def _elsewhere(script: ScriptRun) -> str:
+    """What the driver copied and no line was recorded for."""
+    counted, lines = script.copied or CopiedBytes(up=0, down=0), script.on_lines()
+    up, down = (units.size(max(left, 0)) for left in (counted.up - lines.up, counted.down - lines.down))
+    return f"Copies by code that no recorder hears: {up} up, {down} down"
 
 
 class Session:
@@ -82,6 +97,7 @@ class Session:
             self.loops, self.lines, self.origins, Contents(), perf_counter, has_gpu=has_gpu
         )
         self.libraries: list[LibraryRecorder] = []
+        self.driver = DriverBytes()
         self.played: list[str] = []
         self.own = OwnFiles.of(Path(job.file), job.module)
         installs = {each.module: partial(self._install, each) for each in library_recorders()}
@@ -90,8 +106,24 @@ class Session:
 
     def _install(self, library: LibraryRecorder, module: ModuleType) -> None:
         library.install(module, self.recorder)
+        if self.recorder.has_gpu:
+            self.driver.start()
+            if library.library == "torch":
+                self._yield_to_profiler(module)
         self.recorder.readers[library.library] = library.seconds_between
         self.libraries.append(library)
+
+    def _yield_to_profiler(self, torch: Any) -> None:
+        """PyTorch's profiler takes CUPTI for itself."""
+        for name in ("_prepare_profiler", "_enable_profiler"):
+            replace(torch.autograd.profiler, name, self._giving_up)
+
+    def _giving_up(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            self.driver.give_up()
+            return call(*args, **options)
+
+        return called
 
     def _play(self, stand_in: StandIn) -> ModuleType | None:
         if stand_in.words not in self.played:
