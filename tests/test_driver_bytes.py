@@ -10,8 +10,8 @@ import pytest
 
 from advisor.measure.recording import driver_bytes
 from advisor.measure.recording.driver_bytes import DriverBytes
-from advisor.measure.recording.worker import _elsewhere
-from advisor.profiles.crossings import CopiedBytes, Crossing, Place, ScriptRun
+from advisor.measure.recording.worker import _left
+from advisor.profiles.crossings import CopiedBytes
 
 RECORD = np.dtype(
     {
@@ -72,8 +72,8 @@ def test_bytes_are_counted_by_direction(room: int) -> None:
     )
     count.start()
     count.start()
-    assert count.stop() == CopiedBytes(up=3000, down=30)
-    assert count.stop() == CopiedBytes(up=3000, down=30)
+    assert count.stop() == (3000, 30)
+    assert count.stop() == (3000, 30)
     assert not count._buffers
 
 
@@ -102,18 +102,10 @@ def test_a_profiler_of_the_script_takes_over() -> None:
 
 
 def test_the_share_on_lines_is_by_direction() -> None:
-    place = Place(file="a.py", line=1)
-    up = Crossing(place=place, kind="upload", call="set", library="cupy", count=1, bytes=900, frames=0)
-    wait = up.model_copy(update={"kind": "wait", "bytes": 4})
-    run = ScriptRun(seconds=1, overhead_seconds=0, crossings=(up, wait))
-    assert run.accounted_share() is None
+    def copied(up: int, down: int) -> CopiedBytes:
+        return CopiedBytes(up=up, down=down, up_on_lines=900, down_on_lines=4)
 
-    def share(up: int, down: int) -> float | None:
-        return run.model_copy(update={"copied": CopiedBytes(up=up, down=down)}).accounted_share()
-
-    assert share(900, 4) == 1
-    assert share(800, 104) == pytest.approx(804 / 904)
-    assert share(0, 0) is None
-    assert _elsewhere(run.model_copy(update={"copied": CopiedBytes(up=1924, down=0)})) == (
-        "Copies by code that no recorder hears: 1.00 KiB up, 0 B down"
-    )
+    assert copied(900, 4).share == 1
+    assert copied(800, 104).share == pytest.approx(804 / 904)
+    assert copied(0, 0).share is None
+    assert _left(copied(1924, 0)) == "1.00 KiB up, 0 B down"

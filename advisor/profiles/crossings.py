@@ -148,10 +148,20 @@ class SourceExcerpt(Record):
 
 
 class CopiedBytes(Record):
-    """Between host and GPU, all streams and threads of the process."""
+    """Between host and GPU, all streams and threads of the process, while the driver's copies were counted:
+    to the end of the run, or until one line had crossed 1,000 times."""
 
     up: Bytes
     down: Bytes
+    up_on_lines: Bytes
+    down_on_lines: Bytes = Field(description="With the numbers that waits bring")
+
+    @property
+    def share(self) -> float | None:
+        """Of these bytes, those on lines; None where nothing was copied."""
+        if not (copied := self.up + self.down):
+            return None
+        return (min(self.up_on_lines, self.up) + min(self.down_on_lines, self.down)) / copied
 
 
 class ScriptRun(Record):
@@ -174,23 +184,9 @@ class ScriptRun(Record):
     predictions: tuple[LinePrediction, ...] = ()
     advice: tuple[LineAdvice, ...] = ()
 
-    def on_lines(self) -> CopiedBytes:
-        """Bytes of the crossings: numbers that a wait brings are counted as copied down."""
-        up = sum(each.bytes for each in self.crossings if each.kind == "upload")
-        return CopiedBytes(
-            up=up, down=sum(each.bytes for each in self.crossings if each.kind in ("download", "wait"))
-        )
-
-    def accounted_share(self) -> float | None:
-        """Of the bytes that the driver copied, those on lines; None where nothing was counted or copied."""
-        if self.copied is None or not (counted := self.copied.up + self.copied.down):
-            return None
-        lines = self.on_lines()
-        return (min(lines.up, self.copied.up) + min(lines.down, self.copied.down)) / counted
-
     def is_accounted(self) -> bool:
         """Whether the lines have what the driver copied, as far as that is known."""
-        share = self.accounted_share()
+        share = self.copied.share if self.copied else None
         return share is None or share >= ACCOUNTED
 
 

@@ -124,9 +124,8 @@ def _bound(ceiling: Ceiling, scope: Scope | None = None) -> str:
 def _accounts(run: ScriptRun) -> Iterator[str]:
     if run.played:
         yield f"1 run observed, with {words.line(run.played)} in place of a GPU."
-    share = run.accounted_share()
-    if share is not None:
-        yield f"{units.percent(share)} of the bytes that the driver copied are on lines."
+    if run.copied is not None and run.copied.share is not None:
+        yield f"{units.percent(run.copied.share)} of the bytes that the driver copied are on lines."
     if run.processes > 1:
         yield f"{run.processes} processes of the script were recorded."
     if run.unseen:

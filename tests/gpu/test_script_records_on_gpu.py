@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from script_records import RECORDS, SCRIPTS, record, rows
 
-from advisor.profiles.crossings import ACCOUNTED
-
 LIBRARIES = {"import cupy": "cupy", "import torch": "torch", "from numba import cuda": "numba"}
 
 
@@ -31,5 +29,4 @@ def test_a_script_is_recorded_as_without_a_gpu(name: str, tmp_path: Path) -> Non
     assert rows(run) == RECORDS[name]
     copies = [each for each in run.crossings if each.kind in ("upload", "download")]
     assert all(each.stream_seconds for each in copies if each.call != "ndarray.__getitem__")
-    share = run.accounted_share()
-    assert share is None or share >= ACCOUNTED, run.copied
+    assert run.is_accounted(), run.copied

@@ -30,7 +30,7 @@ from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.registry import library_recorders, stand_ins
 from advisor.measure.recording.running import Ending, Program, program_of, run, telling_processes
 from advisor.profiles import secrets
-from advisor.profiles.crossings import CopiedBytes, ScriptRun
+from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, ScriptRun
 from advisor.profiles.system_state import GpuState
 
 
@@ -54,7 +54,7 @@ def record(job: ScriptJob) -> Recorded:
     program = program_of(job, session.loops)
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
-    copied = session.driver.stop()
+    session.count()
     overheads = session.overheads(seconds)
     assembled = Assembler(session.recorder, session.start, overheads.of, named).assembled()
     script = ScriptRun(
@@ -67,20 +67,11 @@ def record(job: ScriptJob) -> Recorded:
         played=" and ".join(session.played) or None,
         loops=assembled.loops,
         crossings=assembled.crossings,
-        copied=copied,
+        copied=session.copied,
         unseen=tuple(session.unseen(named)),
         sources=assembled.sources,
     )
-    if not script.is_accounted():
-        script = script.model_copy(update={"unseen": (*script.unseen, _elsewhere(script))})
     return Recorded(script=script, gpu_state=session.gpu_state())
-
-
-def _elsewhere(script: ScriptRun) -> str:
-    """What the driver copied and no line was recorded for."""
-    counted, lines = script.copied or CopiedBytes(up=0, down=0), script.on_lines()
-    up, down = (units.size(max(left, 0)) for left in (counted.up - lines.up, counted.down - lines.down))
-    return f"Copies by code that no recorder hears: {up} up, {down} down"
 
 
 class Session:
@@ -98,6 +89,8 @@ class Session:
         )
         self.libraries: list[LibraryRecorder] = []
         self.driver = DriverBytes()
+        self.copied: CopiedBytes | None = None
+        self.recorder.counted = self.count
         self.played: list[str] = []
         self.own = OwnFiles.of(Path(job.file), job.module)
         installs = {each.module: partial(self._install, each) for each in library_recorders()}
@@ -153,6 +146,17 @@ class Session:
         with suppress(OSError, SyntaxError, ValueError):
             self.loops.compiled(file.read_bytes(), str(file))
 
+    def count(self) -> None:
+        """Ends the counting of the driver's copies; does nothing the second time."""
+        for library in self.libraries:
+            library.finish()
+        copied, self.recorder.counted = self.driver.stop(), None
+        if copied is not None and self.copied is None:
+            on_lines = self.recorder.bytes_on_lines()
+            self.copied = CopiedBytes(
+                up=copied[0], down=copied[1], up_on_lines=on_lines[0], down_on_lines=on_lines[1]
+            )
+
     def run(self, program: Program) -> tuple[Ending, float]:
         """How it ended, and its seconds until the GPU was done."""
         self.finder.install_imported()
@@ -175,8 +179,15 @@ class Session:
         yield from self.recorder.unseen()
         if self.origins.absent:
             yield self.origins.absent
+        if self.copied is not None and self.copied.share is not None and self.copied.share < ACCOUNTED:
+            yield f"Copies that no recorder hears: {_left(self.copied)}"
         if named is not None and not named.turns:
             yield f"The loop of --frame {self.job.frame}, which never ran"
 
     def gpu_state(self) -> GpuState | None:
         return gpu_state(None, index=self.job.gpu, moment="under-load") if self.recorder.has_gpu else None
+
+
+def _left(copied: CopiedBytes) -> str:
+    up, down = copied.up - copied.up_on_lines, copied.down - copied.down_on_lines
+    return f"{units.size(max(up, 0))} up, {units.size(max(down, 0))} down"
