@@ -26,7 +26,7 @@ from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
-from advisor.measure.processes import fork_server
+from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.recorded import record
 from advisor.measure.results import CONFIDENCE
@@ -285,7 +285,8 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
     if launcher is not None:
         yield launcher
     else:
-        with fork_server(settings.backend) as server:
+        libraries = ["cupy"] if settings.backend == "cuda" else []
+        with fork_server([*WORKERS, *libraries]) as server:
             yield ProcessLauncher(settings.timeout, server=server)
 
 

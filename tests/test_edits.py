@@ -178,6 +178,13 @@ REFUSED = {
         Change("hoist", 9, None, 7),
         "w is given other values in the loop",
     ),
+    "set by an index": (
+        CUPY.replace("w = cp.asarray(table)", "w.set(table)").replace(
+            "out = (d *", "table[0] = i; out = (d *"
+        ),
+        Change("hoist", 9, None, 7),
+        "table is set in the loop",
+    ),
     "name taken": (CUPY + "host_12 = 3\n", Change("reuse", 12, None, 7), "the name host_12 is taken"),
     "several statements": (
         "import cupy\na = f(); b = g()\n",
@@ -190,6 +197,13 @@ REFUSED = {
         "does not import cupy as a module",
     ),
 }
+
+
+def test_an_array_that_is_set_in_each_frame_is_set_before_the_loop() -> None:
+    source = CUPY.replace("w = cp.asarray(table)", "w.set(table)")
+    after = edited(source, [Change("hoist", 9, None, 7)])
+    assert after.index("\n    w.set(table)\n") < after.index("for i in")
+    assert "        w.set" not in after
 
 
 @every("case", REFUSED)

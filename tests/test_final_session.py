@@ -14,7 +14,7 @@ from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun, RoundDone, Sample
 from advisor.measure.launcher import ProcessLauncher, ProcessSession
 from advisor.measure.measurement import job_of
-from advisor.measure.processes import fork_server
+from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Silent
 from advisor.measure.results import combine
 from advisor.profiles.blocks import Block
@@ -29,7 +29,7 @@ VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    with fork_server("cpu") as made:
+    with fork_server(WORKERS) as made:
         yield made
 
 

@@ -15,12 +15,12 @@ from test_launcher import job, launched
 from advisor.measure.fork_server import PARENT, ForkServer
 from advisor.measure.jobs import Sample
 from advisor.measure.launcher import ProcessLauncher
-from advisor.measure.processes import fork_server
+from advisor.measure.processes import WORKERS, fork_server
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ForkServer]:
-    with fork_server("cpu") as server:
+    with fork_server(WORKERS) as server:
         yield server
 
 
@@ -88,7 +88,7 @@ def test_each_worker_is_fresh(launcher: ProcessLauncher, tmp_path: Path) -> None
 
 
 def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
-    with fork_server("cpu") as server:
+    with fork_server(WORKERS) as server:
         launcher = ProcessLauncher(300, server=server)
         assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
         os.kill(server.pid, signal.SIGKILL)
@@ -100,7 +100,7 @@ def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
 def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it would fork later, and tell of, must not be taken for another worker."""
     monkeypatch.setattr("advisor.measure.fork_server._LAST", 0.2)
-    with fork_server("cpu") as server:
+    with fork_server(WORKERS) as server:
         launcher = ProcessLauncher(300, server=server)
         assert launched(tmp_path / "before", launcher, how="nothing").how == "finished"
         server.ready_seconds = 0.2
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: 
 
 
 def test_a_server_killed_amid_a_job_ends_that_job_alone(tmp_path: Path) -> None:
-    with fork_server("cpu") as server:
+    with fork_server(WORKERS) as server:
         note = tmp_path / "pid"
 
         def kill() -> tuple[int, int]:
@@ -128,7 +128,7 @@ def test_a_server_killed_amid_a_job_ends_that_job_alone(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
-    with fork_server("cpu") as server:
+    with fork_server(WORKERS) as server:
         log = (tmp_path / "log").open("wb")
         asked = job(tmp_path, how="hang", note=str(tmp_path / "pid"))
         message = Path(asked.directory) / "job.json"

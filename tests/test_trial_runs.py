@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 import types
 from pathlib import Path
 from typing import cast
@@ -17,7 +18,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import ScriptChange
-from advisor.measure.trying.process import TimeUp
+from advisor.measure.trying.process import TimeUp, preloaded
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun
@@ -139,6 +140,26 @@ def test_what_is_not_safe_is_refused_or_guarded(tmp_path: Path, monkeypatch: pyt
     assert "keeps the arrays" in trials["reuse-13"].reason
     assert "not the same in each frame" in trials["hoist-11"].reason
     assert [name for name, trial in trials.items() if trial.in_patch] == ["lock-9"]
+
+
+def test_an_array_that_is_set_in_each_frame_is_uploaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`w.set(table)` is kept out of the loop; where the script writes to `w`, that is refused."""
+    replaced, start = ("w = cupy.asarray(table)", "w.set(table)"), "w = cupy.asarray(table)"
+    monkeypatch.setattr(sys.modules[__name__], "CAMERA", CAMERA.replace(*replaced))
+    _, trials = tried(tmp_path, monkeypatch, 60, start=start)
+    assert trials["hoist-11"].outcome in ("faster", "open")
+    _, trials = tried(tmp_path, monkeypatch, 60, start=start, after="w.fill(i)")
+    assert trials["hoist-11"].outcome == "refused"
+    assert "writes to what it uploads" in trials["hoist-11"].reason
+
+
+def test_libraries_are_not_imported_beforehand_where_a_file_sets_variables(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("import os\nos.environ['OMP_NUM_THREADS'] = '1'\n")
+    with preloaded([], [file]) as server:
+        assert server is None
 
 
 def test_a_program_that_differs_from_itself_is_never_called_equal(
@@ -273,7 +294,7 @@ def test_a_timed_run_begins_no_frame_after_its_time() -> None:
     now = iter(range(100))
     turns = Alternation(
         ["as-is"], process=0, seed=0, switch=lambda _: None, synchronize=lambda: None,
-        clock=lambda: float(next(now)), end=20.0,
+        clock=lambda: float(next(now)), end=lambda: 20.0,
     )  # fmt: skip
 
     def frames() -> None:

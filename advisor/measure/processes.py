@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from advisor.profiles.base import Record
 from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
-from advisor.strategies.backend import BackendName
 from advisor.texts import for_log, printable, without_first_word, without_last_word
 
 _PROGRAM = """\
@@ -39,6 +38,7 @@ import_module(module).main(sys.argv[3:])
 """
 """The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 Popen = Callable[..., "subprocess.Popen[bytes]"]
+WORKERS = "advisor.measure.worker", "advisor.measure.final_worker"
 MARK = "ADVISOR_JOB"
 """The variable that what a worker starts inherits."""
 _LOG_TAIL = 4000
@@ -106,13 +106,8 @@ def start(
 
 
 @contextmanager
-def fork_server(backend: BackendName) -> Iterator[ForkServer]:
-    """A server that has imported what workers on that backend need; it ends with the block."""
-    modules = [
-        "advisor.measure.worker",
-        "advisor.measure.final_worker",
-        *(["cupy"] if backend == "cuda" else []),
-    ]
+def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
+    """A server that has imported what its workers need; it ends with the block."""
     with scratch() as folder:
         command = python_command("advisor.measure.fork_server", str(os.getpid()), ",".join(modules))
         server = ForkServer(command, folder / "log")

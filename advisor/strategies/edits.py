@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeGuard
 
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME
@@ -249,7 +250,11 @@ def _pin_memory(edits: _Edits, change: Change) -> None:
 
 def _hoist(edits: _Edits, change: Change) -> None:
     """An upload of the same bytes in each frame goes before the loop."""
-    statement, name, call = _assigned_call(edits, change.line)
+    statement = statement_at(edits.tree, change.line)
+    if isinstance(statement, ast.Expr) and _sets_array(statement.value):
+        name, call = "", statement.value
+    else:
+        statement, name, call = _assigned_call(edits, change.line)
     loop = loop_of(edits.tree, statement, change.loop)
     if statement not in loop.body:
         raise CannotWrite(f"line {change.line} is not directly in the loop, but in a block of its own")
@@ -266,6 +271,16 @@ def _hoist(edits: _Edits, change: Change) -> None:
     edits.replaced[(begin, begin + sum(map(len, rows)))] = ""
     inner, outer = _indentation(edits, statement), _indentation(edits, loop)
     edits.insert(loop.lineno, "", *(outer + row.rstrip("\r\n").removeprefix(inner) for row in rows))
+
+
+def _sets_array(value: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether it is `array.set(host)`, between two variables."""
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "set"
+        and all(isinstance(each, ast.Name) for each in (value.func.value, *value.args))
+    )
 
 
 def _allocator(edits: _Edits, change: Change) -> None:

@@ -22,8 +22,8 @@ MOST_FRAMES = 1000
 class Alternation:
     """Called at the head of each frame; switches contestants and collects their blocks.
 
-    switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU. end: on
-    the clock, when no further frame begins.
+    switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU. end:
+    asked at the first frame for when, on the clock, no further one begins.
     """
 
     def __init__(
@@ -36,14 +36,15 @@ class Alternation:
         synchronize: Callable[[], None],
         clock: Callable[[], float],
         warm_up: int = 3,
-        end: float = math.inf,
+        end: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self.blocks: list[TrialBlock] = []
         self._contestants, self._process = tuple(contestants), process
         self._switch, self._synchronize, self._clock = switch, synchronize, clock
         self._random = random.Random(f"{seed}-{process}")
         self._to_warm_up, self._frames_of_block = warm_up + 1, 0
-        self._end = end
+        self._tell_end = end
+        self._end: float | None = None
         self._begin = 0.0
         self._frame = 0
         """Timed frames of the block so far; -1 in the frame after a switch."""
@@ -52,6 +53,8 @@ class Alternation:
 
     def frame(self) -> None:
         """A frame begins, and the one before has ended. Raises `SystemExit` where the time is over."""
+        if self._end is None:
+            self._end = self._tell_end()
         if self._clock() > self._end:
             raise SystemExit(0)
         if self._to_warm_up:

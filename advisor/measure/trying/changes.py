@@ -217,7 +217,8 @@ def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
 
 
 class Hoisted(Imposed):
-    """The line uploads once; later it gets a copy on the GPU of what was uploaded.
+    """The line uploads once; later it gets a copy on the GPU of what was uploaded, and an array that it sets
+    stays as it is.
 
     Where it checks, it compares every byte of every upload with the first one's, and of what it gave: a
     script that writes there would find it changed in the next frame.
@@ -232,11 +233,30 @@ class Hoisted(Imposed):
         self._bytes: np.ndarray[Any, Any] | None = None
         for name in UPLOADS:
             replace(module, name, self._uploading)
+        replace(module.ndarray, "set", self._setting)
 
     def switch(self, on: bool) -> None:
         super().switch(on)
         if not self.in_force:
             self._look()
+
+    def _setting(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(array: Any, source: Any, *args: Any, **options: Any) -> Any:
+            if not (self.in_force and isinstance(source, np.ndarray) and self._is_here()):
+                return call(array, source, *args, **options)
+            if self._first is None:
+                self._first, self._bytes = array, source.copy() if self._checks else None
+                return call(array, source, *args, **options)
+            if self._first is not array:
+                self.refuse("it uploads into several arrays")
+            elif self._bytes is not None and not _same(source, self._bytes):
+                self.refuse("what it uploads is not the same in each frame")
+            elif self._bytes is not None and not _same(self._download(array), self._bytes):
+                self.refuse("the script writes to what it uploads")
+            return call(array, source, *args, **options) if self.refused else None
+
+        return wrapped
 
     def _uploading(self, call: Call) -> Call:
         @functools.wraps(call, updated=())

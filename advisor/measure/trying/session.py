@@ -26,7 +26,7 @@ from advisor.measure.recorded import script_job
 from advisor.measure.settings import Settings
 from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
-from advisor.measure.trying.process import TimeUp, run_trial
+from advisor.measure.trying.process import TimeUp, preloaded, run_trial
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TrialJob, TrialRun
 from advisor.measure.trying.writing import is_variable, written_changes
@@ -77,17 +77,20 @@ def try_script(
         return Trials(reason="Nothing was tried: no loop repeats a copy or a wait.", seconds=0.0)
     if ceiling is not None and is_little(ceiling):
         return Trials(reason="Nothing was tried: memory can change too little of a frame.", seconds=0.0)
-    runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials")
     job, loop = script_job(settings, folder), told[0].number
     job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
     end = (monotonic() if settings.began is None else settings.began) + settings.trial_seconds
-    session = Session(script, job, loop, runs, progress, settings.checked, end=end)
     most = ceiling.seconds if ceiling else float("inf")
     suggested = candidates(script, loop, Path.cwd(), run.advice)
     promised = sum(sum(each.promised.values()) for each in suggested)
     if promised >= LITTLE * ((ceiling and ceiling.of_seconds) or 0.0):
         suggested = (*suggested, *allocator_candidates(script, loop, settings.file.absolute()))
-    return session.trials(suggested, most)
+    libraries = sorted({crossing.library for crossing in script.crossings if crossing.loop == loop})
+    files = {settings.file.absolute(), *(Path.cwd() / each.file for each in script.sources)}
+    with preloaded(libraries, [*files]) as server:
+        runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials", server=server)
+        session = Session(script, job, loop, runs, progress, settings.checked, end=end)
+        return session.trials(suggested, most)
 
 
 @dataclass

@@ -6,6 +6,7 @@ Nothing is recorded in it but what is asked for: blocks of frames, or the result
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,6 +34,8 @@ from advisor.profiles.trials import TrialBlock
 from advisor.strategies.syntax import loop_lines
 
 OUTCOME = "trial.json"
+PRINTED, ERRORS = "stdout", "stderr"
+"""Files of a run's folder, for what the script prints."""
 TIMED_SHARE = 0.25
 """Of the time that is left: two processes of frames in turns, comparing results, and the patch."""
 
@@ -53,7 +56,8 @@ class TrialJob(Record):
     """Texts that stand in for files, which stay as they are."""
     files: tuple[str, ...] = ()
     most_seconds: float | None = None
-    """What is left for the whole run; a timed one begins no frame after a `TIMED_SHARE` of it."""
+    """What is left for the whole run; a timed one begins no frame after a `TIMED_SHARE` of that, told at its
+    first frame."""
 
 
 class TrialRun(Record):
@@ -69,8 +73,13 @@ class TrialRun(Record):
 def main(arguments: list[str]) -> None:
     die_with_parent(int(arguments[1]))
     job = TrialJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
-    outcome = Path(job.script.directory).resolve() / OUTCOME
-    write_atomically(outcome, _Session(job).run().model_dump_json())
+    directory = Path(job.script.directory).resolve()
+    for descriptor, name in ((1, PRINTED), (2, ERRORS)):
+        with (directory / name).open("wb") as output:
+            os.dup2(output.fileno(), descriptor)
+    run = _Session(job).run()
+    sys.stdout.flush()
+    write_atomically(directory / OUTCOME, run.model_dump_json())
 
 
 class _Session:
@@ -92,6 +101,7 @@ class _Session:
         self.finder = Finder(
             self.own, self.loops, {name: partial(self._install, name) for name in _LIBRARIES}, {}
         )
+        self.began = perf_counter()
         self.alternation = Alternation(
             list(job.contestants),
             process=job.process,
@@ -99,8 +109,15 @@ class _Session:
             switch=self._switch,
             synchronize=self._synchronize,
             clock=perf_counter,
-            end=perf_counter() + TIMED_SHARE * (job.most_seconds or math.inf),
+            end=self._end,
         )
+
+    def _end(self) -> float:
+        """When no further frame begins: told at the first one, since imports and set-up may take long."""
+        if self.job.most_seconds is None:
+            return math.inf
+        left = self.began + self.job.most_seconds - perf_counter()
+        return perf_counter() + TIMED_SHARE * left
 
     def run(self) -> TrialRun:
         sys.meta_path.insert(0, self.finder)
