@@ -35,7 +35,7 @@ def _of_a_line(rule_id: str) -> Iterator[str]:
     """What it says of a script's line, for rules that speak of no more."""
     lines = importlib.import_module("test_rules_lines")
     if rule_id in lines.RUNS:
-        yield lines.said(lines.RUNS[rule_id])[rule_id].detail
+        yield lines.said(lines.RUNS[rule_id], device=lines.ON.get(rule_id, lines.CARD))[rule_id].detail
 
 
 def _runs(rule_id: str) -> Iterator[tuple[str, Profile]]:

@@ -37,7 +37,8 @@ KNOWN = {
         for name in ("hostAllocWriteCombined", "hostRegister", "hostUnregister", "memPrefetchAsync")
     ),
     *("cupyx.empty_pinned", "cupyx.profiler.benchmark"),
-    *("cupy.cuda.get_current_stream", "cupy.cuda.runtime.deviceEnablePeerAccess"),
+    *("cupy.cuda.get_current_stream", "cupy.cuda.runtime.deviceEnablePeerAccess", "cupy.ndarray"),
+    *(f"cupy.cuda.{name}" for name in ("MemoryPointer", "UnownedMemory", "alloc_pinned_memory")),
     "cupy.cuda.runtime.memcpyPeerAsync",
     *("runtime.cudaMemAttachSingle", "runtime.cudaStreamAttachMemAsync"),
     *("pynvml.nvmlDeviceGetHandleByIndex",),

@@ -21,11 +21,13 @@ from script_runs import (
 )
 
 from advisor.devices.catalogue import load
+from advisor.devices.entries import CatalogueEntry
 from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
 from advisor.profiles.conclusions import Advice, Preferences
-from advisor.profiles.crossings import SHARED, Crossing, Place, ScriptRun, SourceExcerpt
+from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceExcerpt
 from advisor.rules.advise_lines import advise_lines
+from advisor.strategies.syntax import loader_lines
 from advisor.verdicts.ceilings import ceilings
 
 CARD = load("rtx-2060")
@@ -51,6 +53,7 @@ LINES: dict[str, tuple[Crossing, Crossing]] = {
     "unread-upload": (upload(memory="pinned", unread=FRAMES), upload(memory="pinned", unread=FRAMES // 3)),
     "implicit-wait": (wait(host_seconds=FRAMES * 0.2e-3), wait(host_seconds=FRAMES * 0.05e-3)),
     "pin-per-frame": (lock(place=FRESH), lock(place=FRESH, count=FRAMES // 3, bytes=FRAMES)),
+    "shared-dram-copy": (upload(memory="pinned", asynchronous=True), upload(memory="managed")),
 }
 """What fires each rule, and what is close to it and must not."""
 
@@ -63,12 +66,15 @@ def concluded(run: ScriptRun) -> ScriptRun:
     return run.model_copy(update={"ceilings": ceilings(run)})
 
 
-def said(run: ScriptRun, wanted: Preferences | None = None) -> dict[str, Advice]:
-    found = advise_lines(run, "Test card", CARD, (), wanted or Preferences())
+def said(
+    run: ScriptRun, wanted: Preferences | None = None, device: CatalogueEntry = CARD
+) -> dict[str, Advice]:
+    found = advise_lines(run, "Test card", device, (), wanted or Preferences())
     return {told.advice.rule: told.advice for told in found if told.crossing == 0}
 
 
 RUNS = {rule: run_of(fires) for rule, (fires, _) in LINES.items()}
+ON: dict[str, CatalogueEntry] = {"shared-dram-copy": load("orin-nano")}
 """For the examples of rules that speak of lines alone."""
 
 
@@ -76,7 +82,7 @@ RUNS = {rule: run_of(fires) for rule, (fires, _) in LINES.items()}
 def test_a_line_fires_it_and_one_close_to_it_does_not(rule: str) -> None:
     fires, near = LINES[rule]
     run = run_of(fires)
-    found = said(run)[rule]
+    found = said(run, device=ON.get(rule, CARD))[rule]
     assert found.outcome == "advice"
     assert found.certainty == "likely"
     assert found.gain.seconds_per_frame is not None
@@ -85,11 +91,11 @@ def test_a_line_fires_it_and_one_close_to_it_does_not(rule: str) -> None:
     before, after = found.snippet.split("# instead\n")
     assert fires.place.text in before
     assert after.strip()
-    assert rule not in said(run_of(near))
+    assert rule not in said(run_of(near), device=ON.get(rule, CARD))
 
 
 def test_the_code_is_written_from_the_users_own_line() -> None:
-    codes = {rule: (said(RUNS[rule])[rule].snippet or "") for rule in LINES}
+    codes = {rule: (said(RUNS[rule], device=ON.get(rule, CARD))[rule].snippet or "") for rule in LINES}
     assert "d = cupy.asarray(gray_pinned)" in codes["pageable-transfer"]
     assert "line 9: write into gray_pinned" in codes["pageable-transfer"]
     assert "synchronize()  # before the CPU writes gray_pinned again" in codes["pageable-transfer"]
@@ -145,6 +151,12 @@ def test_a_wait_that_may_guard_memory_of_the_host_is_not_advised_away(guard: str
 
     assert advised("Stream.synchronize") == ""
     assert "wait for them before the host touches their memory" in advised("ndarray.item")
+
+
+def test_a_copy_that_the_library_stages_guards_nothing() -> None:
+    line = wait(call="Stream.synchronize", bytes=0, host_seconds=FRAMES * 0.2e-3)
+    staged = upload(staged=True, asynchronous=True, host_seconds=FRAMES * 0.01e-3)
+    assert "implicit-wait" in said(concluded(script_run(line, staged)))
 
 
 def test_a_bare_synchronization_copies_no_value() -> None:
@@ -229,3 +241,115 @@ def test_what_no_loop_repeats_is_not_advised(line: Crossing) -> None:
 def test_a_mask_waits_for_a_number_of_elements() -> None:
     run = run_of(wait(host_seconds=FRAMES * 0.2e-3, call="ndarray.__getitem__", bytes=0))
     assert said(run)["implicit-wait"].title == "Select with `where` in place of a mask"
+
+
+def at(text: str, line: Crossing, source: str = "", **changed: object) -> ScriptRun:
+    """A run whose only other line is a download; the line has that text, in a file with that source."""
+    place = line.place.model_copy(update={"text": text})
+    run = run_of(line.model_copy(update={"place": place, **changed}))
+    if not source:
+        return run
+    return run.model_copy(
+        update={"sources": (SourceExcerpt(file="camera.py", first=1, lines=tuple(source.splitlines())),)}
+    )
+
+
+def test_one_dram_needs_no_page_locked_copy_but_memory_that_both_reach() -> None:
+    """On a card the same line is page-locked; a copy of a few bytes costs no more than the wait it needs."""
+    shared = said(run_of(upload()), device=load("orin-nano"))
+    assert list(shared) == ["shared-dram-copy"]
+    assert "uncached on the GPU" in shared["shared-dram-copy"].detail
+    assert "gray_shared_gpu" in (shared["shared-dram-copy"].snippet or "")
+    assert list(said(run_of(upload()))) == ["pageable-transfer"]
+    kept = download(origin=Origin(kind="numpy", each_frame=True, kept=True))
+    assert said(run_of(kept), device=load("orin-nano")) == {}
+
+
+def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() -> None:
+    run = played(upload(bytes=8 * FRAMES), download(bytes=8 * FRAMES))
+    for target in (CARD, load("rtx-4090")):
+        prediction, ceiling = predict_crossings(run, target)
+        told = run.model_copy(update={"predictions": (prediction,), "ceilings": ceiling})
+        assert advise_lines(told, "CPU", None, (target,), Preferences()) == ()
+
+
+NO_REUSE = {
+    "kept": download(origin=Origin(kind="numpy", each_frame=True, kept=True)),
+    "a mapped file": upload(origin=Origin(kind="mmap"), staged=True),
+    "rare": wait(host_seconds=FRAMES * 0.9e-3, count=FRAMES // 10),
+}
+
+
+@every("what", NO_REUSE)
+def test_what_would_change_results_or_gain_nothing_is_not_advised(what: str) -> None:
+    assert said(run_of(NO_REUSE[what])) == {}
+
+
+def test_downloads_of_other_sizes_need_room_for_the_largest() -> None:
+    found = said(run_of(download(varies=True)))["pageable-transfer"]
+    assert "the largest" in found.detail
+    assert not (found.snippet or "").startswith("---")
+    assert "out = m.get(out=m_pinned)" in (found.snippet or "")
+
+
+def test_page_locked_memory_has_the_type_that_the_call_converts_to() -> None:
+    run = at("d = cp.asarray(points, dtype=cp.float32)", upload(staged=True))
+    assert "cupyx.empty_pinned(shape, cp.float32)" in (said(run)["hidden-host-copy"].snippet or "")
+
+
+def test_numbers_written_in_the_line_are_uploaded_once() -> None:
+    text = "H = cp.array([[1, 0], [0, 1]], dtype=cp.float32)"
+    assert (
+        "the numbers that the line has" in said(at(text, upload(call="cupy.array")))["repeated-upload"].detail
+    )
+    assert "repeated-upload" not in said(at("H = cp.array([[a, 0]])", upload(call="cupy.array")))
+
+
+@pytest.mark.parametrize("text", ["cells, n = cp.unique(index, return_counts=True)", "i = mask.nonzero()"])
+def test_a_result_whose_size_is_waited_for_cannot_stay_on_the_gpu(text: str) -> None:
+    call = "cupy.unique" if "unique" in text else "ndarray.nonzero"
+    found = said(at(text, wait(host_seconds=FRAMES * 0.2e-3, call=call, bytes=0)))["implicit-wait"]
+    assert found.title == f"Avoid results whose size the host waits for: {call}"
+    assert (found.snippet or "").endswith(text)
+
+
+SCALER = "scaler = GradScaler()\n" * 12 + "scaler.step(optimizer)\n"
+
+
+def test_a_value_that_a_library_asks_for_is_not_the_lines_to_keep() -> None:
+    line = wait(host_seconds=FRAMES * 0.2e-3, call="Tensor.item", library="torch")
+    found = said(at("scaler.step(optimizer)", line, SCALER))["implicit-wait"]
+    assert found.title == "Use an optimizer with `fused=True`"
+    other = said(at("metric.update(x)", line))["implicit-wait"]
+    assert other.title == "Look for an option that keeps this value on the GPU"
+    whole = "(\n" * 0 + "\n" * 11 + "loss = (model(x)\n  .item())\n"
+    assert said(at("loss = (model(x)", line, whole))["implicit-wait"].title.startswith("Keep")
+
+
+def test_pin_memory_is_a_copy_on_the_cpu_and_makes_no_yield_before_the_loop() -> None:
+    run = at("yield torch.randn(8).pin_memory()", lock(call="Tensor.pin_memory", library="torch"))
+    found = said(run)["pin-per-frame"]
+    assert found.title == "Make the data in page-locked memory that is kept"
+    assert "yield" not in (found.snippet or "").split("# instead")[1]
+
+
+def test_numba_keeps_the_arrays_of_a_kernel_on_the_gpu() -> None:
+    text = "step[1, 128](positions, velocities)"
+    lines = {kind: {"call": "kernel argument", "library": "numba"} for kind in ("up", "down")}
+    up = said(at(text, upload(**lines["up"])))["pageable-transfer"]
+    down = said(at(text, download(**lines["down"])))["pageable-transfer"]
+    assert up.title == "Give the kernel arrays that stay on the GPU"
+    assert down.title == "Copy back only what the CPU reads"
+
+
+def test_a_line_outside_of_the_loops_text_keeps_its_array_in_an_attribute() -> None:
+    line = upload(repeats=repeats(same=19), place=Place(file="camera.py", line=3, text="d = cupy.asarray(m)"))
+    assert "in an attribute or an argument" in said(run_of(line))["repeated-upload"].title
+
+
+def test_loaders_that_a_function_is_given_are_those_of_the_file() -> None:
+    source = "def f():\n    return DataLoader(a), DataLoader(b)\ndef g(loader):\n    for x, y in loader:\n"
+    source += "        x = x.to(dev)\n"
+    assert loader_lines(source, 4, 5) == (2,)
+    assert loader_lines(source.replace(", DataLoader(b)", ""), 4, 5) == (2,)
+    assert loader_lines(source.replace("x.to", "w.to"), 4, 5) == ()

@@ -20,7 +20,8 @@ _PLAYED = "Bytes and counts are of a run without a GPU ({}); a GPU's frame time 
 def occurrence(crossing: Crossing, machine: Machine, memory: str = "") -> Values | None:
     """Seconds of one occurrence; None where the model has no figure: page-locking, managed memory.
 
-    memory: as if the host memory were of this kind. Memory of an unknown kind counts as pageable.
+    memory: as if the host memory were of this kind, and the host waited before it uses that again. Memory of
+    an unknown kind counts as pageable.
     """
     kind = memory or crossing.memory
     if crossing.kind == "lock" or (kind == "managed" and crossing.kind != "wait"):
@@ -30,7 +31,9 @@ def occurrence(crossing: Crossing, machine: Machine, memory: str = "") -> Values
         return busy * (machine.get("pageable_copy_call_seconds") + machine.get("synchronize_seconds"))
     way = "pinned" if kind == "pinned" or crossing.staged else "pageable"
     residual = busy * machine.model("unexplained") * machine.model(f"unexplained_{way}")
-    return np.asarray(residual * _copy(crossing, machine, pinned=kind == "pinned"))
+    waits = kind == "pinned" and (bool(memory) or not crossing.asynchronous)
+    wait = busy * machine.get("synchronize_seconds") if waits else 0.0  # a pageable call's has its own
+    return np.asarray(residual * _copy(crossing, machine, pinned=kind == "pinned") + wait)
 
 
 def _copy(crossing: Crossing, machine: Machine, *, pinned: bool) -> Values:

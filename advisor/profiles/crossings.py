@@ -56,6 +56,7 @@ class Origin(Record):
     kind: OriginKind
     place: Place | None = optional("The line that allocated it, where that was seen")
     each_frame: bool | None = optional("Whether it is new memory in each frame")
+    kept: bool = optional("Of downloads: the program holds one while later ones are made", False)
 
 
 class Repeats(Record):
@@ -84,6 +85,7 @@ class Crossing(Record):
     loop: int | None = optional("Index into the loops; None before, after and outside of them")
     count: Number
     bytes: Bytes = 0
+    varies: bool = optional("Not all of a sample had as many bytes", False)
     frames: Count = optional("Frames of the loop in which it occurs", 0)
     memory: HostMemory = "unknown"
     staged: bool = optional("It went through the library's own page-locked memory", False)

@@ -44,7 +44,7 @@ def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
     if origin and origin.place and origin.place != crossing.place:
         told.append(f"made at line {label(origin.place, files(run))}")
     if origin and origin.each_frame:
-        told.append("new each frame")
+        told.append("new each frame" + ", kept" * origin.kept)
     told += [*([_KINDS[origin.kind]] if origin and origin.kind in _KINDS else []), *_contents(crossing)]
     how = "staged by the library" if crossing.staged else crossing.memory
     first = [*([] if how == "unknown" else [how]), *told[:1]]

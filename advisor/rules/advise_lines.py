@@ -71,13 +71,14 @@ def _cases(
         for i, crossing in scope.crossings:
             case = _case(crossing, machine, ceiling)
             if case is not None:
-                yield i, LineCase(crossing, scope, ceiling, *case, files.get(crossing.place.file, ""))
+                shared = machine.entry.memory_class if machine and machine.shares_memory else None
+                yield i, LineCase(crossing, scope, ceiling, *case, files.get(crossing.place.file, ""), shared)
 
 
 def _case(
     crossing: Crossing, machine: Machine | None, ceiling: Ceiling
-) -> tuple[float, float | None, float] | None:
-    """Seconds of one occurrence, of one from page-locked memory, and of a call.
+) -> tuple[float, float | None, float, float] | None:
+    """Seconds of one occurrence, of one from page-locked memory, of a call, and of a wait for the GPU.
 
     Measured times are scaled by what the model computes for both kinds of memory: what is wrong with both
     cancels.
@@ -92,8 +93,11 @@ def _case(
     if one is None:
         return None
     pinned = None if drawn is None or locked is None else one * float(locked[0] / drawn[0])
-    call = float(machine.get("pinned_copy_call_seconds")[0]) if machine else 0.0
-    return one, pinned, call
+    call, wait = (
+        float(machine.get(name)[0]) if machine else 0.0
+        for name in ("pinned_copy_call_seconds", "synchronize_seconds")
+    )
+    return one, pinned, call, wait
 
 
 def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | None:

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from advisor import units
+from advisor.devices.memory_class import FOLLOWS
 from advisor.profiles.crossings import Crossing
 from advisor.rules.base import (
     Finding,
     Limits,
 )
 from advisor.rules.lines import LineCase, often
-from advisor.rules.snippets.lines import UserLine, kept, merged, on_gpu, once, pinned, removed
+from advisor.rules.snippets.lines import (
+    UserLine,
+    filled,
+    in_place,
+    kept,
+    merged,
+    on_device,
+    on_gpu,
+    once,
+    pinned,
+    removed,
+)
+
+KERNEL_ARGUMENT = "kernel argument"
+SIZED = ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select")
+"""Functions and methods whose result is as long as the data says."""
+RARE = 0.1
+"""Reads in a frame that are as rare as the advice on a condition makes them, every tenth frame."""
 
 
 def pageable_transfer(case: LineCase, limits: Limits) -> Finding | None:
@@ -30,12 +48,18 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     is_constant = repeats is not None and 0 < repeats.compared == repeats.same
     if up and not is_constant and case.line.made_on_gpu and case.is_worth(case.frame_seconds, limits):
         return _made_on_gpu(case)
+    if crossing.call == KERNEL_ARGUMENT and case.scope.loop and case.is_worth(case.frame_seconds, limits):
+        return _kernel_arrays(case)
     saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
-    if case.loader is not None:
-        return _pinned_batches(case, case.loader, cause, saved)
+    if case.loaders:
+        return _pinned_batches(case, case.loaders, cause, saved)
     origin = crossing.origin
+    if origin and (origin.kind == "mmap" or origin.kept):
+        return (
+            None  # a copy into page-locked memory is what the driver does; one array cannot hold all results
+        )
     seen = f" ({case.at(origin.place)})" if origin and origin.place else ""
     made = seen.strip(" ()") or "where it is made"
     fresh = "It is new memory in each frame, whose pages the first write has to find." if _fresh(case) else ""
@@ -44,9 +68,11 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
         fresh,
         f"The gain holds if what makes the data{seen} can write into that array." if up else "",
+        "" if up else "The next download overwrites it: nothing may hold it longer than a frame.",
+        "Its size differs from frame to frame: lock as much as the largest needs." if crossing.varies else "",
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
-        change="lock" if up else "reuse",
+        change=None if crossing.varies else "lock" if up else "reuse",
     )
 
 
@@ -61,13 +87,30 @@ def _made_on_gpu(case: LineCase) -> Finding:
     )
 
 
-def _pinned_batches(case: LineCase, loader: int, cause: str, saved: float) -> Finding:
+def _kernel_arrays(case: LineCase) -> Finding:
+    """NumPy's arrays given to a kernel of Numba's."""
+    up = case.crossing.kind == "upload"
+    title = "Give the kernel arrays that stay on the GPU" if up else "Copy back only what the CPU reads"
     return case.advice(
-        f"Set `pin_memory=True` in the DataLoader at line {loader}",
+        title,
+        f"{case.moved}: Numba copies each NumPy array that a kernel is given to the GPU and back, changed "
+        "or not.",
+        f"The gain is that of all these copies: what the CPU {'writes' if up else 'reads'} in each frame "
+        "still needs one.",
+        saved=case.frame_seconds,
+        after=on_device(case.line, case.before_loop),
+    )
+
+
+def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved: float) -> Finding:
+    first, *more = loaders
+    where = f"line {first}" if not more else f"lines {', '.join(map(str, loaders))}"
+    return case.advice(
+        f"Set `pin_memory=True` in the DataLoader at {where}",
         f"{case.moved} from pageable memory. {cause}",
         "With it the loader copies each batch into page-locked memory in a thread of its own.",
         saved=saved,
-        after=f"# line {loader}: DataLoader(..., pin_memory=True)\n{case.crossing.place.text}",
+        after=f"# {where}: DataLoader(..., pin_memory=True)\n{case.crossing.place.text}",
         change="pin-memory",
     )
 
@@ -110,16 +153,24 @@ def small_transfers(case: LineCase, limits: Limits) -> Finding | None:
 
 def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     """The same bytes go to the GPU again and again."""
-    repeats, frames = case.crossing.repeats, case.scope.frames
-    if case.crossing.kind != "upload" or repeats is None or repeats.compared < limits["compared"]:
+    repeats = case.crossing.repeats
+    if case.crossing.kind != "upload" or case.scope.frames < 2:
+        return None
+    if case.line.is_constant:
+        seen = "and they are the numbers that the line has"
+    elif repeats is not None and repeats.same == repeats.compared >= limits["compared"]:
+        seen = (
+            f"and {repeats.same} of {repeats.compared} uploads that were compared brought the same bytes as "
+            "the one before"
+        )
+    else:
         return None
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
-    if repeats.same < repeats.compared or frames < 2 or not case.is_worth(saved, limits):
+    if not case.is_worth(saved, limits):
         return None
     return case.advice(
-        f"Upload {case.what} once, {case.before_loop}",
-        f"{case.moved}, and {repeats.same} of {repeats.compared} uploads that were compared "
-        "brought the same bytes as the one before.",
+        f"Upload {case.array} once, {case.before_loop}",
+        f"{case.moved}, {seen}.",
         case.sampled,
         "The gain is the time of all uploads but the first.",
         saved=saved,
@@ -178,6 +229,15 @@ def pin_per_frame(case: LineCase, limits: Limits) -> Finding | None:
     saved = case.frame_seconds
     if case.crossing.kind != "lock" or case.times < limits["calls"] or not case.is_worth(saved, limits):
         return None
+    if case.crossing.call == "Tensor.pin_memory":
+        return case.advice(
+            "Make the data in page-locked memory that is kept",
+            f"`pin_memory()` copies a tensor on the CPU into page-locked memory, {often(case.times)} times "
+            "in a frame: for a single transfer that costs more than it saves. Write into that memory, or "
+            "leave the call out.",
+            saved=saved,
+            after=filled(case.before_loop),
+        )
     return case.advice(
         f"Page-lock {case.what} once, not in every frame",
         f"{case.crossing.call} page-locks memory {often(case.times)} times in a frame. Locking visits "
@@ -194,12 +254,22 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
     held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
     reads, does = not crossing.call.endswith("ynchronize"), "returns"
-    if not reads and case.scope.needs_waits:
+    if (not reads and case.scope.needs_waits) or (reads and case.times <= RARE):
         return None
     title = f"Keep {case.what} on the GPU" if reads else "Wait for the GPU only before its results are read"
-    if crossing.call.endswith(("__getitem__", "__setitem__")):
+    after = on_gpu(case.line, "after the loop") if reads else once(case.line, "after the loop")
+    if reads and _is_in_library(case):
+        title, after = _library_read(case)
+        does = "copies a value to the host inside of this call and returns"
+    elif crossing.call.endswith(("__getitem__", "__setitem__")):
         title = "Select with `where` in place of a mask"
         does = "needs the number of selected elements on the host and returns"
+    elif crossing.call.endswith(SIZED):
+        title = f"Avoid results whose size the host waits for: {crossing.call}"
+        does = "needs the size of its result on the host and returns"
+        after = (
+            f"# results of a fixed size need no wait: a mask, bincount(minlength=...)\n{case.line.place.text}"
+        )
     elif reads:
         does = "copies a value to the host and returns"
     return case.advice(
@@ -213,5 +283,41 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
         else "",
         "The gain is the time of the calls, without the kernels that they wait for.",
         saved=saved,
-        after=on_gpu(case.line, "after the loop") if reads else once(case.line, "after the loop"),
+        after=after,
+    )
+
+
+def _is_in_library(case: LineCase) -> bool:
+    """Whether a library that the line calls asks for the value: no method of that name is in the line."""
+    library, _, name = case.crossing.call.rpartition(".")
+    return library in ("Tensor", "ndarray") and not name.startswith("__") and name not in case.statement
+
+
+def _library_read(case: LineCase) -> tuple[str, str]:
+    """GradScaler.step reads whether gradients are finite, unless the optimizer does (grad_scaler.py)."""
+    line = case.line.place.text
+    if "GradScaler" in case.source and ".step(" in case.statement:
+        return "Use an optimizer with `fused=True`", f"# Adam, AdamW or SGD with fused=True\n{line}"
+    return "Look for an option that keeps this value on the GPU", f"# the library reads a value\n{line}"
+
+
+def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:
+    """A copy within the one DRAM of CPU and GPU, of an array whose place the program can choose."""
+    crossing, memory, origin = case.crossing, case.one_dram, case.crossing.origin
+    if memory is None or not case.is_copy or crossing.memory == "managed" or case.scope.loop is None:
+        return None
+    if case.size <= limits["bytes"] or case.loaders or (origin and (origin.kept or origin.kind == "mmap")):
+        return None
+    saved = (case.seconds - case.wait_seconds) * case.times
+    if not case.is_worth(saved, limits):
+        return None
+    up = crossing.kind == "upload"
+    return case.advice(
+        f"Let CPU and GPU share {case.array} instead of copying it",
+        f"{case.moved}, within one DRAM. Mapped or managed memory needs no copy. Mapped (pinned): "
+        f"{FOLLOWS[memory]['pinned']}. Managed: {FOLLOWS[memory]['managed']}.",
+        f"Before the CPU {'writes' if up else 'reads'} it, it waits for the GPU; the gain is without that "
+        "wait. That kernels may be slower on such memory is not in the gain.",
+        saved=saved,
+        after=in_place(case.line, up=up, before=case.before_loop),
     )

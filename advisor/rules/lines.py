@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence, Gain
 from advisor.profiles.crossings import Ceiling, Crossing, Place
+from advisor.profiles.schema import MemoryClass
 from advisor.profiles.trials import ChangeKind
 from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
-from advisor.strategies.syntax import CannotWrite, loader_line
+from advisor.strategies.syntax import CannotWrite, loader_lines, statement_at
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24
@@ -33,8 +35,12 @@ class LineCase:
     """The same from page-locked memory that is kept; None where the model does not know."""
     call_seconds: float
     """What a copy costs before its first byte moves, by the model."""
+    wait_seconds: float
+    """What waiting for the GPU costs, by the model."""
     source: str = ""
     """The whole file of the line; empty where it was not saved whole."""
+    one_dram: MemoryClass | None = None
+    """The class of a device whose CPU and GPU have one DRAM."""
 
     @property
     def times(self) -> float:
@@ -81,21 +87,40 @@ class LineCase:
         return f"`{name}`" if 0 < len(name) <= _SHORT else f"this {_NOUNS.get(kind, 'copy')}"
 
     @property
-    def before_loop(self) -> str:
-        loop = self.scope.loop
-        return f"before the loop at line {loop.place.line}" if loop else "once, at the start"
+    def array(self) -> str:
+        """`what`, of a copy whose array moves or stays."""
+        return self.what.replace("this copy", "this array")
 
     @property
-    def loader(self) -> int | None:
-        """The line of the DataLoader whose batches are uploaded, where the file of the line tells."""
+    def before_loop(self) -> str:
+        loop, place = self.scope.loop, self.crossing.place
+        if loop is None:
+            return "once, at the start"
+        if loop.place.file == place.file and loop.place.line <= place.line <= loop.last_line:
+            return f"before the loop at line {loop.place.line}"
+        return f"outside of the loop at {self.at(loop.place)}: in an attribute or an argument"
+
+    @property
+    def loaders(self) -> tuple[int, ...]:
+        """Lines of the DataLoaders whose batches are uploaded, as far as the file of the line tells."""
         loop, crossing = self.scope.loop, self.crossing
         if crossing.library != "torch" or crossing.kind != "upload" or loop is None:
-            return None
+            return ()
         try:
             plain = loop.place.file == crossing.place.file
-            return loader_line(self.source, loop.place.line, crossing.place.line) if plain else None
+            return loader_lines(self.source, loop.place.line, crossing.place.line) if plain else ()
         except SyntaxError:
-            return None
+            return ()
+
+    @property
+    def statement(self) -> str:
+        """The line, and the rest of its statement where its file was saved."""
+        line = self.crossing.place
+        try:
+            whole = ast.unparse(statement_at(ast.parse(self.source), line.line))
+        except (CannotWrite, SyntaxError):
+            return line.text
+        return f"{line.text}\n{whole}"
 
     def at(self, place: Place | None) -> str:
         """line 29, or line 29 of loader.py where that is another file."""
@@ -112,7 +137,8 @@ class LineCase:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""
         place, origin, loop = self.crossing.place, self.crossing.origin, self.scope.loop
         made = origin.place if origin and origin.place and origin.place.file == place.file else None
-        line = self.loader if kind == "pin-memory" else made.line if made else None
+        loader = self.loaders[0] if len(self.loaders) == 1 else None
+        line = loader if kind == "pin-memory" else made.line if made else None
         change = Change(kind, place.line, line, loop.place.line if loop else None)
         try:
             return diff(place.file, self.source, edited(self.source, [change]))

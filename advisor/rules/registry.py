@@ -84,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     Rule("round-trip", None, judge_line=line_rules.round_trip),
     Rule("pageable-async-copy", None, judge_line=line_rules.pageable_async_copy),
     Rule("unread-upload", None, judge_line=line_rules.unread_upload),
+    Rule("shared-dram-copy", None, judge_line=line_rules.shared_dram_copy),
 )
 
 

@@ -14,23 +14,25 @@ class CannotWrite(Exception):
     """Why the change is not written, in words."""
 
 
-def loader_line(source: str, loop: int, upload: int) -> int | None:
-    """The line of the DataLoader(...) whose batches a line of a loop uploads; None where it is not plain."""
+def loader_lines(source: str, loop: int, upload: int) -> tuple[int, ...]:
+    """Lines of the DataLoader(...) whose batches a line of a loop uploads: all of the file where the loop's
+    was made elsewhere, as for a parameter; none where the line uploads something else."""
     tree = ast.parse(source)
     loops = [n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.AsyncFor)) and n.lineno == loop]
     if any(
         each.lineno < upload <= (each.end_lineno or 0) and not _uses_items(each, upload) for each in loops
     ):
-        return None
+        return ()
     names = {n for each in loops for n in _names(each.iter)}
-    made = [
-        (statement.lineno, {target.id for target in statement.targets if isinstance(target, ast.Name)})
+    of_loop = [
+        statement.lineno
         for statement in ast.walk(tree)
-        if isinstance(statement, ast.Assign) and any(map(is_loader, calls_in(statement.value)))
+        if isinstance(statement, ast.Assign)
+        and any(map(is_loader, calls_in(statement.value)))
+        and names & {target.id for target in statement.targets if isinstance(target, ast.Name)}
     ]
-    of_loop = [line for line, targets in made if targets & names]
-    lines = of_loop or [line for line, _ in made]
-    return lines[0] if len(lines) == 1 else None
+    every = (call.lineno for call in calls_in(tree) if is_loader(call))
+    return tuple(sorted(set(of_loop or every)))
 
 
 def _uses_items(loop: ast.For | ast.AsyncFor, line: int) -> bool:

@@ -31,7 +31,7 @@ class Scope:
     @property
     def needs_waits(self) -> bool:
         """Whether a wait may guard memory of the host: asynchronous copies, or memory that is shared."""
-        return self.shares_memory or any(c.asynchronous for _, c in self.crossings)
+        return self.shares_memory or any(c.asynchronous and not c.staged for _, c in self.crossings)
 
     @property
     def copied_bytes(self) -> float:

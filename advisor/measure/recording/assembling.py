@@ -122,6 +122,7 @@ class Assembler:
             loop=loop,
             count=count,
             bytes=sum(record.bytes for record in group),
+            varies=any(record.varies for record in group),
             frames=min(inside, frame.turns) if frame else 0,
             memory=event.memory,
             staged=event.staged,
@@ -145,7 +146,8 @@ class Assembler:
         source, allocations = max(looked.items(), key=lambda item: len(item[1]))
         count = sum(record.looked for record in group)
         new = len(allocations) > 1 if source.site is not None and count > 1 else None
-        return Origin(kind=source.kind, place=self._site(source.site), each_frame=new)
+        kept = any(record.kept for record in group)
+        return Origin(kind=source.kind, place=self._site(source.site), each_frame=new, kept=kept)
 
     def _repeats(self, contents: Sequence[LineContents]) -> Repeats | None:
         checked = sum(each.checked for each in contents)

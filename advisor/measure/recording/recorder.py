@@ -86,6 +86,10 @@ class Record:
     contents: LineContents | None = None
     sources: dict[Source, set[int]] = field(default_factory=dict)
     """Where the host memory came from, with the numbers of the allocations seen."""
+    held: list[weakref[Any]] = field(default_factory=list)
+    kept: int = 0
+    """The last two downloads looked at, and how many were still held two later."""
+    varies: bool = False
     looked: int = 0
     next_look: int = 1
     """Which crossing is looked at next."""
@@ -99,6 +103,14 @@ class Record:
     detailed: int = 0
     overhead: float = 0.0
     """Crossings that were measured in detail, and seconds spent on them and on looks."""
+
+
+def _note_held(record: Record, host: Any) -> None:
+    """The last but one download may be a name's that the last has not replaced yet; an older one is kept."""
+    if len(record.held) == 2:
+        oldest = record.held.pop(0)()
+        record.kept += oldest is not None and oldest is not host
+    record.held.append(weakref(host))
 
 
 class ScriptRecorder:
@@ -255,6 +267,9 @@ class ScriptRecorder:
 
     def _find_source(self, record: Record, event: Event) -> None:
         record.looked += 1
+        record.varies |= event.bytes != record.event.bytes
+        if event.kind == "download":
+            _note_held(record, event.host)
         source, allocation = self._origins.of(event.host)
         allocations = record.sources.setdefault(source, set())
         if len(allocations) < FIRST_TIMED:

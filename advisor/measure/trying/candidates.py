@@ -12,7 +12,7 @@ from advisor.profiles.conclusions import Advice
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Trial
 from advisor.strategies.allocators import ALLOCATORS
-from advisor.strategies.syntax import loader_line
+from advisor.strategies.syntax import loader_lines
 
 _LEAST_REPEATS = 3
 """Uploads whose bytes were seen to be the same before keeping them out of the loop is tried."""
@@ -130,9 +130,10 @@ def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> _Suggestion 
 def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> _Suggestion | None:
     file = next((s for s in script.sources if s.file == loop.file and s.first == 1), None)
     upload = crossing.place.line if crossing.place.file == loop.file else 0
-    line = loader_line("\n".join(file.lines), loop.line, upload) if file else None
-    if file is None or line is None:
+    lines = loader_lines("\n".join(file.lines), loop.line, upload) if file else ()
+    if file is None or len(lines) != 1:
         return None
+    (line,) = lines
     made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
     return _Suggestion("pin-memory", made, f"pin the loader's memory (line {line})")
 

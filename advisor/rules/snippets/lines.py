@@ -72,7 +72,7 @@ class UserLine:
             target = _target(statements[0]) if len(statements) == 1 else ""
             return cls(place, crossing.library, target)
         target = _target(statement)
-        operand = _operand(call, name)
+        operand = _operand(call, name, crossing.call.startswith(("cupy.", "torch.", "cuda.")))
         return cls(
             place,
             crossing.library,
@@ -89,6 +89,21 @@ class UserLine:
     def with_call(self, other: str) -> str:
         """The line with something else in place of the call; empty where there is no such call."""
         return self.place.text.replace(self.call, other, 1) if self.call else ""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the operand is written as numbers."""
+        try:
+            return isinstance(ast.literal_eval(self.operand), (list, tuple, int, float))
+        except (SyntaxError, ValueError):
+            return False
+
+    @property
+    def dtype(self) -> str:
+        """The type that the call converts to; empty where it names none."""
+        call = ast.parse(f"({self.call or 0}\n)", mode="eval").body
+        words = call.keywords if isinstance(call, ast.Call) else []
+        return next((ast.unparse(word.value) for word in words if word.arg == "dtype"), "")
 
     @property
     def made_on_gpu(self) -> str:
@@ -134,8 +149,8 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _operand(call: ast.Call, name: str) -> ast.expr | None:
-    if name in (*_OF_ARGUMENT, *_CASTS.values()):
+def _operand(call: ast.Call, name: str, is_function: bool) -> ast.expr | None:
+    if is_function or name in (*_OF_ARGUMENT, *_CASTS.values()):
         return call.args[0] if call.args else None
     return call.func.value if isinstance(call.func, ast.Attribute) else None
 
@@ -150,9 +165,9 @@ def both(place: Place, after: str) -> str:
 
 
 _PINNED: dict[Library, str] = {
-    "cupy": "{new} = cupyx.empty_pinned(shape, dtype)",
-    "torch": "{new} = torch.empty(shape, dtype=dtype, pin_memory=True)",
-    "numba": "{new} = cuda.pinned_array(shape, dtype)",
+    "cupy": "{new} = cupyx.empty_pinned(shape, {dtype})",
+    "torch": "{new} = torch.empty(shape, dtype={dtype}, pin_memory=True)",
+    "numba": "{new} = cuda.pinned_array(shape, {dtype})",
 }
 _OUT: dict[Library, str] = {
     "cupy": "{old}.get(out={new})",
@@ -170,13 +185,60 @@ def pinned(line: UserLine, *, up: bool, before: str, made: str) -> str:
     """One page-locked array, made once. made: the line that fills the old one."""
     old = line.operand or "array"
     new = f"{old if old.isidentifier() else 'host'}_pinned"
-    lock = f"{_PINNED[line.library].format(new=new)}  # those of {old}; {before}"
+    those = f"the shape of {old}, in the type of the GPU's array" if line.dtype else f"those of {old}"
+    lock = f"{_PINNED[line.library].format(new=new, dtype=line.dtype or 'dtype')}  # {those}; {before}"
     if not up:
-        target = line.target or "result"
-        return f"{lock}\n{target} = {_OUT[line.library].format(new=new, old=old)}  # until the next"
+        download = _OUT[line.library].format(new=new, old=old)
+        return f"{lock}\n{line.with_call(download) or f'result = {download}'}  # until the next"
     fill = f"# {made}: write into {new} (out={new}, dst={new}) instead of making {old}"
     again = line.with_operand(new) or f"# copy from {new}"
     return f"{lock}\n{fill}\n{again}\n{_WAIT[line.library]}  # before the CPU writes {new} again"
+
+
+_SHARED: dict[Library, str] = {
+    "cupy": """memory = cupy.cuda.alloc_pinned_memory(nbytes)
+{new} = numpy.frombuffer(memory, dtype, size).reshape(shape)
+there = cupy.cuda.runtime.pointerGetAttributes(memory.ptr).devicePointer
+shared = cupy.cuda.UnownedMemory(there, nbytes, memory)
+{new}_gpu = cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(shared, 0))""",
+    "torch": """memory = cupy.cuda.alloc_pinned_memory(nbytes)  # PyTorch has no mapped memory of its own
+{new} = numpy.frombuffer(memory, dtype, size).reshape(shape)
+there = cupy.cuda.runtime.pointerGetAttributes(memory.ptr).devicePointer
+shared = cupy.cuda.UnownedMemory(there, nbytes, memory)
+array = cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(shared, 0))
+{new}_gpu = torch.from_dlpack(array)""",
+    "numba": "{new} = {new}_gpu = cuda.mapped_array(shape, dtype)",
+}
+
+
+def in_place(line: UserLine, *, up: bool, before: str) -> str:
+    """One array in mapped memory that the CPU and the GPU use."""
+    old = line.operand or "array"
+    new = f"{old if old.isidentifier() else 'data'}_shared"
+    if up:
+        use, until = f"the CPU writes into {new}; kernels read {new}_gpu", "it writes again"
+    else:
+        use, until = f"kernels write into {new}_gpu (out=)", f"the CPU reads {new}"
+    wait = f"{_WAIT[line.library]}  # before {until}"
+    return f"# {before}\n{_SHARED[line.library].format(new=new)}\n# in the loop: {use}\n{wait}"
+
+
+def on_device(line: UserLine, before: str) -> str:
+    """Arrays on the GPU for a kernel that is given NumPy's."""
+    return (
+        f"# {before}: d_array = cuda.to_device(array), for each array that it is given\n"
+        f"{line.place.text}  # give it d_array\n"
+        "# d_array.copy_to_host(array) where the CPU reads it, copy_to_device where it writes"
+    )
+
+
+def filled(before: str) -> str:
+    """Page-locked memory that the data is made in."""
+    return (
+        f"host = torch.empty(shape, dtype=dtype, pin_memory=True)  # {before}; two to overlap\n"
+        "# make the data in host (out=host, read into host.numpy()), then copy it with non_blocking=True\n"
+        f"{_WAIT['torch']}  # before the CPU writes host again"
+    )
 
 
 def once(line: UserLine, before: str, after: str = "") -> str:
