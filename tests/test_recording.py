@@ -295,7 +295,42 @@ if __name__ == '__main__':
     done = profiled(tmp_path, source)
     assert done.returncode == 0, done.stderr
     told = " ".join(script_of(tmp_path).unseen)
-    assert not missing(told, "subprocess: true", "multiprocessing (2 times)", "A child that the script forks")
+    assert not missing(told, "starts: true", "multiprocessing (2 times)", "a child that the script forks")
+
+
+def test_a_spawned_process_has_the_mock_of_its_parent(tmp_path: Path) -> None:
+    source = """
+import multiprocessing
+import cupy
+def go(queue):
+    queue.put(float(cupy.asarray([1.0, 2.0]).sum()))
+if __name__ == '__main__':
+    context = multiprocessing.get_context('spawn')
+    queue = context.Queue()
+    child = context.Process(target=go, args=(queue,))
+    child.start()
+    print('sum', queue.get(timeout=60))
+    child.join()
+"""
+    done = profiled(tmp_path, source)
+    assert (done.returncode, "sum 3.0" in done.stderr) == (0, True), done.stderr
+    assert script_of(tmp_path).crossings == ()
+
+
+def test_downloads_that_the_script_keeps_and_those_of_other_sizes_are_told(recording: Recording) -> None:
+    """The last two are no sign: a name may hold the one until the next is there."""
+    source = """
+kept, last = [], None
+for n in range(8):
+    h = np.zeros(1); gpu.down(h); kept.append(h)
+for n in range(8):
+    before = last
+    last = np.zeros(1 + (n == 5)); gpu.down(last)
+"""
+    recording.run(source)
+    whole, short = (each for each in recording.record().crossings if each.kind == "download")
+    assert (whole.origin.kept, whole.varies) == (True, False)
+    assert (short.origin.kept, short.varies) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from builders import profile
 from every import every
 from rendering import blocks as blocks_of
 from rendering import markup, shown
-from script_runs import FRAMES, UPLOAD, place, played, repeats, script_run, upload, wait
+from script_runs import FRAMES, UPLOAD, lock, place, played, repeats, script_run, upload, wait
 
 from advisor.devices.catalogue import load
-from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.crossings import PROCESSES, Origin, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
@@ -125,8 +125,36 @@ def test_nothing_that_crosses_is_one_line() -> None:
         "",
         "  Nothing crosses between host and GPU: memory is not your problem.",
     ]
-    elsewhere = run.model_copy(update={"unseen": ("A process that the script starts with multiprocessing",)})
+    elsewhere = run.model_copy(update={"unseen": (f"{PROCESSES} a process that the script starts",)})
     assert "not your problem" not in shown(of(elsewhere), "txt")
+    little = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))
+    assert "not your problem" in shown(of(little), "txt")
+    assert "not your problem" not in shown(of(little.model_copy(update={"unseen": elsewhere.unseen})), "txt")
+
+
+def test_a_module_is_named_as_it_was_run() -> None:
+    script = of(script_run(module=True))
+    for file, name in (
+        ("pack/__main__.py", "-m pack"),
+        ("pack/run.py", "-m pack.run"),
+        ("/a/b.py", "-m /a/b.py"),
+    ):
+        workload = script.workload.model_copy(update={"file": file})
+        assert f"{name} --frames 500" in shown(script.model_copy(update={"workload": workload}), "txt")
+
+
+def test_page_locked_memory_is_not_named_by_its_library() -> None:
+    foreign = Origin(kind="foreign")
+    assert "another library" not in shown(of(script_run(upload(memory="pinned", origin=foreign))), "details")
+    assert "another library" in shown(of(script_run(upload(origin=foreign))), "details")
+
+
+def test_what_has_no_predicted_time_is_not_0_s_nor_unworthy() -> None:
+    run = of(played(lock(place=place(UPLOAD))), "rtx-2060", "orin-nano")
+    text = " ".join(f"{shown(run, 'txt')} {shown(run, 'details')}".split())
+    assert "0 s" not in text
+    assert "Nothing that crosses has a predicted time" in text
+    assert "page-locking in each frame is not predicted (line 10)" in text
 
 
 def test_hostile_text_of_a_script_stays_text() -> None:

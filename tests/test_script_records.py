@@ -198,3 +198,23 @@ for _ in range(5):
     (tmp_path / "s.py").write_text(source)
     (crossing,) = record(tmp_path / "s.py", tmp_path, "cpu").crossings
     assert crossing.unread == unread
+
+
+def test_mapped_memory_of_cupy_is_reached_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("""import ctypes
+import cupy as cp
+import numpy as np
+pointer = cp.cuda.runtime.hostAlloc(16, cp.cuda.runtime.hostAllocMapped)
+host = np.frombuffer((ctypes.c_uint8 * 16).from_address(pointer), np.float32)
+both = cp.ndarray((2,), cp.float32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(pointer, 16, None), 8))
+for n in range(4):
+    host[:] = n
+    both *= 2
+    cp.cuda.get_current_stream().synchronize()
+    assert list(host) == [n, n, 2 * n, 2 * n]
+    cp.ndarray((4,), cp.float32, cp.cuda.alloc(16)).fill(1)
+""")
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.error == ""
+    assert [row[1] for row in rows(run)] == [LOCK, WAIT]
+    assert [what for what in run.unseen if what.startswith(SHARED)]

@@ -25,6 +25,8 @@ ACCOUNTED = 0.95
 """Share of the bytes that the driver copied: with less of them on lines, the rest is listed as not seen."""
 SHARED = "What the host reads and writes of managed or mapped memory"
 """Among what was not seen of a run: a wait may then guard such an access."""
+PROCESSES = "What crosses in"
+"""Begins what was not seen of other processes."""
 OriginKind = Literal["numpy", "mmap", "bytes", "torch", "foreign"]
 
 
@@ -187,9 +189,10 @@ class ScriptRun(Record):
     advice: tuple[LineAdvice, ...] = ()
 
     def is_accounted(self) -> bool:
-        """Whether the lines have what the driver copied, as far as that is known."""
+        """Whether the lines have what the driver copied, as far as that is known, and all processes."""
         share = self.copied.share if self.copied else None
-        return share is None or share >= ACCOUNTED
+        seen = share is None or share >= ACCOUNTED
+        return seen and not any(what.startswith(PROCESSES) for what in self.unseen)
 
 
 class LineAdvice(Record):

@@ -45,7 +45,9 @@ def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
         told.append(f"made at line {label(origin.place, files(run))}")
     if origin and origin.each_frame:
         told.append("new each frame" + ", kept" * origin.kept)
-    told += [*([_KINDS[origin.kind]] if origin and origin.kind in _KINDS else []), *_contents(crossing)]
+    if origin and crossing.memory != "pinned":  # whose library page-locked it says nothing
+        told += [_KINDS[origin.kind]] if origin.kind in _KINDS else []
+    told += _contents(crossing)
     how = "staged by the library" if crossing.staged else crossing.memory
     first = [*([] if how == "unknown" else [how]), *told[:1]]
     return ", ".join(first), ", ".join(told[1:])

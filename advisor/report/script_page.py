@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Literal
 
 from advisor import units
@@ -23,6 +24,7 @@ from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_l
 _BOUND = (
     "An upper bound: copies on the frame's path and the waits that could go, without the kernels waited for."
 )
+_UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
 _FAILED = "Nothing crossed between host and GPU before the script ended."
 _NOTHING = "Nothing crosses between host and GPU: memory is not your problem."
@@ -35,7 +37,7 @@ _TIMES = (
 
 def script_page(profile: Profile, run: ScriptRun) -> Page:
     made, tool = words.created(profile.created), words.name(profile.tool.version)
-    program = f"{'-m ' * run.module}{words.line(profile.workload.file, 120)}"
+    program = words.line(_module(profile.workload.file) if run.module else profile.workload.file, 120)
     played = run.played is not None
     where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
     return Page(
@@ -52,6 +54,13 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
         profile=profile,
         records=records_of(profile),
     )
+
+
+def _module(file: str) -> str:
+    """-m package, of the file that runs; a file that is not below the working directory by its path."""
+    path = PurePath(file)
+    parts = [part for part in path.with_suffix("").parts if part != "__main__"]
+    return f"-m {file if path.is_absolute() else '.'.join(parts)}"
 
 
 def _overhead(run: ScriptRun) -> str:
@@ -107,6 +116,9 @@ def _over_devices(run: ScriptRun) -> blocks.Block:
     most = max((c for c in run.ceilings if c.predicted), key=lambda c: c.seconds)
     scope = next(scope for scope in scopes(run) if scope.number == most.loop)
     told = [c for c in run.ceilings if c.predicted and c.loop == most.loop]
+    if not most.seconds:
+        verdict = blocks.Verdict("predicted", "none", "", _UNPREDICTED, remark=" ".join(_accounts(run)))
+        return blocks.Verdicts((verdict,), forms="txt")
     between = words.seconds_between(min(c.seconds for c in told), max(c.seconds for c in told))
     where = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
     headline = f"Predicted: memory can change at most {between} of a {_unit(scope)}{where}, by device"
@@ -189,8 +201,8 @@ def _predicted(run: ScriptRun, scope: Scope, where: str = "") -> tuple[blocks.Ve
             "predicted",
             "clear",
             words.name(device) + where,
-            f"{what} {_bound(ceiling, scope)}",
-            reason=reason,
+            f"{what} {_bound(ceiling, scope)}" if ceiling.seconds else _UNPREDICTED,
+            reason=reason if ceiling.seconds else "",
         )
         for device, ceiling in ceilings
         if ceiling
@@ -238,9 +250,21 @@ def _advice(run: ScriptRun) -> Section:
         blocks.Table("advice", "line", heads, tuple(rows), title="Advice:", codes=False, forms="txt"),
         blocks.Findings(tuple(found), forms="html md"),
         *codes[:3],
-        None if alike else blocks.Prose("No change of a line is worth its effort.", kind=""),
+        None if alike else blocks.Prose(_no_advice(run), kind=""),
     )
     return Section("advice", "Advice", parts, nav="Advice", brief=True)
+
+
+def _no_advice(run: ScriptRun) -> str:
+    """Page-locking in a frame has no predicted time, so that nothing is advised of it."""
+    locks = [c for c in run.crossings if c.kind == "lock" and c.loop is not None] if run.played else []
+    if not locks:
+        return "No change of a line is worth its effort."
+    lines = ", ".join(dict.fromkeys(label(c.place, files(run)) for c in locks))
+    return (
+        "No change with a predicted time is worth its effort. The time of page-locking in each frame is not "
+        f"predicted (line {lines}): page-lock once and keep the memory."
+    )
 
 
 def _gain(run: ScriptRun, same: Sequence[LineAdvice]) -> str:

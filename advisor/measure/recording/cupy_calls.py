@@ -17,7 +17,7 @@ import numpy as np
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Location, Recorder
-from advisor.profiles.crossings import HostMemory, Library
+from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__")
@@ -150,8 +150,8 @@ class CupyCalls:
         names = () if played else _UNSEEN_READERS
         if any(name in sys.modules for name in names) or (played and self._cupy._watch.uses_cupyx):
             return None
-        if isinstance(array, int):  # an address
-            return array, None
+        if isinstance(array, int):  # an address, which is no array's when played
+            return None if played else (array, None)
         if played:
             return id(owner := _owner(array)), weakref(owner)
         return self._place(array), weakref(array if array.base is None else array.base)
@@ -308,6 +308,14 @@ class CupyCalls:
             replace(cuda.runtime, name, self._forgetting)
         allocate = calls.locking("alloc_pinned_memory", functools.partial(_argument, 0))
         cuda.pinned_memory.alloc_pinned_memory = cuda.alloc_pinned_memory = allocate(cuda.alloc_pinned_memory)
+
+        replace(cuda, "UnownedMemory", calls.around(self._share))
+
+    def _share(self, call: Call, pointer: int, *args: Any, **options: Any) -> Any:
+        """Host memory that becomes an array on the GPU: nothing is copied."""
+        if self._pointed(int(pointer)) != "pageable":
+            self._recorder.not_seen(SHARED)
+        return call(pointer, *args, **options)
 
     def _raw_copies(self) -> None:
         cuda, around = self._cupy.cuda, self._calls.around

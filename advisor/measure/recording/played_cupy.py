@@ -117,11 +117,11 @@ def _complete_arrays(watch: Watch) -> None:
     array: Any = DeviceArray
     wrap = array.__init__
 
-    def init(self: Any, shape: Any, dtype: Any = float, memptr: Any = None, **options: Any) -> None:
-        if memptr is not None:
-            raise CannotPlay("an array over memory by its address cannot be played")
+    def init(
+        self: Any, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: Any = "C"
+    ) -> None:
         made = isinstance(dtype, Watch)
-        wrap(self, shape if made else np.empty(shape, dtype, options.get("order", "C")), watch)
+        wrap(self, shape if made else np.ndarray(shape, dtype, _bytes(memptr), 0, strides, order), watch)
 
     array.__init__ = init
     for name in dir(np.ndarray):
@@ -142,14 +142,22 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _pointer(array: DeviceArray) -> Any:
     *_, owner = (each for each in owners(array.plain) if isinstance(each, np.ndarray))
-    return MemoryPointer(SimpleNamespace(ptr=address(owner)), address(array.plain))
+    begin = address(owner)
+    return MemoryPointer(UnownedMemory(begin, owner.nbytes, owner), address(array.plain) - begin)
+
+
+class UnownedMemory:
+    """Memory by its address, which here is the host's."""
+
+    def __init__(self, ptr: int, size: int, owner: Any = None, device_id: int = 0) -> None:
+        self.ptr, self.size, self.owner, self.device_id = ptr, size, owner, device_id
 
 
 class MemoryPointer:
-    """An address, which here is the host's."""
+    ptr: int
 
-    def __init__(self, mem: Any, ptr: int) -> None:
-        self.mem, self.ptr = mem, ptr
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
 
     def __int__(self) -> int:
         return self.ptr
@@ -161,6 +169,21 @@ class MemoryPointer:
         ctypes.memmove(getattr(mem, "value", mem), self.ptr, size)
 
     copy_from_host_async, copy_to_host_async = copy_from_host, copy_to_host
+
+
+def _bytes(pointer: Any) -> Any:
+    """The memory from a pointer on, which stays as long as they do; None without one."""
+    if pointer is None:
+        return None
+    size = pointer.mem.ptr + pointer.mem.size - pointer.ptr
+    memory: Any = (ctypes.c_byte * size).from_address(pointer.ptr)
+    memory.pointer = pointer
+    return memory
+
+
+def _allocated(size: int, *_: Any) -> MemoryPointer:
+    memory = np.empty(size, np.uint8)
+    return MemoryPointer(UnownedMemory(address(memory), size, memory), 0)
 
 
 class PinnedMemoryPointer(bytearray):
@@ -183,12 +206,13 @@ class PinnedMemoryPointer(bytearray):
 def _cuda() -> Any:
     cuda: Any = Played("cupy.cuda")
     cuda.__path__ = []
-    for kind in (Stream, ExternalStream, Event, Device, MemoryPointer, PinnedMemoryPointer):
+    for kind in (Stream, ExternalStream, Event, Device, MemoryPointer, UnownedMemory, PinnedMemoryPointer):
         setattr(cuda, kind.__name__, kind)
     for name in ("MemoryPool", "MemoryAsyncPool", "PinnedMemoryPool"):
         setattr(cuda, name, Pool)
-    for name in ("set_allocator", "set_pinned_memory_allocator", "malloc_managed", "malloc_async"):
+    for name in ("set_allocator", "set_pinned_memory_allocator"):
         setattr(cuda, name, lambda *_, **__: None)
+    cuda.alloc = cuda.malloc_managed = cuda.malloc_async = _allocated
     cuda.using_allocator = lambda *_: contextlib.nullcontext()
     cuda.alloc_pinned_memory = PinnedMemoryPointer
     cuda.pinned_memory = SimpleNamespace(PinnedMemoryPointer=PinnedMemoryPointer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import multiprocessing.process
+import multiprocessing.spawn
 import os
 import subprocess
 import sys
@@ -21,11 +22,12 @@ from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable, is_users
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.recording.loops import NAME, Loops
+from advisor.profiles.crossings import PROCESSES
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
-_SUBPROCESS = "A subprocess: {}"
-_FORK = "A child that the script forks"
-_PROCESS = "A process that the script starts with multiprocessing"
+_SUBPROCESS = f"{PROCESSES} a subprocess that the script starts: {{}}"
+_FORK = f"{PROCESSES} a child that the script forks"
+_PROCESS = f"{PROCESSES} a process that the script starts with multiprocessing"
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,22 @@ def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]
         listening.clear()
         subprocess.Popen.__init__ = popen  # type: ignore[method-assign]
         multiprocessing.process.BaseProcess.start = start  # type: ignore[method-assign]
+
+
+@contextmanager
+def preparing_children(begin: str) -> Iterator[None]:
+    """Processes that are spawned run `begin` first; those that are forked have all that their parent has."""
+    spawn: Any = multiprocessing.spawn
+    command_line = spawn.get_command_line
+
+    def command(**given: Any) -> list[Any]:
+        return [begin + word if "spawn_main" in str(word) else word for word in command_line(**given)]
+
+    spawn.get_command_line = command
+    try:
+        yield
+    finally:
+        spawn.get_command_line = command_line
 
 
 def _is_called_by(is_own: Callable[[str], bool], frame: FrameType | None) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -23,15 +24,24 @@ from advisor.measure.recording.driver_bytes import DriverBytes
 from advisor.measure.recording.events import LibraryRecorder, StandIn
 from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import Lines, OwnFiles
-from advisor.measure.recording.loops import Loop, Loops
+from advisor.measure.recording.loops import NAME, Loop, Loops
 from advisor.measure.recording.origins import Origins
 from advisor.measure.recording.overheads import Overheads
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.registry import library_recorders, stand_ins
-from advisor.measure.recording.running import Ending, Program, program_of, run, telling_processes
+from advisor.measure.recording.running import (
+    Ending,
+    Program,
+    preparing_children,
+    program_of,
+    run,
+    telling_processes,
+)
 from advisor.profiles import secrets
 from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, ScriptRun
 from advisor.profiles.system_state import GpuState
+
+_PLAYING = f"from {__name__} import play; play({{!r}}); "
 
 
 def main(arguments: list[str]) -> None:
@@ -72,6 +82,13 @@ def record(job: ScriptJob) -> Recorded:
         sources=assembled.sources,
     )
     return Recorded(script=script, gpu_state=session.gpu_state())
+
+
+def play(job: str) -> None:
+    """In a child of a script, before it imports that: a GPU is played there too, and nothing is recorded."""
+    session = Session(ScriptJob.model_validate_json(job))
+    setattr(builtins, NAME, session.loops.table)
+    sys.meta_path.insert(0, session.finder)
 
 
 class Session:
@@ -162,7 +179,12 @@ class Session:
         self.finder.install_imported()
         telling = telling_processes(self.loops.files.__contains__, self.recorder.not_seen)
         self.recorder.recording, self.began = True, perf_counter()
-        with self.origins.watching(), telling:
+        playing = (
+            nullcontext()
+            if self.recorder.has_gpu
+            else preparing_children(_PLAYING.format(self.job.model_dump_json()))
+        )
+        with self.origins.watching(), telling, playing:
             ended = run(program, self.loops)
         self.recorder.stop()
         for library in self.libraries:
