@@ -30,7 +30,9 @@ class Recording:
         self.loops = Loops(clock)
         lines = Lines(self.loops)
         self.origins = Origins(lines)
-        self.recorder = ScriptRecorder(self.loops, lines, self.origins, Contents(), clock, has_gpu=has_gpu)
+        self.recorder = ScriptRecorder(
+            self.loops, lines, self.origins, Contents(whole=not has_gpu), clock, has_gpu=has_gpu
+        )
         self.recorder.readers["cupy"] = lambda begin, end: end - begin
         monkeypatch.setattr(builtins, NAME, self.loops.table, raising=False)
         self.gpu = SimpleNamespace(

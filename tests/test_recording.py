@@ -631,11 +631,26 @@ def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
 
 
 def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recording) -> None:
-    recording.run("a = np.zeros(1 << 20, np.uint8)\nfor n in range(3):\n    a[0] = n\n    gpu.up(a)\n")
-    found = line(recording, 4).repeats
+    """The first three crossings whole, which are not compared with what was looked at in part."""
+    source = "a = np.zeros(1 << 20, np.uint8)\nfor n in range({}):\n"
+    source += "    a[0] = n\n    gpu.pause(60)\n    gpu.up(a)\n"
+    recording.run(source.format(3))
+    found = line(recording, 5).repeats
+    assert (found.complete, found.compared, found.same) == (True, 2, 0)
+    recording.run("\n" + source.format(6), "t.py")
+    found = line(recording, 6).repeats
     assert not found.complete
     assert found.false_share == pytest.approx(1 - 64 * 512 / 2**20)
-    assert found.same == 2, "the change lies between the blocks"
+    assert (found.compared, found.same) == (4, 2), "the change lies between the blocks"
+
+
+def test_without_a_gpu_every_byte_of_every_upload_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(tmp_path, monkeypatch, has_gpu=False)
+    recording.run("a = np.zeros(1 << 20)\nfor n in range(40):\n    a[9] = n > 30\n    gpu.up(a)\n")
+    found = line(recording, 4).repeats
+    assert (found.complete, found.compared, found.same) == (True, 39, 38)
 
 
 def test_threads_are_recorded_and_their_allocations_told_as_unseen(recording: Recording) -> None:

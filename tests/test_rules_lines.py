@@ -353,3 +353,32 @@ def test_loaders_that_a_function_is_given_are_those_of_the_file() -> None:
     assert loader_lines(source, 4, 5) == (2,)
     assert loader_lines(source.replace(", DataLoader(b)", ""), 4, 5) == (2,)
     assert loader_lines(source.replace("x.to", "w.to"), 4, 5) == ()
+
+
+CHANGED = """for _ in range(500):
+    gray[0] = 1
+    d = cupy.asarray(gray)
+    d *= 2
+"""
+
+
+def test_an_array_that_the_loop_writes_is_uploaded_once_only_where_all_were_compared() -> None:
+    def found(compared: int, source: str) -> Advice | None:
+        line = upload(
+            repeats=repeats(checked=compared + 1, same=compared),
+            place=place(UPLOAD).model_copy(update={"line": 3}),
+        )
+        run = at("d = cupy.asarray(gray)", line, source)
+        loop = run.loops[0].model_copy(update={"place": run.loops[0].place.model_copy(update={"line": 1})})
+        return said(run.model_copy(update={"loops": (loop,)})).get("repeated-upload")
+
+    assert found(19, CHANGED) is None
+    every, partly = found(FRAMES - 1, CHANGED), found(19, CHANGED.replace("gray[0]", "other[0]"))
+    assert every is not None
+    assert partly is not None
+    assert "not compared" not in every.detail
+    assert "480 were not compared" in partly.detail
+    assert (every.snippet or "").endswith("d_once = cupy.asarray(gray)\n# in the loop\nd = d_once.copy()")
+    plain = found(FRAMES - 1, CHANGED.replace("    d *= 2\n", "    use(d)\n"))
+    assert plain is not None
+    assert "d_once" not in (plain.snippet or "")

@@ -12,6 +12,7 @@ from advisor.rules.base import (
 from advisor.rules.lines import LineCase, often
 from advisor.rules.snippets.lines import (
     UserLine,
+    copied_there,
     filled,
     in_place,
     kept,
@@ -22,6 +23,7 @@ from advisor.rules.snippets.lines import (
     pinned,
     removed,
 )
+from advisor.strategies.syntax import names_changed, names_written
 
 KERNEL_ARGUMENT = "kernel argument"
 SIZED = ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select")
@@ -158,24 +160,35 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         return None
     if case.line.is_constant:
         seen = "and they are the numbers that the line has"
-    elif repeats is not None and repeats.same == repeats.compared >= limits["compared"]:
+    elif repeats is None or not repeats.same == repeats.compared >= limits["compared"]:
+        return None
+    elif (rest := case.crossing.count - 1 - repeats.compared) > 0 and case.line.names & case.in_loop(
+        names_written
+    ):
+        return None  # the loop writes into it: in frames that were not compared, as far as is known
+    else:
         seen = (
             f"and {repeats.same} of {repeats.compared} uploads that were compared brought the same bytes as "
-            "the one before"
         )
-    else:
-        return None
+        seen += f"the one before{f'; {rest} were not compared' if rest > 0 else ''}"
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
     if not case.is_worth(saved, limits):
         return None
+    written = case.line.target in case.in_loop(names_changed)
+    use = "# in the loop: use that array; nothing is uploaded"
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
         f"{case.moved}, {seen}.",
         case.sampled,
         "The gain is the time of all uploads but the first.",
+        "The loop changes the array on the GPU: it gets a copy that is made there."
+        if written
+        else "Where the GPU writes into the array, let it write into a copy.",
         saved=saved,
-        after=once(case.line, case.before_loop, "# in the loop: use that array; nothing is uploaded"),
-        change="hoist",
+        after=copied_there(case.line, case.before_loop)
+        if written
+        else once(case.line, case.before_loop, use),
+        change=None if written else "hoist",
     )
 
 

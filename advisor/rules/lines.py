@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from advisor import units
@@ -14,7 +15,7 @@ from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
-from advisor.strategies.syntax import CannotWrite, loader_lines, statement_at
+from advisor.strategies.syntax import CannotWrite, Loop, loader_lines, loop_of, statement_at
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24
@@ -132,6 +133,16 @@ class LineCase:
         """Whether that is enough of a frame; of all that memory can change where frames were not timed."""
         whole = self.ceiling.of_seconds or self.ceiling.seconds
         return saved > 0 and whole > 0 and saved / whole >= limits["line_share"]
+
+    def in_loop(self, names: Callable[[Loop, ast.stmt], Iterable[str]]) -> frozenset[str]:
+        """Names that the loop sets or writes to beside the line, as far as its file tells."""
+        loop = self.scope.loop
+        try:
+            tree = ast.parse(self.source)
+            statement = statement_at(tree, self.crossing.place.line)
+            return frozenset(names(loop_of(tree, statement, loop.place.line if loop else None), statement))
+        except (CannotWrite, SyntaxError):
+            return frozenset()
 
     def written(self, kind: ChangeKind) -> str:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""

@@ -144,6 +144,11 @@ def names_set(loop: Loop, without: ast.stmt) -> Iterator[str]:
 def names_changed(loop: Loop, without: ast.stmt) -> Iterator[str]:
     """Names that the loop sets or changes in place, but for one statement."""
     yield from names_set(loop, without)
+    yield from names_written(loop, without)
+
+
+def names_written(loop: Loop, without: ast.stmt) -> Iterator[str]:
+    """Names of what the loop changes in place, but for one statement."""
     skipped = set(map(id, ast.walk(without)))
     for node in ast.walk(loop):
         if id(node) in skipped:
@@ -153,6 +158,8 @@ def names_changed(loop: Loop, without: ast.stmt) -> Iterator[str]:
             target = node.value if isinstance(node.ctx, ast.Store) else None
         elif isinstance(node, ast.keyword):
             target = node.value if node.arg == "out" else None
+        elif isinstance(node, ast.AugAssign):
+            target = node.target
         while isinstance(target, (ast.Subscript, ast.Attribute)):
             target = target.value
         if isinstance(target, ast.Name):

@@ -11,8 +11,8 @@ import numpy as np
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.lines import Site
 
-WHOLE = 64 << 10
-"""Bytes up to which an array is looked at whole."""
+WHOLE, FIRST_WHOLE, FIRST = 64 << 10, 64 << 20, 3
+"""Bytes up to which an array is looked at whole: any, and the first crossings of a line."""
 BLOCKS, BLOCK = 64, 512
 """Blocks of a larger one, and their bytes; their places are drawn once for each size."""
 MOST_DOWNLOADS = 4096
@@ -30,14 +30,15 @@ class LineContents:
     returned_from: Site | None = None
     complete: bool = True
     false_share: float = 0.0
-    last: tuple[int, int] | None = None
-    """Fingerprint of the crossing before, and its number."""
+    last: tuple[int, int, bool] | None = None
+    """Fingerprint of the crossing before, its number, and whether it is of all bytes."""
 
 
 @dataclass
 class Contents:
-    """Fingerprints of all lines."""
+    """Fingerprints of all lines. whole: of all bytes, however large, where time does not matter."""
 
+    whole: bool = False
     _places: dict[int, Any] = field(default_factory=dict)
     _downloads: dict[int, Site] = field(default_factory=dict)
     _random: Any = field(default_factory=lambda: np.random.default_rng(0))
@@ -47,12 +48,17 @@ class Contents:
         data = host_bytes(event.host)
         if data is None or not data.size:
             return
-        mark = crc32(np.ascontiguousarray(self._sample(line, data)).data, data.size & 0xFFFFFFFF)
+        whole = self.whole or data.size <= (FIRST_WHOLE if number <= FIRST else WHOLE)
+        part = data if whole else self._sample(data)
+        mark = crc32(np.ascontiguousarray(part).data, data.size & 0xFFFFFFFF)
         line.checked += 1
-        if line.last is not None and line.last[1] == number - 1:
+        if line.last is not None and line.last[1:] == (number - 1, whole):
             line.compared += 1
             line.same += mark == line.last[0]
-        line.last = mark, number
+        if not whole:
+            line.complete = False
+            line.false_share = max(line.false_share, 1 - BLOCKS * BLOCK / data.size)
+        line.last = mark, number, whole
         self._trip(line, event, mark)
 
     def _trip(self, line: LineContents, event: Event, mark: int) -> None:
@@ -63,11 +69,7 @@ class Contents:
             line.returned += 1
             line.returned_from = origin
 
-    def _sample(self, line: LineContents, data: Any) -> Any:
-        if data.size <= WHOLE:
-            return data
-        line.complete = False
-        line.false_share = max(line.false_share, 1 - BLOCKS * BLOCK / data.size)
+    def _sample(self, data: Any) -> Any:
         blocks = data.size // BLOCK
         if (places := self._places.get(blocks)) is None:
             places = self._places[blocks] = np.sort(self._random.choice(blocks, BLOCKS, replace=False))

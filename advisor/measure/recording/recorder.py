@@ -252,7 +252,7 @@ class ScriptRecorder:
         if number >= MOST_COUNTED and self.counted is not None:
             counted, self.counted = self.counted, None
             counted()
-        affordable = self._looking + self._look_seconds <= LOOKING * (begin - self._began)
+        affordable = not self.has_gpu or self._looking + self._look_seconds <= LOOKING * (begin - self._began)
         record.next_look = number + (1 if affordable or number < FIRST_TIMED else THEN_TIMED)
         if event.host is not None:
             if record.looked < FIRST_TIMED or number % THEN_TIMED == 0:

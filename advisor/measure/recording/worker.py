@@ -102,7 +102,7 @@ class Session:
         self.lines.bottom = run.__code__
         has_gpu = job.backend == "cuda"
         self.recorder = ScriptRecorder(
-            self.loops, self.lines, self.origins, Contents(), perf_counter, has_gpu=has_gpu
+            self.loops, self.lines, self.origins, Contents(whole=not has_gpu), perf_counter, has_gpu=has_gpu
         )
         self.libraries: list[LibraryRecorder] = []
         self.driver = DriverBytes()

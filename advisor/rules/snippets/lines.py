@@ -91,6 +91,12 @@ class UserLine:
         return self.place.text.replace(self.call, other, 1) if self.call else ""
 
     @property
+    def names(self) -> set[str]:
+        """Names in the operand."""
+        tree = ast.parse(f"({self.operand or 0}\n)")
+        return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+    @property
     def is_constant(self) -> bool:
         """Whether the operand is written as numbers."""
         try:
@@ -244,6 +250,13 @@ def filled(before: str) -> str:
 def once(line: UserLine, before: str, after: str = "") -> str:
     """The line moved out of the loop."""
     return "\n".join(filter(None, (f"# {before}", line.place.text, after)))
+
+
+def copied_there(line: UserLine, before: str) -> str:
+    """The upload moved out of a loop that changes what it gave."""
+    copy = "clone" if line.library == "torch" else "copy"
+    made = line.place.text.replace(line.target, f"{line.target}_once", 1)
+    return f"# {before}\n{made}\n# in the loop\n{line.target} = {line.target}_once.{copy}()"
 
 
 def kept(line: UserLine, source: UserLine | None) -> str:
