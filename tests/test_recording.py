@@ -630,6 +630,16 @@ def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
     assert (found.complete, found.false_share) == (True, 0)
 
 
+def test_a_round_trip_of_an_earlier_frame_is_told_from_one_of_this(recording: Recording) -> None:
+    recording.run(
+        "old = []\nfor n in range(9):\n    a = np.full(100, n)\n    gpu.down(a)\n    old.append(a)\n"
+        "    gpu.up(a)\n    gpu.up(old[max(0, n - 2)])\n"
+    )
+    now, before = line(recording, 6).repeats, line(recording, 7).repeats
+    assert (now.returned, now.latest) == (now.checked, now.checked)
+    assert (before.returned, before.latest) == (before.checked, 1)
+
+
 def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recording) -> None:
     """The first three crossings whole, which are not compared with what was looked at in part."""
     source = "a = np.zeros(1 << 20, np.uint8)\nfor n in range({}):\n"

@@ -47,7 +47,7 @@ LINES: dict[str, tuple[Crossing, Crossing]] = {
         upload(memory="pinned", repeats=repeats(same=18)),
     ),
     "round-trip": (
-        upload(memory="pinned", repeats=repeats(returned=20, returned_from=place(DOWNLOAD))),
+        upload(memory="pinned", repeats=repeats(returned=20, latest=20, returned_from=place(DOWNLOAD))),
         upload(memory="pinned", repeats=repeats(returned=17, returned_from=place(DOWNLOAD))),
     ),
     "unread-upload": (upload(memory="pinned", unread=FRAMES), upload(memory="pinned", unread=FRAMES // 3)),
@@ -100,7 +100,7 @@ def test_the_code_is_written_from_the_users_own_line() -> None:
     assert "line 9: write into gray_pinned" in codes["pageable-transfer"]
     assert "synchronize()  # before the CPU writes gray_pinned again" in codes["pageable-transfer"]
     assert "x = x_pinned.to(dev, non_blocking=True)" in codes["pageable-async-copy"]
-    assert codes["round-trip"].endswith("# instead\nd = m")
+    assert codes["round-trip"].endswith("# instead\nd = m  # while m is as it was in line 12")
     assert "h += m.sum()" in codes["implicit-wait"]
     assert "d = cupy.asarray(together)" in codes["small-transfers"]
 
@@ -382,3 +382,9 @@ def test_an_array_that_the_loop_writes_is_uploaded_once_only_where_all_were_comp
     plain = found(FRAMES - 1, CHANGED.replace("    d *= 2\n", "    use(d)\n"))
     assert plain is not None
     assert "d_once" not in (plain.snippet or "")
+
+
+def test_what_an_earlier_frame_downloaded_is_not_the_array_of_this_one() -> None:
+    line = upload(memory="pinned", repeats=repeats(returned=20, latest=15, returned_from=place(DOWNLOAD)))
+    code = (said(run_of(line))["round-trip"].snippet or "").split("# instead\n")[1]
+    assert code == "# keep each array on the GPU too, beside what was downloaded\nd = that_array"

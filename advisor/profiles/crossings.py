@@ -69,6 +69,7 @@ class Repeats(Record):
     same: Count = optional("Of those compared, equal to the line's crossing before", 0)
     returned: Count = optional("Of these uploads, equal to what a download had brought", 0)
     returned_from: Place | None = optional("The line of that download")
+    latest: Count = optional("Of those returned, what that line had downloaded last", 0)
     complete: bool = Field(description="Whether every byte was compared; else a sample of them")
     false_share: Share = Field(description="Upper bound of the share of changes that the sample misses")
 

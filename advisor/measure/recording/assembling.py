@@ -160,6 +160,7 @@ class Assembler:
             same=sum(each.same for each in contents),
             returned=sum(each.returned for each in contents),
             returned_from=self._site(origin),
+            latest=sum(each.latest for each in contents),
             complete=all(each.complete for each in contents),
             false_share=max(each.false_share for each in contents),
         )

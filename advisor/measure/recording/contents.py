@@ -28,6 +28,8 @@ class LineContents:
     same: int = 0
     returned: int = 0
     returned_from: Site | None = None
+    latest: int = 0
+    """Of those returned, what its line had downloaded last."""
     complete: bool = True
     false_share: float = 0.0
     last: tuple[int, int, bool] | None = None
@@ -40,7 +42,7 @@ class Contents:
 
     whole: bool = False
     _places: dict[int, Any] = field(default_factory=dict)
-    _downloads: dict[int, Site] = field(default_factory=dict)
+    _downloads: dict[int, LineContents] = field(default_factory=dict)
     _random: Any = field(default_factory=lambda: np.random.default_rng(0))
 
     def look(self, line: LineContents, event: Event, number: int) -> None:
@@ -64,10 +66,11 @@ class Contents:
     def _trip(self, line: LineContents, event: Event, mark: int) -> None:
         if event.kind == "download":
             if len(self._downloads) < MOST_DOWNLOADS:
-                self._downloads[mark] = line.site
+                self._downloads[mark] = line
         elif (origin := self._downloads.get(mark)) is not None:
             line.returned += 1
-            line.returned_from = origin
+            line.returned_from = origin.site
+            line.latest += origin.last is not None and origin.last[0] == mark
 
     def _sample(self, data: Any) -> Any:
         blocks = data.size // BLOCK

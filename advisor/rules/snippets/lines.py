@@ -262,7 +262,9 @@ def copied_there(line: UserLine, before: str) -> str:
 def kept(line: UserLine, source: UserLine | None) -> str:
     """The array that is still on the GPU, in place of its copy."""
     there = source.operand if source else ""
-    return line.with_call(there or "the_array_on_the_GPU")
+    if source is None or not there:
+        return f"# keep each array on the GPU too, beside what was downloaded\n{line.with_call('that_array')}"
+    return f"{line.with_call(there)}  # while {there} is as it was in line {source.place.line}"
 
 
 def on_gpu(line: UserLine, loop_end: str) -> str:
