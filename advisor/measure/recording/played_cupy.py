@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib
 import math
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -21,11 +20,11 @@ from advisor.measure.cupy_mock.arrays import DeviceArray, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Unknowable, Watch
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.recording import played_scipy
 from advisor.measure.recording.calls import address, owners
 from advisor.measure.recording.played import (
     NAME,
     NAN,
-    CannotPlay,
     Device,
     Event,
     ExternalStream,
@@ -37,7 +36,6 @@ from advisor.measure.recording.played import (
 )
 from advisor.measure.recording.played_kernels import kernels, not_run
 
-_SCIPY = ("fft", "interpolate", "linalg", "ndimage", "signal", "spatial", "special", "stats")
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
 _HOST, _UNREGISTERED = 1, 0
 
@@ -90,8 +88,7 @@ def modules() -> dict[str, ModuleType]:
         cupyx.profiler,
         cupyx.jit,
         cupyx.scipy,
-        cupyx.scipy.sparse,
-        *_scipy(cupyx, watch),
+        *played_scipy.modules(cupyx, cupy, watch),
     ):
         named[each.__name__] = each
     return named
@@ -371,7 +368,6 @@ def _cupyx(cupy: Any) -> Any:
     cupyx.jit = Played("cupyx.jit")
     cupyx.jit.rawkernel = lambda *_, **__: lambda function: cupy.RawKernel("", function.__name__)
     cupyx.scipy.__path__ = []
-    cupyx.scipy.sparse = Played("cupyx.scipy.sparse")
     cupyx.scipy.get_array_module = cupy.get_array_module
     return cupyx
 
@@ -392,28 +388,3 @@ def _benchmark(
     told = f"{name or func.__name__}: not timed without a GPU"
     times = np.full(n_repeat, NAN)
     return SimpleNamespace(name=name, cpu_times=times, gpu_times=times[None], to_str=lambda *_, **__: told)
-
-
-def _scipy(cupyx: Any, watch: PlayedWatch) -> list[ModuleType]:
-    """cupyx.scipy's modules compute with SciPy's functions of the same name."""
-    for name in _SCIPY:
-        setattr(cupyx.scipy, name, _Scipy(name, watch))
-    return [getattr(cupyx.scipy, name) for name in _SCIPY]
-
-
-class _Scipy(ModuleType):
-    def __init__(self, name: str, watch: PlayedWatch) -> None:
-        super().__init__(f"cupyx.scipy.{name}")
-        self._plain_name, self._watch = f"scipy.{name}", watch
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        self._watch.uses_cupyx = True
-        try:
-            member = getattr(importlib.import_module(self._plain_name), name)
-        except ImportError as error:
-            raise CannotPlay(
-                f"{self.__name__} is played by SciPy, which is missing: it cannot be played"
-            ) from error
-        return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)
