@@ -241,6 +241,7 @@ def test_what_no_loop_repeats_is_not_advised(line: Crossing) -> None:
 def test_a_mask_waits_for_a_number_of_elements() -> None:
     run = run_of(wait(host_seconds=FRAMES * 0.2e-3, call="ndarray.__getitem__", bytes=0))
     assert said(run)["implicit-wait"].title == "Select with `where` in place of a mask"
+    assert "tenth frame" not in (said(run)["implicit-wait"].snippet or "")
 
 
 def at(text: str, line: Crossing, source: str = "", **changed: object) -> ScriptRun:
@@ -263,6 +264,9 @@ def test_one_dram_needs_no_page_locked_copy_but_memory_that_both_reach() -> None
     assert list(said(run_of(upload()))) == ["pageable-transfer"]
     kept = download(origin=Origin(kind="numpy", each_frame=True, kept=True))
     assert said(run_of(kept), device=load("orin-nano")) == {}
+    silenced = Preferences(ignored={"shared-dram-copy": "--ignore"})
+    assert "one DRAM" in said(run_of(upload()), silenced, load("orin-nano"))["pageable-transfer"].detail
+    assert "one DRAM" not in said(run_of(upload()))["pageable-transfer"].detail
 
 
 def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() -> None:

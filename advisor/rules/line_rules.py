@@ -26,8 +26,10 @@ from advisor.rules.snippets.lines import (
 from advisor.strategies.syntax import names_changed, names_written
 
 KERNEL_ARGUMENT = "kernel argument"
+ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
 SIZED = ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select")
 """Functions and methods whose result is as long as the data says."""
+MASKED = ("__getitem__", "__setitem__")
 RARE = 0.1
 """Reads in a frame that are as rare as the advice on a condition makes them, every tenth frame."""
 
@@ -71,6 +73,7 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         fresh,
         f"The gain holds if what makes the data{seen} can write into that array." if up else "",
         "" if up else "The next download overwrites it: nothing may hold it longer than a frame.",
+        ONE_DRAM if case.one_dram else "",
         "Its size differs from frame to frame: lock as much as the largest needs." if crossing.varies else "",
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
@@ -111,6 +114,7 @@ def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved:
         f"Set `pin_memory=True` in the DataLoader at {where}",
         f"{case.moved} from pageable memory. {cause}",
         "With it the loader copies each batch into page-locked memory in a thread of its own.",
+        ONE_DRAM if case.one_dram else "",
         saved=saved,
         after=f"# {where}: DataLoader(..., pin_memory=True)\n{case.crossing.place.text}",
         change="pin-memory",
@@ -274,15 +278,15 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     if reads and _is_in_library(case):
         title, after = _library_read(case)
         does = "copies a value to the host inside of this call and returns"
-    elif crossing.call.endswith(("__getitem__", "__setitem__")):
-        title = "Select with `where` in place of a mask"
-        does = "needs the number of selected elements on the host and returns"
-    elif crossing.call.endswith(SIZED):
-        title = f"Avoid results whose size the host waits for: {crossing.call}"
-        does = "needs the size of its result on the host and returns"
-        after = (
-            f"# results of a fixed size need no wait: a mask, bincount(minlength=...)\n{case.line.place.text}"
+    elif crossing.call.endswith((*MASKED, *SIZED)):
+        what = (
+            "the number of selected elements" if crossing.call.endswith(MASKED) else "the size of its result"
         )
+        title = f"Avoid results whose size the host waits for: {crossing.call}"
+        if crossing.call.endswith(MASKED):
+            title = "Select with `where` in place of a mask"
+        does = f"needs {what} on the host and returns"
+        after = f"# of a fixed size: where(mask, x, 0), bincount(minlength=...)\n{case.line.place.text}"
     elif reads:
         does = "copies a value to the host and returns"
     return case.advice(
@@ -331,6 +335,7 @@ def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:
         f"{FOLLOWS[memory]['pinned']}. Managed: {FOLLOWS[memory]['managed']}.",
         f"Before the CPU {'writes' if up else 'reads'} it, it waits for the GPU; the gain is without that "
         "wait. That kernels may be slower on such memory is not in the gain.",
+        "Each frame overwrites it: what a later one reads needs a copy.",
         saved=saved,
         after=in_place(case.line, up=up, before=case.before_loop),
     )
