@@ -283,6 +283,7 @@ def test_processes_that_a_script_starts_are_told(tmp_path: Path) -> None:
     source = """
 import os, subprocess, multiprocessing
 subprocess.run(['true'])
+os.system('uname > /dev/null')
 def go(): pass
 if __name__ == '__main__':
     for method in ('fork', 'spawn'):
@@ -295,23 +296,26 @@ if __name__ == '__main__':
     done = profiled(tmp_path, source)
     assert done.returncode == 0, done.stderr
     told = " ".join(script_of(tmp_path).unseen)
-    assert not missing(told, "starts: true", "multiprocessing (2 times)", "a child that the script forks")
+    assert not missing(
+        told, "starts: true", "starts: uname", "multiprocessing (2 times)", "a child that the script forks"
+    )
 
 
-def test_a_spawned_process_has_the_mock_of_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_process_of_a_script_has_the_mock_of_its_parent(method: str, tmp_path: Path) -> None:
     source = """
 import multiprocessing
 import cupy
 def go(queue):
     queue.put(float(cupy.asarray([1.0, 2.0]).sum()))
 if __name__ == '__main__':
-    context = multiprocessing.get_context('spawn')
+    context = multiprocessing.get_context('METHOD')
     queue = context.Queue()
     child = context.Process(target=go, args=(queue,))
     child.start()
     print('sum', queue.get(timeout=60))
     child.join()
-"""
+""".replace("METHOD", method)
     done = profiled(tmp_path, source)
     assert (done.returncode, "sum 3.0" in done.stderr) == (0, True), done.stderr
     assert script_of(tmp_path).crossings == ()

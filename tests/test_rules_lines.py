@@ -9,6 +9,7 @@ from every import every
 from script_runs import (
     DOWNLOAD,
     FRAMES,
+    MADE,
     UPLOAD,
     download,
     lock,
@@ -392,3 +393,25 @@ def test_what_an_earlier_frame_downloaded_is_not_the_array_of_this_one() -> None
     line = upload(memory="pinned", repeats=repeats(returned=20, latest=15, returned_from=place(DOWNLOAD)))
     code = (said(run_of(line))["round-trip"].snippet or "").split("# instead\n")[1]
     assert code == "# keep each array on the GPU too, beside what was downloaded\nd = that_array"
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "name"),
+    [
+        ("diff.get(out=image)", "ndarray.get", "image"),
+        ("self.host.copy_(y)", "Tensor.copy_", "self.host"),
+        ("d.copy_to_host(h)", "DeviceNDArray.copy_to_host", "h"),
+    ],
+)
+def test_an_array_that_a_download_fills_stays_the_one_that_is_read(text: str, call: str, name: str) -> None:
+    library = {"ndarray": "cupy", "Tensor": "torch"}.get(call.partition(".")[0], "numba")
+    origin = Origin(kind="numpy", place=place(MADE), kept=True)
+    found = said(at(text, download(call=call, origin=origin), library=library))["pageable-transfer"]
+    assert found.title == f"Page-lock `{name}`"
+    assert (found.snippet or "").split("# instead\n")[1].startswith(f"{name} = ")
+    assert (found.snippet or "").endswith(f"line 9: in place of the array there\n{text}")
+
+
+def test_values_that_are_printed_are_shown_in_fewer_frames() -> None:
+    line = wait(host_seconds=FRAMES * 0.2e-3, call="Tensor.__format__", library="torch")
+    assert said(at('print(f"{y.mean()}")', line))["implicit-wait"].title == "Show values in fewer frames"

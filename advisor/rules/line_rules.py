@@ -29,6 +29,7 @@ KERNEL_ARGUMENT = "kernel argument"
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
 SIZED = ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select")
 """Functions and methods whose result is as long as the data says."""
+SHOWN = ("__format__", "__repr__", "__str__")
 MASKED = ("__getitem__", "__setitem__")
 RARE = 0.1
 """Reads in a frame that are as rare as the advice on a condition makes them, every tenth frame."""
@@ -60,24 +61,25 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     if case.loaders:
         return _pinned_batches(case, case.loaders, cause, saved)
     origin = crossing.origin
-    if origin and (origin.kind == "mmap" or origin.kept):
+    if origin and (origin.kind == "mmap" or (origin.kept and not case.line.filled)):
         return (
             None  # a copy into page-locked memory is what the driver does; one array cannot hold all results
         )
     seen = f" ({case.at(origin.place)})" if origin and origin.place else ""
     made = seen.strip(" ()") or "where it is made"
+    filled = "" if up else case.line.filled
     fresh = "It is new memory in each frame, whose pages the first write has to find." if _fresh(case) else ""
     return case.advice(
-        f"Keep one page-locked array for {case.what}",
+        f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
         fresh,
         f"The gain holds if what makes the data{seen} can write into that array." if up else "",
-        "" if up else "The next download overwrites it: nothing may hold it longer than a frame.",
+        "" if up or filled else "The next download overwrites it: nothing may hold it longer than a frame.",
         ONE_DRAM if case.one_dram else "",
         "Its size differs from frame to frame: lock as much as the largest needs." if crossing.varies else "",
         saved=saved,
         after=pinned(case.line, up=up, before=case.before_loop, made=made),
-        change=None if crossing.varies else "lock" if up else "reuse",
+        change=None if crossing.varies or filled else "lock" if up else "reuse",
     )
 
 
@@ -287,6 +289,9 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
             title = "Select with `where` in place of a mask"
         does = f"needs {what} on the host and returns"
         after = f"# of a fixed size: where(mask, x, 0), bincount(minlength=...)\n{case.line.place.text}"
+    elif crossing.call.endswith(SHOWN):
+        title = "Show values in fewer frames"
+        after = f"# in every tenth frame\n{case.line.place.text}"
     elif reads:
         does = "copies a value to the host and returns"
     return case.advice(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import multiprocessing.process
-import multiprocessing.spawn
+import multiprocessing.util
 import os
+import re
 import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from advisor.measure.recording.loops import NAME, Loops
 from advisor.profiles.crossings import PROCESSES
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
+_STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
 _SUBPROCESS = f"{PROCESSES} a subprocess that the script starts: {{}}"
 _FORK = f"{PROCESSES} a child that the script forks"
 _PROCESS = f"{PROCESSES} a process that the script starts with multiprocessing"
@@ -148,12 +150,18 @@ def _exit_code(given: Any) -> int:
 def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> Iterator[None]:
     """Hears of processes that the user's own lines start, which are not recorded."""
     popen, start = subprocess.Popen.__init__, multiprocessing.process.BaseProcess.start
+    system = os.system
 
     def opened(self: Any, args: Any, *given: Any, **named: Any) -> None:
         if _is_called_by(is_own, sys._getframe(1)):
             words = args if isinstance(args, (str, bytes)) else next(iter(args), "")
             tell(_SUBPROCESS.format(Path(str(words).split(" ")[0]).name))
         popen(self, args, *given, **named)
+
+    def run_in_shell(command: Any) -> int:
+        if _is_called_by(is_own, sys._getframe(1)):
+            tell(_SUBPROCESS.format(Path(str(command).split(" ")[0]).name))
+        return system(command)
 
     def started(self: Any) -> None:
         if _is_called_by(is_own, sys._getframe(1)):
@@ -167,30 +175,33 @@ def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]
 
     listening = [True]
     os.register_at_fork(before=forking)
+    os.system = run_in_shell
     subprocess.Popen.__init__ = opened  # type: ignore[method-assign]
     multiprocessing.process.BaseProcess.start = started  # type: ignore[method-assign]
     try:
         yield
     finally:
         listening.clear()
+        os.system = system
         subprocess.Popen.__init__ = popen  # type: ignore[method-assign]
         multiprocessing.process.BaseProcess.start = start  # type: ignore[method-assign]
 
 
 @contextmanager
 def preparing_children(begin: str) -> Iterator[None]:
-    """Processes that are spawned run `begin` first; those that are forked have all that their parent has."""
-    spawn: Any = multiprocessing.spawn
-    command_line = spawn.get_command_line
+    """Processes that are spawned, and the server that forks some, run `begin` first."""
+    util: Any = multiprocessing.util
+    spawnv = util.spawnv_passfds
 
-    def command(**given: Any) -> list[Any]:
-        return [begin + word if "spawn_main" in str(word) else word for word in command_line(**given)]
+    def spawned(path: Any, words: Sequence[Any], fds: Any) -> Any:
+        begun = [begin + word if _STARTS.search(str(word)) else word for word in words]
+        return spawnv(path, begun, fds)
 
-    spawn.get_command_line = command
+    util.spawnv_passfds = spawned
     try:
         yield
     finally:
-        spawn.get_command_line = command_line
+        util.spawnv_passfds = spawnv
 
 
 def _is_called_by(is_own: Callable[[str], bool], frame: FrameType | None) -> bool:

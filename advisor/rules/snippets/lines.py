@@ -91,6 +91,18 @@ class UserLine:
         return self.place.text.replace(self.call, other, 1) if self.call else ""
 
     @property
+    def filled(self) -> str:
+        """The host's array that a download is told to fill; empty where the call makes one."""
+        call = ast.parse(f"({self.call or 0}\n)", mode="eval").body
+        if not isinstance(call, ast.Call):
+            return ""
+        if _name(call.func) == "copy_" and isinstance(call.func, ast.Attribute):
+            return ast.unparse(call.func.value)
+        first = call.args[:1] if _name(call.func) == "copy_to_host" else []
+        words = (word.value for word in call.keywords if word.arg in ("out", "ary"))
+        return next((ast.unparse(each) for each in (*first, *words)), "")
+
+    @property
     def names(self) -> set[str]:
         """Names in the operand."""
         tree = ast.parse(f"({self.operand or 0}\n)")
@@ -193,6 +205,9 @@ def pinned(line: UserLine, *, up: bool, before: str, made: str) -> str:
     new = f"{old if old.isidentifier() else 'host'}_pinned"
     those = f"the shape of {old}, in the type of the GPU's array" if line.dtype else f"those of {old}"
     lock = f"{_PINNED[line.library].format(new=new, dtype=line.dtype or 'dtype')}  # {those}; {before}"
+    if not up and line.filled:
+        lock = _PINNED[line.library].format(new=line.filled, dtype="dtype")
+        return f"{lock}  # {made}: in place of the array there\n{line.place.text}"
     if not up:
         download = _OUT[line.library].format(new=new, old=old)
         return f"{lock}\n{line.with_call(download) or f'result = {download}'}  # until the next"
