@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import failed, measured, profile
+from builders import failed, measured, profile, recommendation
 from running import FILES, REPOSITORY, environment
 from test_comparing import later
 
@@ -264,6 +264,18 @@ def test_named_strategies_alone_are_gated(job: Job) -> None:
     assert job.outputs == {"code": "0", "outcome": "passed"}
     job("compare", **given, ADVISOR_STRATEGIES="pageable\npinned")
     assert job.outputs == {"code": "1", "outcome": "failed"}
+
+
+def test_comment_and_report_say_what_the_baseline_promised(job: Job) -> None:
+    rows = measured("pageable", 0.040), measured("pinned", 0.020)
+    job.save(profile(results=rows, recommendation=recommendation("pinned")), "base.json")
+    job.save(later(results=(rows[0], measured("pinned", 0.025))), "out/profile.json")
+    summary = job.root / "summary.md"
+    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_PROFILE_CODE": "0", "ADVISOR_STRATEGIES": "pinned"}
+    job("compare", **given, GITHUB_STEP_SUMMARY=str(summary))
+    comment(job)
+    for file in (job.root / "body", summary):
+        assert "promised 2.00×" in file.read_text(encoding="utf-8")
 
 
 def test_a_missing_baseline_is_no_pass(job: Job) -> None:

@@ -434,3 +434,7 @@ def test_the_strategy_that_the_code_uses_now_is_held_against_what_was_promised()
     assert promised_speed(compare(base, other, strategies=["pinned"])) is None
     page = comparison_page(compare(base, head, strategies=["pinned"]))
     assert "From `pageable` in BASE to `pinned` in HEAD: promised 2.00×" in render(page, "md")
+    (row,) = (row for row in page.records if row.get("promised"))
+    assert (row["side"], row["strategy"]) == ("HEAD", "pinned")
+    assert (row["promised"], row["got"]) == (2.0, kept.got.value)
+    assert "promised" not in comparison_page(compare(base, head)).records[0]

@@ -92,3 +92,7 @@ def test_commands_write_it_beside_the_others_and_compare_adds_the_ratios(
     ratios = {(row["side"], row["strategy"]): row["over_base"] for row in compared}
     assert float(ratios["HEAD", "pageable"]) == 0.048 / 0.040
     assert ratios["BASE", "pageable"] == ""
+    document = command("compare", "base.json", "head.json", "--format", "json", "--out", "-").out
+    assert [
+        row.get("over_base") for row in json.loads(document)["rows"] if row["strategy"] == "pageable"
+    ] == [None, 0.048 / 0.040]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -50,7 +50,7 @@ def compare(
     frame: options.Frame = None,
     nsys: options.Nsys = None,
     out: options.Out = Path("advisor-comparison"),
-    formats: options.PageFormats = "html,md",
+    formats: options.ComparisonFormats = "html,md",
     no_environment: options.NoEnvironment = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
@@ -63,9 +63,10 @@ def compare(
     few percent, and their results are compared first. A failed gate exits with code 1; an inconclusive gate
     does so only with --strict.
     """
+    from advisor.report.records import to_json
     from advisor.verdicts.comparing.gates import parse_gates
 
-    output = Output(out, formats, details, quiet)
+    output = Output(out, formats, details, quiet, known=("html", "md", "csv", "json"))
     reports = is_report(base) and not run
     require_report(reports, frame=frame, nsys=nsys)
     gates = () if reports else parse_gates(fail_if or ())
@@ -79,7 +80,7 @@ def compare(
         else:
             base, head = _saved(base, head)
             page, rulings = _compare(base, _without_run(head, against, given), request)
-    output.show(page)
+    output.show(replace(page, document=to_json(page.records)))
     _end(rulings, strict=strict, quiet=quiet)
 
 

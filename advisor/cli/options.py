@@ -179,6 +179,7 @@ EntryOut = Annotated[
     _File, _named("FILE.toml", "File to write the entry to; printed if omitted.", "--out", parser=_out)
 ]
 PageFormats = Annotated[str, of_profile("formats", help="html, md, csv, separated by commas.")]
+ComparisonFormats = Annotated[str, of_profile("formats", help="html, md, csv, json, separated by commas.")]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
 Details = Annotated[bool, of_profile("details")]

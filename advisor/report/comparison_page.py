@@ -73,7 +73,7 @@ def comparison_page(
         where="" if comparison.predicted else f"on {where}",
         basis="predicted" if comparison.predicted else "measured",
         meta=tuple(f"{side.label} {side.value}" for side in sides),
-        records=compared(comparison),
+        records=compared(comparison, promised_speed(comparison)),
         sections=tuple(_sections(comparison, devices, rulings, sides)),
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from advisor.profiles.conclusions import Recommendation
@@ -21,7 +22,9 @@ from advisor.profiles.schema import (
     Result,
     Skipped,
 )
+from advisor.stats import Ratio
 from advisor.verdicts.comparing.comparisons import Comparison
+from advisor.verdicts.comparing.promised import PromisedSpeed
 from advisor.verdicts.scores import bytes_of, seconds_of
 
 Cell = Any
@@ -49,28 +52,39 @@ def _plain(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
+def to_json(records: Sequence[Record]) -> str:
+    """The same rows as JSON, without cells that are empty or infinite."""
+    rows = [{k: cell for k, cell in record.items() if cell not in (None, math.inf)} for record in records]
+    return json.dumps({"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def records_of(*profiles: Profile) -> tuple[Record, ...]:
     """A row for each strategy on each device, measured or predicted; of a script, for each line."""
     return tuple(record for profile in profiles for record in _profile(profile))
 
 
-def compared(found: Comparison) -> tuple[Record, ...]:
-    """The rows of BASE, then of HEAD, whose times over BASE's are added with their intervals."""
-    ratios: dict[tuple[Cell, Cell], dict[str, Any]] = {
-        (device.device.name, row.head.strategy): asdict(row.ratio)
-        for device in found.devices
-        for row in device.rows
-    }
-    empty = dict.fromkeys(("value", "low", "high"))
+def compared(found: Comparison, promise: PromisedSpeed | None) -> tuple[Record, ...]:
+    """The rows of BASE, then of HEAD, whose times over BASE's are added with their intervals.
 
-    def with_ratio(record: Record) -> Record:
-        of_head = (
-            ratios.get((record["device"], record["strategy"]), empty) if record["side"] == "HEAD" else empty
-        )
-        value, low, high = of_head.values()
-        return {**record, "over_base": value, "over_base_low": low, "over_base_high": high}
+    `promise`: the row of HEAD's strategy also has the speedup that BASE promised, and the one measured.
+    """
+    ratios = {(d.device.name, row.head.strategy): row.ratio for d in found.devices for row in d.rows}
+    kept = (found.head.device.name, promise.strategy) if promise else None
 
-    return tuple(map(with_ratio, sides_of(found.base, found.head)))
+    def with_ratios(record: Record) -> Record:
+        at = (record["device"], record["strategy"]) if record["side"] == "HEAD" else None
+        added = _ratio("over_base", ratios.get(at) if at else None)
+        if promise:
+            added |= _ratio("promised", promise.promised if at == kept else None)
+            added |= _ratio("got", promise.got if at == kept else None)
+        return {**record, **added}
+
+    return tuple(map(with_ratios, sides_of(found.base, found.head)))
+
+
+def _ratio(head: str, ratio: Ratio | None) -> dict[str, Cell]:
+    value, low, high = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
+    return {head: value, f"{head}_low": low, f"{head}_high": high}
 
 
 def sides_of(base: Profile, head: Profile) -> tuple[Record, ...]:

@@ -51,7 +51,7 @@ def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ())
         name=answer(comparison),
         heading=f"{words.name(comparison.head.workload.name)}, HEAD vs. BASE",
         meta=(named, *(f"{side.label} {side.value}" for side in sides)),
-        records=compared(comparison),
+        records=compared(comparison, comparison.promise),
         sections=tuple(_sections(comparison, where, rulings, (Fact("workload", named), *sides))),
     )
 
