@@ -265,13 +265,15 @@ def test_one_dram_needs_no_page_locked_copy_but_memory_that_both_reach() -> None
     assert list(said(run_of(upload()))) == ["pageable-transfer"]
     kept = download(origin=Origin(kind="numpy", each_frame=True, kept=True))
     assert said(run_of(kept), device=load("orin-nano")) == {}
+    small = upload(bytes=4096 * FRAMES)
+    assert "shared-dram-copy" not in said(run_of(small), device=load("orin-nano"))
     silenced = Preferences(ignored={"shared-dram-copy": "--ignore"})
     assert "one DRAM" in said(run_of(upload()), silenced, load("orin-nano"))["pageable-transfer"].detail
     assert "one DRAM" not in said(run_of(upload()))["pageable-transfer"].detail
 
 
 def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() -> None:
-    run = played(upload(bytes=8 * FRAMES), download(bytes=8 * FRAMES))
+    run = played(upload(bytes=98_304 * FRAMES), download(bytes=8 * FRAMES))
     for target in (CARD, load("rtx-4090")):
         prediction, ceiling = predict_crossings(run, target)
         told = run.model_copy(update={"predictions": (prediction,), "ceilings": ceiling})
