@@ -273,7 +273,7 @@ def test_one_dram_needs_no_page_locked_copy_but_memory_that_both_reach() -> None
 
 
 def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() -> None:
-    run = played(upload(bytes=98_304 * FRAMES), download(bytes=8 * FRAMES))
+    run = played(upload(bytes=24_576 * FRAMES), download(bytes=8 * FRAMES))
     for target in (CARD, load("rtx-4090")):
         prediction, ceiling = predict_crossings(run, target)
         told = run.model_copy(update={"predictions": (prediction,), "ceilings": ceiling})
