@@ -337,6 +337,7 @@ def make_settings(
         arguments=options.arguments if script else None,
         module=options.workload if options.module else "",
         frame=options.frame,
+        count_bytes=options.count_bytes,
         tries=options.tries,
         checked=options.checked,
         assignments=parse_assignments(options.parameters),

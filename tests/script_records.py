@@ -99,7 +99,10 @@ RECORDS: dict[str, list[Row]] = {
 
 def record(script: Path, directory: Path, backend: str) -> ScriptRun:
     """The script's record, made in a process of its own."""
-    job = ScriptJob(file=str(script), backend=backend, gpu=0, directory=str(directory))  # type: ignore[arg-type]
+    job = ScriptJob.model_validate(
+        {"file": str(script), "backend": backend, "gpu": 0, "directory": str(directory)}
+        | {"counts_bytes": backend == "cuda"}
+    )
     program = (
         "import sys; from advisor.measure.jobs import ScriptJob; "
         "from advisor.measure.recording.worker import record; "

@@ -58,10 +58,6 @@ class Cupti:
             self.complete(None, 0, buffer, size, records.nbytes)
         return 0
 
-    def cuptiFinalize(self) -> int:  # noqa: N802
-        assert not self.enabled
-        return 0
-
     def cuptiActivityGetNextRecord(self, _buffer: Any, _size: Any, record: Any) -> int:  # noqa: N802
         if self.next >= self.end:
             return 12

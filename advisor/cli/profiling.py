@@ -103,6 +103,10 @@ def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
         raise UsageError(
             "--frame applies only to scripts: the frame of a workload is its function", next_step="Omit it."
         )
+    if given["count_bytes"] and not script:
+        raise UsageError(
+            "--count-bytes applies only to scripts: of a workload all buffers are known", next_step="Omit it."
+        )
     if given["tries"] and not script:
         raise UsageError(
             "--try applies only to scripts: a workload is measured under every strategy", next_step="Omit it."

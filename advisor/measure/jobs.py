@@ -211,6 +211,7 @@ class ScriptJob(Record):
     module: str = optional("What `python -m` is given; `file` is what that runs", "")
     arguments: tuple[str, ...] = ()
     frame: str = optional("LINE or FILE:LINE of the loop that is the frame, as given", "")
+    counts_bytes: bool = optional("Compare with the driver's count of bytes", False)
     backend: BackendName
     gpu: int
     directory: str

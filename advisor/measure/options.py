@@ -103,6 +103,11 @@ class Options:
         give="Give the line of a for or while of the script: 31, or of another file: camera.py:31.",
         limits={"pattern": r"^([^:]+:)?[1-9][0-9]{0,8}$"},
     )
+    count_bytes: bool = _recording(
+        False,
+        "For a script: compare the recorded bytes with the driver's count (CUPTI). Each copy then takes 5 to "
+        "10 µs more.",
+    )
     tries: bool = _recording(
         False, "For a script: impose changes on its lines, measure them, and write a patch of those that pay."
     )

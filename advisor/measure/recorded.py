@@ -58,6 +58,7 @@ def script_job(settings: Settings, folder: Path) -> ScriptJob:
         module=settings.module,
         arguments=settings.arguments or (),
         frame=settings.frame,
+        counts_bytes=settings.count_bytes,
         backend=settings.backend,
         gpu=settings.gpu,
         directory=str(folder / "script"),

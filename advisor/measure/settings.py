@@ -37,6 +37,7 @@ class Settings:
     """A script's own arguments; None where the file is a workload."""
     module: str = ""
     frame: str = ""
+    count_bytes: bool = False
     tries: bool = False
     trial_seconds: float = math.inf
     """Time limit for the whole command with a script's trials, which end where it is over."""

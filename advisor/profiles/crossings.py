@@ -153,8 +153,7 @@ class SourceExcerpt(Record):
 
 
 class CopiedBytes(Record):
-    """Between host and GPU, all streams and threads of the process, while the driver's copies were counted:
-    to the end of the run, or until one line had crossed 1,000 times."""
+    """Between host and GPU, by all streams and threads of the process, as the driver counts them."""
 
     up: Bytes
     down: Bytes
@@ -182,7 +181,7 @@ class ScriptRun(Record):
     processes: Number = optional("Processes of the script that were recorded", 1)
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
-    copied: CopiedBytes | None = optional("By the driver's own count (CUPTI); None where it could not be had")
+    copied: CopiedBytes | None = optional("With --count-bytes, where CUPTI can be had")
     unseen: tuple[Text, ...] = optional("What could not be recorded, and why", ())
     sources: tuple[SourceExcerpt, ...] = ()
     ceilings: tuple[Ceiling, ...] = optional("One for each loop with crossings, or one for the run", ())

@@ -22,7 +22,8 @@ from advisor.report.trials_section import trials_section
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
 _BOUND = (
-    "An upper bound: copies on the frame's path and the waits that could go, without the kernels waited for."
+    "An upper bound of copies on the frame's path and waits that could go; kernels waited for, and what "
+    "allocating and freeing host arrays takes, are not in it."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."

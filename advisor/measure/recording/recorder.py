@@ -30,8 +30,6 @@ LOOKING = 0.0025
 """Share of the time so far that further ones may take."""
 UNREAD_LAUNCHES = 256
 """After so many launches, uploads that none of them read are no longer watched: nothing is said of them."""
-MOST_COUNTED = 1000
-"""Crossings of a line until which the driver's copies are counted: each costs more than recording it."""
 _COPIES = ("upload", "download")
 _THREADS = "The lines that allocate host arrays in other threads than the first"
 _LIBRARY_THREADS = "{} crossings ({} bytes) in threads that run no line of the script"
@@ -135,8 +133,6 @@ class ScriptRecorder:
         """Work given to the GPU in each loop and (None) in all, of a sample."""
         self.launch_overhead: defaultdict[Loop | None, float] = defaultdict(float)
         """Seconds spent on noting it."""
-        self.counted: Callable[[], None] | None = None
-        """Called once a line has crossed `MOST_COUNTED` times."""
         self.listens, self._launches = False, 0
         """Launches since the last upload that is watched."""
         self._looking = self._look_seconds = 0.0
@@ -249,9 +245,6 @@ class ScriptRecorder:
         """Where the bytes come from, whether they are the same again and whether they are read, of a sample:
         the first ones of a line, and further ones as long as looking takes little of the time."""
         begin, number = self._clock(), record.count
-        if number >= MOST_COUNTED and self.counted is not None:
-            counted, self.counted = self.counted, None
-            counted()
         affordable = not self.has_gpu or self._looking + self._look_seconds <= LOOKING * (begin - self._began)
         record.next_look = number + (1 if affordable or number < FIRST_TIMED else THEN_TIMED)
         if event.host is not None:

@@ -64,7 +64,7 @@ def record(job: ScriptJob) -> Recorded:
     program = program_of(job, session.loops)
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
-    session.count()
+    copied = session.count()
     overheads = session.overheads(seconds)
     assembled = Assembler(session.recorder, session.start, overheads.of, named).assembled()
     script = ScriptRun(
@@ -77,8 +77,8 @@ def record(job: ScriptJob) -> Recorded:
         played=" and ".join(session.played) or None,
         loops=assembled.loops,
         crossings=assembled.crossings,
-        copied=session.copied,
-        unseen=tuple(session.unseen(named)),
+        copied=copied,
+        unseen=tuple(session.unseen(named, copied)),
         sources=assembled.sources,
     )
     return Recorded(script=script, gpu_state=session.gpu_state())
@@ -106,8 +106,6 @@ class Session:
         )
         self.libraries: list[LibraryRecorder] = []
         self.driver = DriverBytes()
-        self.copied: CopiedBytes | None = None
-        self.recorder.counted = self.count
         self.played: list[str] = []
         self.own = OwnFiles.of(Path(job.file), job.module)
         installs = {each.module: partial(self._install, each) for each in library_recorders()}
@@ -116,7 +114,7 @@ class Session:
 
     def _install(self, library: LibraryRecorder, module: ModuleType) -> None:
         library.install(module, self.recorder)
-        if self.recorder.has_gpu:
+        if self.recorder.has_gpu and self.job.counts_bytes:
             self.driver.start()
             if library.library == "torch":
                 self._yield_to_profiler(module)
@@ -163,16 +161,12 @@ class Session:
         with suppress(OSError, SyntaxError, ValueError):
             self.loops.compiled(file.read_bytes(), str(file))
 
-    def count(self) -> None:
-        """Ends the counting of the driver's copies; does nothing the second time."""
-        for library in self.libraries:
-            library.finish()
-        copied, self.recorder.counted = self.driver.stop(), None
-        if copied is not None and self.copied is None:
-            on_lines = self.recorder.bytes_on_lines()
-            self.copied = CopiedBytes(
-                up=copied[0], down=copied[1], up_on_lines=on_lines[0], down_on_lines=on_lines[1]
-            )
+    def count(self) -> CopiedBytes | None:
+        """Ends the driver's count; the GPU is idle."""
+        counted, lines = self.driver.stop(), self.recorder.bytes_on_lines()
+        if counted is None:
+            return None
+        return CopiedBytes(up=counted[0], down=counted[1], up_on_lines=lines[0], down_on_lines=lines[1])
 
     def run(self, program: Program) -> tuple[Ending, float]:
         """How it ended, and its seconds until the GPU was done."""
@@ -197,12 +191,14 @@ class Session:
     def overheads(self, seconds: float) -> Overheads:
         return Overheads.measured(self.recorder, self.loops, self.origins, self.libraries, seconds)
 
-    def unseen(self, named: Loop | None) -> Iterator[str]:
+    def unseen(self, named: Loop | None, copied: CopiedBytes | None) -> Iterator[str]:
         yield from self.recorder.unseen()
         if self.origins.absent:
             yield self.origins.absent
-        if self.copied is not None and self.copied.share is not None and self.copied.share < ACCOUNTED:
-            yield f"Copies that no recorder hears: {_left(self.copied)}"
+        if copied is not None and copied.share is not None and copied.share < ACCOUNTED:
+            yield f"Copies that no line calls for, such as a library's own tables: {_left(copied)}"
+        if self.job.counts_bytes and self.recorder.has_gpu and copied is None:
+            yield "The driver's count of bytes: CUPTI is missing, or another profiler holds it"
         if named is not None and not named.turns:
             yield f"The loop of --frame {self.job.frame}, which never ran"
 
