@@ -1,5 +1,4 @@
-// Comforts: a switch of theme, buttons that copy code, tables that can be sorted and filtered, and the verdict
-// for another objective or memory budget. The page says everything else without them. Its policy allows this script alone, by its digest.
+// Comforts: a switch of theme, buttons that copy code, tables that can be sorted. The page says everything else without them. Its policy allows this script alone, by its digest.
 (function () {
   "use strict";
   const root = document.documentElement;
@@ -89,19 +88,6 @@
     });
   }
 
-  function addFilter(place) {
-    const rows = [...document.querySelectorAll("[data-names]")];
-    const label = make("label", "Show strategies ", "comfort filter");
-    const input = make("input", "");
-    Object.assign(input, { type: "search", placeholder: "all, or part of a name" });
-    input.addEventListener("input", () => {
-      const wanted = input.value.trim().toLowerCase();
-      rows.forEach((row) => { row.hidden = !row.dataset.names.toLowerCase().includes(wanted); });
-    });
-    label.append(input);
-    place.before(label);
-  }
-
   // What the titles of a chart's marks tell a mouse, the arrow keys read out.
   function addReading(chart) {
     const marks = [...chart.querySelectorAll("title")].map((title) => title.parentElement);
@@ -126,43 +112,11 @@
     });
   }
 
-  // Verdicts are listed from the largest budget down; the last is that of a budget that nothing fits.
-  function decide(all, objective, budget) {
-    const fits = ([least]) => least === budget || (least !== null && budget !== null && least <= budget);
-    return all.prefix + all.objectives[objective]
-      .map((choices) => (choices.find(fits) || choices[choices.length - 1])[1]).join("; ");
-  }
-
-  function addChoice(place) {
-    const all = JSON.parse(place.dataset.choice);
-    const form = make("p", "", "comfort chooser"), select = make("select", ""), input = make("input", "");
-    const told = make("output", "", "headline");
-    Object.keys(all.objectives).forEach((name) => select.append(make("option", name)));
-    if (all.objective in all.objectives) select.value = all.objective;
-    Object.assign(input, { type: "number", min: 0, step: "any", placeholder: "none" });
-    if (all.budget !== null) input.value = all.budget / 2 ** 20;
-    const show = () => {
-      const budget = input.value === "" ? null : Number(input.value) * 2 ** 20;
-      told.textContent = decide(all, select.value, budget);
-    };
-    [["Objective ", select], ["Memory budget, MiB ", input]].forEach(([text, field]) => {
-      const label = make("label", text);
-      label.append(field);
-      form.append(label, " ");
-      field.addEventListener("input", show);
-    });
-    place.prepend(form, told);
-    show();
-  }
-
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll("[data-theme-switch]").forEach(addThemeSwitch);
     document.querySelectorAll("pre[data-copy]").forEach(addCopyButton);
     document.querySelectorAll("table[data-sortable]").forEach(addSorting);
-    document.querySelectorAll("[data-choice]").forEach(addChoice);
     document.querySelectorAll("figure [role=img]").forEach(addReading);
-    const chart = document.querySelector(".bars");
-    if (chart) addFilter(chart.closest("figure"));
     unfold();
   });
   window.addEventListener("hashchange", unfold);

@@ -118,16 +118,6 @@ def pages_of_this_process_uncounted() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_sensitivity() -> Iterator[None]:
-    """What would change the model's choice takes 19 predictions a device: real processes compute it."""
-    from advisor.rules import concluding
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(concluding, "sensitivity", lambda profile: profile)
-        yield
-
-
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """`advisor ...` in this process and an empty folder."""

@@ -191,7 +191,7 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
     assert len(repr(advisor.Profile.of(named))) < 400
     assert str(advisor.Profile.of(named)) == repr(advisor.Profile.of(named))
     assert shown.count("<iframe") == 1
-    assert 'sandbox="allow-scripts allow-downloads"' in shown
+    assert 'sandbox="allow-scripts"' in shown
     assert "<b>" not in shown
     assert "<script" not in shown
     frame = shown.partition('srcdoc="')[2].partition('"')[0]

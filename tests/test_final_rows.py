@@ -14,7 +14,7 @@ from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Profile
 from advisor.report.answering import measured_bars, speeds
-from advisor.report.tables import setup_costs
+from advisor.report.tables import more_figures
 from advisor.stats import Ratio
 from advisor.verdicts.estimate import margins
 from advisor.verdicts.measured import recommend
@@ -85,7 +85,7 @@ def test_charts_and_tables_say_it() -> None:
     bars = {bar.name: bar for bar in measured_bars(run, {})}
     assert bars["staged"].ratio_between == f"{found['staged'].low:.2f}–{found['staged'].high:.2f}×"
     assert bars["managed"].ratio_between == "", "no rounds in common"
-    pays = {row.name: row.cells[3].value for row in setup_costs(rows, rows[0], speeds(run))}
+    pays = {row.name: row.cells[-1].value for row in next(more_figures(rows, rows[0], speeds(run))).rows}
     assert pays["pinned"] == "immediately"
     assert pays["managed"] == "not in the final"
 

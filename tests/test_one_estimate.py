@@ -20,10 +20,9 @@ from running import missing
 from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.reading import load, require_plausible
-from advisor.profiles.schema import Footprint, Profile
+from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
-from advisor.report.charts import footprint_chart
 from advisor.report.recommendations import sentence
 from advisor.rules import concluding
 from advisor.verdicts.measured import decided, recommend, speeds
@@ -184,16 +183,6 @@ def test_the_least_memory_is_that_of_all_measured_rows() -> None:
     within = wanted.model_copy(update={"memory_budget_bytes": 512 << 10})
     none_fits = recommend(run.model_copy(update={"preferences": within}))
     assert none_fits.strategy is None
-
-
-def test_bar_and_label_of_managed_memory_agree() -> None:
-    taken = Footprint(
-        requested={"managed": 192 * MIB}, reserved={"managed": 192 * MIB}, physical_bytes=384 * MIB
-    )
-    run = profile(results=(measured("pageable", 1.0), measured("managed", 2.0, footprint=taken)))
-    bar = next(bar for bar in footprint_chart(run).bars if bar.label == "managed")
-    assert bar.value == "384 MiB physical"
-    assert sum(part.amount for part in bar.parts) == 384 * MIB
 
 
 NAMES = ("pageable", "pinned", "zero-copy", "hybrid-1")

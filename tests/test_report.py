@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from urllib.parse import unquote
 
 import pytest
 from builders import (
@@ -32,18 +29,14 @@ from rendering import Accepted, shown
 
 from advisor.errors import FileProblem
 from advisor.model import accuracy
-from advisor.model import measured as model_measured
 from advisor.model.accuracy import Accuracy
-from advisor.model.sensitivity import sensitivity
 from advisor.profiles.conclusions import Gain
 from advisor.profiles.outputs import MANIFEST
-from advisor.profiles.reading import load, parse
+from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
-from advisor.report import html, markdown, profile_page
-from advisor.report.html import link
+from advisor.report import html, markdown
 from advisor.report.markdown import fence
-from advisor.report.page import download
 from advisor.report.pages import page_of, write
 from advisor.rules.concluding import concluded
 
@@ -67,20 +60,6 @@ def fixed_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's error as it might be, so that the pages do not change with the model."""
     few = ACCURACY.model_copy(update={"cases": 2, "figures": 6, "choices": 1, "right_share": 1.0})
     monkeypatch.setattr(accuracy, "by_class", lambda: {"discrete": ACCURACY, "tegra-io-coherent": few})
-
-
-@pytest.fixture(autouse=True)
-def fixed_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same of what the model says of measured strategies."""
-    real = model_measured.compare
-
-    def compare(run: Profile) -> model_measured.ModelAgainstRun:
-        found = {name: row.median_seconds for name, row in run.measured().items()}
-        rows = (model_measured.RowAgainstRun(name, s, 0.006, 0.012, 0.030) for name, s in found.items())
-        known = real(run)
-        return dataclasses.replace(known, rows=tuple(rows)) if known.rows else known
-
-    monkeypatch.setattr(profile_page, "measured", SimpleNamespace(compare=compare))
 
 
 def gpu_profile() -> Profile:
@@ -113,11 +92,11 @@ def gpu_profile() -> Profile:
 
 
 PROFILES: dict[str, Callable[[], Profile]] = {
-    "gpu": lambda: sensitivity(gpu_profile()),
-    "cpu": lambda: sensitivity(cpu_profile()),
+    "gpu": gpu_profile,
+    "cpu": cpu_profile,
     "all": all_strategies,
     "nothing": lambda: profile(results=(failed(), skipped())),
-    "h200": lambda: sensitivity(concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json"))),
+    "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),
 }
 FORMS = ("html", "md", "txt", "details")
 
@@ -183,45 +162,6 @@ def test_browsers_without_light_dark_get_the_light_colours() -> None:
     assert len(named) > 20
 
 
-def test_embedded_profile_is_the_profile() -> None:
-    link = re.search(
-        r'href="data:application/json,([^"]+)" download="profile.json"', shown(gpu_profile(), "html")
-    )
-    assert parse(unquote(link[1].replace("&#39;", "'").replace("&amp;", "&")), "link") == gpu_profile()
-
-
-def many_frames(strategies: int, frames: int, digits: int = 9) -> Profile:
-    """Random frame times, as the clock gives them: in nanoseconds."""
-    chance = random.Random(0)
-    rows = []
-    for i in range(strategies):
-        times = tuple(round(chance.uniform(0.01, 0.02), digits) for _ in range(frames))
-        rows.append(measured(f"strategy-{i}", 0.015, frame_seconds=times, frames_per_round=(frames,)))
-    return profile(results=tuple(rows))
-
-
-@pytest.mark.parametrize(
-    ("strategies", "frames", "digits", "filename", "carried"),
-    [
-        (4, 300, 9, "profile.json", True),
-        (14, 1_200, 9, "profile.json.gz", True),
-        (14, 3_000, 17, "profile.json", False),
-    ],
-)
-def test_page_stays_below_300_kb(
-    strategies: int, frames: int, digits: int, filename: str, carried: bool, tmp_path: Path
-) -> None:
-    many = many_frames(strategies, frames, digits)
-    carrying = link(download(many).json)
-    assert (carrying.filename, bool(carrying.href)) == (filename, carried)
-    html = shown(many, "html")
-    assert len(html.encode()) <= 300_000
-    assert ("too large to embed" in html) is not carried
-    if filename.endswith(".gz"):
-        (tmp_path / filename).write_bytes(base64.b64decode(carrying.href.partition(",")[2]))
-        assert load(tmp_path / filename) == many
-
-
 def test_page_of_every_strategy_with_all_it_can_hold_stays_below_300_kb() -> None:
     """14 strategies, 3 processes of 1,000 frames each, readings, comparison and three predictions."""
     chance, run = random.Random(0), all_strategies()
@@ -242,7 +182,6 @@ def test_page_of_every_strategy_with_all_it_can_hold_stays_below_300_kb() -> Non
     full = run.model_copy(update={"results": rows, "predictions": models, "advice": told})
     html = shown(full, "html")
     assert len(html.encode()) <= 300_000
-    assert "too large to embed" in html
 
 
 def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:

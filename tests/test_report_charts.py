@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from builders import MIB, cpu_profile, footprint, measured, predicted, prediction, profile, recommendation
+from builders import cpu_profile, measured, predicted, prediction, profile
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import units
-from advisor.report.axes import binary_step, decimal_step
+from advisor.report.axes import decimal_step
 from advisor.report.charts import (
     LEGEND_LIMIT,
     Part,
     Stack,
     chart,
-    footprint_chart,
     frame_chart,
     prediction_chart,
 )
@@ -94,30 +92,15 @@ def test_unknown_terms_are_shown_under_their_own_name() -> None:
     assert [(k.label, k.category) for k in made.legend] == [("page faults", "rest")]
 
 
-def test_footprint_is_split_by_kind_on_an_axis_of_powers_of_two() -> None:
-    row = measured("pinned", 0.02, footprint=footprint(pinned=100 * MIB, device=200 * MIB))
-    made = footprint_chart(profile(results=(row,), recommendation=recommendation()))
-    assert [(s.label, s.value) for s in made.bars[0].segments] == [
-        ("pinned", "100 MiB"),
-        ("device", "200 MiB"),
-    ]
-    assert made.bars[0].value == "300 MiB physical"
-    assert [t.label for t in made.ticks] == ["0", "128 MiB", "256 MiB"]
-
-
 @every(("extent", "step"), [(0.041, 0.01), (0.05, 0.01), (0.051, 0.02), (7e-6, 2e-6)])
 def test_decimal_steps(extent: float, step: float) -> None:
     assert decimal_step(extent) == pytest.approx(step)
 
 
-def test_binary_steps() -> None:
-    assert binary_step(384.0) == 128
-
-
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40), st.booleans())
 def test_any_bar_fits_its_chart(amounts: list[float], predicted: bool) -> None:
     parts = tuple(Part(f"part {i}", "host", amount) for i, amount in enumerate(amounts))
-    made = chart("c", "title", [Stack("a", "v", "n", parts)], write=units.seconds, predicted=predicted)
+    made = chart("c", "title", [Stack("a", "v", "n", parts)], predicted=predicted)
     assert len(made.legend) <= LEGEND_LIMIT
     assert sum(share(s.width) for s in made.bars[0].segments) == pytest.approx(100 / 1.02, abs=0.5)
     assert 2 <= len(made.ticks) <= 6

@@ -1,4 +1,4 @@
-"""The slowest frames, CPU time, energy and places of memory on a page; nothing of profiles without them."""
+"""The slowest frames, CPU time, energy and set-up on a page."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from builders import MIB, footprint, measured, profile, recommendation
 from every import every
 from running import missing
 
-from advisor.profiles.reading import load
 from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Fold, Prose, Table
-from advisor.report.charts import Chart
-from advisor.report.mixes import placements
 from advisor.report.pages import page_of
-from advisor.report.tables import by_gpu, more_figures, places
+from advisor.report.tables import by_gpu, more_figures
 
 REPORTS = Path(__file__).parents[1] / "reports" / "h200"
 NO_COUNTER = "NVML's energy counter: NVML does not support it on this GPU"
@@ -53,7 +50,7 @@ LACKING = measured(
 
 
 def blocks(*rows: Measured) -> list[Block]:
-    return [*more_figures(rows), *places(rows)]
+    return list(more_figures(rows, None, {}))
 
 
 def table(found: list[Block], kind: str) -> Table:
@@ -65,11 +62,11 @@ def test_figures_stand_beside_one_another_with_their_bounds() -> None:
     found = table(blocks(FULL, LACKING), "more")
     cells = {row.name: [cell.value for cell in row.cells] for row in found.rows}
     assert cells == {
-        "pinned": ["12.0 ms", "15.0 ms", "4.00 ms", "500 mJ"],
-        "pageable": ["24.0 ms", NOTHING, "4.00 ms", NOTHING],
+        "pinned": ["12.0 ms", "15.0 ms", "4.00 ms", "500 mJ", "500 ms"],
+        "pageable": ["24.0 ms", NOTHING, "4.00 ms", NOTHING, "500 ms"],
     }
     assert [cell.note for cell in found.rows[0].cells] == [
-        "11.0 to 13.0 ms", "14.0 to 20.0 ms", "", "250 W total, 75.0 W idle",
+        "11.0 to 13.0 ms", "14.0 to 20.0 ms", "", "250 W total, 75.0 W idle", "",
     ]  # fmt: skip
 
 
@@ -81,26 +78,6 @@ def test_what_is_absent_has_its_reason_and_energy_its_source() -> None:
     ]
     (source,) = [b.text for b in blocks(FULL, LACKING) if isinstance(b, Prose)]
     assert source == "Energy: NVML's energy counter."
-
-
-def test_each_has_a_chart() -> None:
-    charts = {b.identifier: b for b in blocks(FULL, LACKING) if isinstance(b, Chart)}
-    assert [bar.label for bar in charts["tails"].bars] == ["pinned", "pageable"]
-    assert [[s.label for s in bar.segments] for bar in charts["tails"].bars] == [
-        ["median", "up to p95", "up to p99"], ["median", "up to p95"],
-    ]  # fmt: skip
-    (bar,) = charts["energy"].bars
-    assert [(s.label, s.value) for s in bar.segments] == [
-        ("above idle", "500 mJ"), ("idle energy", "750 mJ"),
-    ]  # fmt: skip
-    assert "energy" not in {b.identifier for b in blocks(LACKING) if isinstance(b, Chart)}
-
-
-def test_memory_is_told_by_place() -> None:
-    (row,) = table(blocks(FULL), "places").rows
-    assert [(cell.value, cell.note) for cell in row.cells] == [
-        ("235 MiB", "43.0 MiB steady"), ("258 MiB", "258 MiB steady"), ("50 %", ""),
-    ]  # fmt: skip
 
 
 def test_each_of_several_gpus_has_its_kernels_memory_and_energy_in_all_three_forms() -> None:
@@ -128,38 +105,14 @@ def test_each_of_several_gpus_has_its_kernels_memory_and_energy_in_all_three_for
 def test_columns_without_any_figure_are_left_out() -> None:
     on_cpu = measured("pageable", 0.01, cpu_seconds=0.02)
     found = table(blocks(on_cpu), "more")
-    assert [column.head for column in found.columns] == ["CPU time per frame"]
-    assert not [b for b in blocks(on_cpu) if isinstance(b, Chart)]
-
-
-def test_older_profiles_have_none_of_it() -> None:
-    assert blocks(measured("pageable", 0.01), measured("pinned", 0.02)) == []
+    assert [column.head for column in found.columns] == ["CPU time per frame", "set-up"]
 
 
 @every("rows", [(FULL, LACKING), (FULL,), (LACKING,)])
 def test_pages_show_them(rows: tuple[Measured, ...]) -> None:
     made = page_of(page(*rows))
     drawn = html.render(made).replace("\N{NO-BREAK SPACE}", " ")
-    assert 'id="places"' in drawn
     assert "12.0 ms" in drawn or "24.0 ms" in drawn
     short, text = markdown.render(made), terminal.render(made, details=True)
     assert "p95" in text
     assert "on huge pages" not in short + text
-
-
-def test_buffers_that_are_placed_differently_are_told_with_what_is_copied() -> None:
-    run = load(REPORTS / "streaming" / "profile.json")
-    sizes = {buffer.name: buffer.bytes for buffer in run.workload.buffers}
-    (found,) = placements(run)
-    assert isinstance(found, Table)
-    assert {row.name: (row.cells[0].value, row.cells[1].sort) for row in found.rows} == {
-        "image": ("pinned and device, registered, copied", sizes["image"]),
-        "background": ("pinned and device, registered, copied", 0),
-        "change": ("device only", 0),
-        "mask": ("pinned and device, registered, copied", sizes["mask"]),
-    }
-
-
-def test_buffers_that_are_placed_alike_need_no_table() -> None:
-    assert list(placements(load(REPORTS / "reread-8" / "profile.json"))) == []
-    assert list(placements(profile(recommendation=None))) == []

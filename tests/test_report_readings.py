@@ -10,7 +10,6 @@ from builders import (
     all_strategies,
     cpu_profile,
     failed,
-    gpu_state,
     host_state,
     measured,
     predicted,
@@ -24,10 +23,10 @@ from rendering import bars, blocks, shown
 
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
-from advisor.profiles.system_state import CpuClocks, Environment, TegraState
+from advisor.profiles.system_state import Environment
 from advisor.report import words
 from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
-from advisor.report.machine import absent, environment, method, readings
+from advisor.report.machine import environment, method
 from advisor.report.pages import page_of
 from advisor.report.tables import gaps
 from advisor.verdicts.scores import counted
@@ -38,48 +37,6 @@ def on(**environment: Any) -> Profile:
     return profile(environment=Environment(system="L", machine="m", python="3", **environment))
 
 
-def table(run: Profile, index: int = 0) -> dict[str, tuple[str, ...]]:
-    return {row.name: tuple(cell.value for cell in row.cells) for row in readings(run)[index].rows}
-
-
-def test_gpu_readings_stand_beside_one_another() -> None:
-    told = table(all_strategies())
-    assert [c.head for c in readings(all_strategies())[0].columns] == ["before", "under load", "after"]
-    assert told["SM clock"] == ("210 MHz of 3.10 GHz", "2.52 GHz of 3.10 GHz", "2.52 GHz of 3.10 GHz")
-    assert told["PCIe link"][:2] == ("gen 1 ×16 of gen 4 ×16", "gen 4 ×16 of gen 4 ×16")
-    assert told["clocks throttled by"] == ("nothing", "heat", "heat")
-    assert told["throttled by heat since the first reading"] == ("–", "2.50 s", "2.50 s")
-    assert told["other processes"] == ("–", "–", "2, 900 MiB")
-    assert told["power"][0] == "21 W of 450 W"
-    assert "memory used by this process" not in told, "never read"
-
-
-def test_no_other_process_is_a_reading_and_no_throttling_too() -> None:
-    told = table(on(gpu_readings=(gpu_state("before", other_processes=0, throttle_reasons=None),)))
-    assert told["other processes"] == ("0",)
-    assert "clocks throttled by" not in told
-
-
-def test_board_readings_have_a_table_of_their_own() -> None:
-    state = TegraState(
-        moment="after",
-        power_mode="15W",
-        best_power_mode="MAXN",
-        gpu_hertz=306_000_000,
-        cpu=CpuClocks(governors=("schedutil",), hertz=1_510_000_000),
-        temperatures_celsius={"tj": 61.4},
-        over_current_events={"oc1": 0},
-        throttle_alerts=(),
-    )
-    told = table(on(tegra_readings=(state,)))
-    assert told["power mode"] == ("15W",)
-    assert told["GPU clock"] == ("306 MHz",)
-    assert told["temperature, tj"] == ("61 °C",)
-    assert told["over-current events since boot, oc1"] == ("0",)
-    assert told["thermally throttled by"] == ("nothing",)
-    assert told["CPU clock"] == ("1.51 GHz, governor schedutil",)
-
-
 def test_host_facts_are_told_and_missing_ones_left_out() -> None:
     told = {e.label: e.value for e in environment(on(host=host_state()))}
     assert told["NUMA nodes"] == "0 (CPUs 0-15, 64.0 GiB)"
@@ -87,22 +44,6 @@ def test_host_facts_are_told_and_missing_ones_left_out() -> None:
     assert told["Runs in"] == "a container"
     assert "NUMA node of the GPU" not in told
     assert "NUMA nodes" not in {e.label for e in environment(profile())}
-
-
-def test_reasons_inside_readings_are_told_once() -> None:
-    silent = {"sm_hertz": "not supported", "power_watts": "not supported"}
-    run = on(
-        host=host_state(),
-        gpu_readings=(
-            gpu_state("before", absent=silent),
-            gpu_state("after", absent={**silent, "driver": "gone"}),
-        ),
-    )
-    assert [(e.label, e.value) for e in absent(run)] == [
-        ("host: gpu_numa_node", "the kernel does not report the GPU's NUMA node"),
-        ("GPU: sm_hertz and power_watts", "not supported"),
-        ("GPU after: driver", "gone"),
-    ]
 
 
 @every(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])

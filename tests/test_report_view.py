@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 from builders import (
-    MIB,
     advice,
     cpu_profile,
     failed,
-    footprint,
     measured,
     prediction,
     profile,
@@ -27,13 +25,13 @@ from advisor.report import words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers
 from advisor.report.blocks import Items, Prose, TableCell
-from advisor.report.charts import Chart, footprint_chart
-from advisor.report.machine import absent, measured_label, workload
+from advisor.report.charts import Chart
+from advisor.report.machine import measured_label, workload
 from advisor.report.mixes import buffers
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import predicted_verdict, verdicts
-from advisor.report.tables import break_even, setup_costs
+from advisor.report.tables import break_even, more_figures
 from advisor.stats import Ratio, ratio_interval
 from advisor.verdicts.measured import speeds
 
@@ -204,10 +202,9 @@ def test_break_even_has_the_range_of_the_ratio() -> None:
 def test_baseline_has_no_break_even_and_ratio_one() -> None:
     base, other = bars(profile())["pageable"], bars(profile())["pinned"]
     assert (base.baseline, base.ratio, base.ratio_between) == (True, "1.00×", "")
-    measured_rows = tuple(profile().measured().values())
-    told = setup_costs(measured_rows, measured_rows[0], speeds(profile()))
-    assert [cell.value for cell in told[0].cells[1:]] == ["–", "–", "–"]
-    assert [cell.value for cell in told[1].cells[1:]] == ["0 s", "+20.0 ms", "immediately"]
+    rows = tuple(profile().measured().values())
+    table = next(more_figures(rows, rows[0], speeds(profile())))
+    assert [row.cells[-1].value for row in table.rows[:2]] == ["–", "immediately"]
     assert (other.baseline, other.ratio, other.ratio_between) == (False, "2.00×", "2.00×")
 
 
@@ -220,15 +217,6 @@ def test_recommended_bar_repeats_the_verdicts_own_ratio() -> None:
     chosen = recommendation(speedup=1.9, interval=(1.5, 2.5))
     bar = bars(profile(recommendation=chosen))["pinned"]
     assert (bar.chosen, bar.ratio, bar.ratio_between) == (True, "1.90×", "1.50–2.50×")
-
-
-def test_footprint_is_physical_and_tells_what_was_asked_for() -> None:
-    rounded = footprint(pinned=256 * MIB)
-    rounded = rounded.model_copy(update={"requested": {"pinned": 192 * MIB}})
-    run = profile(results=(measured("staged", 0.02, footprint=rounded),))
-    stack = footprint_chart(run).bars[0]
-    assert (stack.value, stack.note) == ("256 MiB physical", "192 MiB requested")
-    assert (bars(run)["staged"].memory, bars(run)["staged"].ratio) == ("256 MiB", "")
 
 
 def test_each_predicted_device_has_its_own_bars_and_what_is_missing_there() -> None:
@@ -298,12 +286,6 @@ def test_evidence_has_units_and_marks_what_is_predicted() -> None:
     )
     figures = findings(profile(advice=(told,)))[0].evidence
     assert [(f.value, f.predicted) for f in figures] == [("3", False), ("25.0 GB/s", True), ("2.50×", False)]
-
-
-def test_view_tells_what_is_absent_and_why() -> None:
-    silent = footprint(device=MIB).model_copy(update={"absent": {"device_used_bytes": "NVML is silent"}})
-    told = absent(profile(results=(measured("pinned", 0.02, footprint=silent),)))
-    assert [(e.label, e.value) for e in told] == [("device_used_bytes", "NVML is silent")]
 
 
 def test_cpu_device_is_never_called_measured_on_its_name_alone() -> None:

@@ -362,9 +362,9 @@ class Profile(Record):
     traffic: Trace | None = None
     predictions: tuple[Prediction, ...] = ()
     alternatives: tuple[Alternative, ...] = optional(
-        "What would be recommended by other objectives and memory budgets, larger budgets first", ()
+        "By other objectives and memory budgets, larger budgets first; in profiles of older versions", ()
     )
-    sensitivity: tuple[Sensitivity, ...] = optional("What would change the model's choice", ())
+    sensitivity: tuple[Sensitivity, ...] = optional("In profiles of older versions", ())
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
     trials: Trials | None = optional("Changes that were tried on a script; None where none were asked for")

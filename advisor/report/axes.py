@@ -182,10 +182,6 @@ def decimal_step(extent: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power * 5 >= extent)
 
 
-def binary_step(extent: float) -> float:
-    return 2.0 ** math.ceil(math.log2(extent / 4))
-
-
 def _decades(low: float, high: float) -> list[float]:
     powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     within = [p for p in powers if low <= p <= high]

@@ -1,4 +1,4 @@
-"""Stacked bars: the parts of a frame, measured or predicted, and memory by kind.
+"""Stacked bars: the parts of a frame, measured or predicted.
 
 templates/charts.svg.j2 draws them. Each bar is a picture of its own between its name and its figure, or
 beneath them on a phone. Across, positions are percentages, so that text is never scaled. Parts are numbered
@@ -7,24 +7,22 @@ as in the legend and named in the description, so that nothing is said by colour
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, cycle
 from typing import Literal
 
 from advisor import units
 from advisor.profiles.conclusions import counts_latency
-from advisor.profiles.schema import Measured, MemoryKind, Predicted, Prediction, Profile, Side
+from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Side
 from advisor.report import words
-from advisor.report.axes import Tick, binary_step, decimal_step, percent
+from advisor.report.axes import Tick, decimal_step, percent
 from advisor.report.blocks import Block
 from advisor.verdicts.scores import seconds_of
 
 Category = Literal[
     "host", "host-2", "host-copy", "transfer", "transfer-2", "kernel", "kernel-2", "wait", "rest",
-    "pageable", "pinned", "managed", "device",
 ]  # fmt: skip
-Write = Callable[[float], str]
 
 LABEL_LENGTH = 26
 LEGEND_LIMIT = 12
@@ -45,7 +43,6 @@ _TERMS: dict[str, tuple[str, Category]] = {
     "to-host": ("to-host", "transfer-2"),
     "synchronize": ("synchronize", "wait"),
 }
-_KINDS: tuple[MemoryKind, ...] = ("pageable", "pinned", "managed", "device")
 
 
 @dataclass(frozen=True)
@@ -130,21 +127,6 @@ def prediction_chart(prediction: Prediction, index: int) -> Chart:
     return chart(f"predicted-{index}", title, stacks, predicted=True)
 
 
-def footprint_chart(profile: Profile) -> Chart:
-    """Reserved memory by kind, managed memory on a card on both sides, which add up to the value."""
-    chosen, stacks = recommended(profile), []
-    for row in profile.measured().values():
-        taken, kinds = row.footprint.physical_bytes, {k: row.footprint.reserved.get(k, 0) for k in _KINDS}
-        # The second side of managed memory is what the physical total has beyond what was reserved.
-        kinds["managed"] += max(0, taken - sum(row.footprint.reserved.values()))
-        requested = sum(row.footprint.requested.values())
-        note = f"{units.size(requested)} requested" if taken > requested else ""
-        parts = tuple(Part(kind, kind, amount) for kind, amount in kinds.items())
-        value = f"{units.size(taken)} physical"
-        stacks.append(Stack(row.strategy, value, note, parts, emphasised=row.strategy == chosen))
-    return chart("footprint", "Memory reserved by kind", stacks, write=units.size, step=binary_step)
-
-
 def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
     """Why parts may exceed the frame, measured or predicted; nothing where no frames overlap."""
     rows = prediction.results if prediction else profile.results
@@ -198,8 +180,6 @@ def chart(
     title: str,
     stacks: Sequence[Stack],
     *,
-    write: Write = units.seconds,
-    step: Callable[[float], float] = decimal_step,
     predicted: bool = False,
 ) -> Chart:
     """Lays the stacks out under one another, over an axis from 0 to a little past the longest."""
@@ -207,8 +187,8 @@ def chart(
     ends = (max(sum(p.amount for p in s.parts), s.interval[1] if s.interval else 0.0) for s in stacks)
     extent = max(ends, default=0.0) * 1.02 or 1.0
     legend = _legend(stacks)
-    bars = tuple(_bar(s, extent, legend, write) for s in stacks)
-    return Chart(identifier, title, predicted, bars, _ticks(extent, step(extent), write), legend)
+    bars = tuple(_bar(s, extent, legend) for s in stacks)
+    return Chart(identifier, title, predicted, bars, _ticks(extent, decimal_step(extent)), legend)
 
 
 def _folded(stacks: Sequence[Stack]) -> list[Stack]:
@@ -233,14 +213,14 @@ def _legend(stacks: Sequence[Stack]) -> tuple[Key, ...]:
     return tuple(Key(i, key, categories[key]) for i, key in enumerate(keys, 1))
 
 
-def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Write) -> Stack:
+def _bar(stack: Stack, extent: float, legend: tuple[Key, ...]) -> Stack:
     amounts = {p.key: p.amount for p in stack.parts}
     keys = [key for key in legend if amounts.get(key.label, 0) > 0]
     shares = [amounts[key.label] / extent for key in keys]
     segments = tuple(
         Segment(
             **vars(key),
-            value=write(amounts[key.label]),
+            value=units.seconds(amounts[key.label]),
             x=percent(left),
             width=percent(share),
             centre=percent(left + share / 2),
@@ -253,10 +233,10 @@ def _bar(stack: Stack, extent: float, legend: tuple[Key, ...], write: Write) -> 
     return replace(stack, label=name, segments=segments, whisker=whisker)
 
 
-def _ticks(extent: float, step: float, write: Write) -> tuple[Tick, ...]:
+def _ticks(extent: float, step: float) -> tuple[Tick, ...]:
     ticks = [Tick(0.0, "0")]
     for i in range(1, int(extent / step) + 1):
-        number, _, unit = write(i * step).partition(" ")
+        number, _, unit = units.seconds(i * step).partition(" ")
         short = number.rstrip("0").rstrip(".") if "." in number else number
         ticks.append(Tick(i * step / extent, f"{short} {unit}"))
     return tuple(ticks)

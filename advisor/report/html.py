@@ -1,4 +1,4 @@
-"""One HTML file that needs no network: style, charts and the profile itself inside.
+"""One HTML file that needs no network: style and charts inside.
 
 Its script adds comforts and nothing that is said nowhere else; the page's policy allows that script and that
 style alone, by their digests.
@@ -7,14 +7,11 @@ style alone, by their digests.
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -23,23 +20,12 @@ from advisor.report import words
 from advisor.report.answer import Answers
 from advisor.report.axes import percent
 from advisor.report.blocks import Block, Fold, Group, Verdicts
-from advisor.report.page import Download, Page
+from advisor.report.page import Page
 
-# The page stays below 300 KB: a larger profile is packed, and one that is too large even so is left out.
-PLAIN_LENGTH = 50_000
-EMBEDDED_LENGTH = 110_000
 MACROS = ("answers.html.j2", "blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
 """A block is drawn by the macro of its name in these files."""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|[GM]B/s|%)(?![\w/]))")
 _PACKAGE = Path(__file__).resolve().parent.parent
-
-
-@dataclass(frozen=True)
-class Link:
-    """The profile as a link; no `href` where it is too large to carry."""
-
-    filename: str
-    href: str
 
 
 class Verbatim(str):
@@ -81,7 +67,7 @@ def draw(block: Block) -> Markup:
     macro = next(getattr(module, name) for module in modules if hasattr(module, name))
     if isinstance(block, (Group, Fold)):
         return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
-    return Markup(macro(block, link(block.json) if isinstance(block, Download) else None))
+    return Markup(macro(block, None))
 
 
 def _inside(blocks: tuple[Block, ...]) -> Iterator[Block]:
@@ -89,18 +75,6 @@ def _inside(blocks: tuple[Block, ...]) -> Iterator[Block]:
         yield block
         if isinstance(block, (Group, Fold)):
             yield from _inside(block.blocks)
-
-
-def link(json: Callable[[], str] | None) -> Link:
-    """The raw profile as a data: link, which a browser saves without a script."""
-    text = json() if json else ""
-    if text and len(text) <= PLAIN_LENGTH:
-        plain = quote(text, safe="{}[]:,._-+/ ").replace(" ", "%20")
-        return Link("profile.json", f"data:application/json,{plain}")
-    packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-    if text and len(packed) <= EMBEDDED_LENGTH:
-        return Link("profile.json.gz", f"data:application/gzip;base64,{packed}")
-    return Link("profile.json", "")
 
 
 def directory(package: Path = _PACKAGE) -> Path:

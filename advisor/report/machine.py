@@ -1,25 +1,24 @@
-"""The machine and its software: what stays as it is, and what GPU and board read before and after."""
+"""The machine and its software, how it was measured, and the workload."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.redaction import WITHHELD
-from advisor.profiles.schema import Loop, Measured, Profile, StageRecord
-from advisor.profiles.system_state import CpuClocks, GpuState, HostState, Limit, TegraState
+from advisor.profiles.schema import Loop, Profile, StageRecord
+from advisor.profiles.system_state import HostState, Limit
 from advisor.profiles.traces import Traffic
-from advisor.report import blocks, words
-from advisor.report.blocks import NOTHING, Fact, Table, columns
+from advisor.report import words
+from advisor.report.blocks import Fact
 from advisor.report.mixes import searched
 from advisor.rules.advise import silences
 from advisor.rules.registry import RULES, changed
 
-_State = TypeVar("_State", GpuState, TegraState)
 _Value = TypeVar("_Value")
 
 
@@ -42,38 +41,6 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
     )
 
 
-def readings(profile: Profile) -> tuple[Table, ...]:
-    """What the GPU and the Jetson board read at each moment; a figure that no moment has is left out."""
-    told = profile.environment
-    tables = (_table("GPU", told.gpu_readings, _gpu), _table("Jetson board", told.tegra_readings, _tegra))
-    return tuple(table for table in tables if table.rows)
-
-
-def absent(profile: Profile) -> tuple[Fact, ...]:
-    """What could not be read; figures of one source with the same reason stand together."""
-    told = profile.environment
-    reasons = dict(told.absent)
-    for row in (r for r in profile.results if isinstance(r, Measured)):
-        reasons.update(row.footprint.absent)
-    return (
-        *_entries(reasons),
-        *(_alike("host", {"": told.host.absent}) if told.host else ()),
-        *_alike("GPU", {r.moment: r.absent for r in told.gpu_readings}),
-        *_alike("Jetson board", {r.moment: r.absent for r in told.tegra_readings}),
-    )
-
-
-def _alike(source: str, absent: Mapping[str, Mapping[str, str]]) -> Iterator[Fact]:
-    """Figures with the same reason at the same moments; `absent` is by moment, then by figure."""
-    single = [(figure, why, moment) for moment, told in absent.items() for figure, why in told.items()]
-    moments = words.grouped(single, lambda one: one[:2])
-    when = {told: tuple(moment for *_, moment in ones) for told, ones in moments.items()}
-    for (reason, at), told in words.grouped(when, lambda one: (one[1], when[one])).items():
-        where = source if len(at) == len(absent) else f"{source} {words.listing(at).replace('-', ' ')}"
-        figures = words.listing((words.name(figure) for figure, _ in told), limit=20)
-        yield Fact(f"{where}: {figures}", words.line(reason, 200))
-
-
 def _entries(items: Mapping[str, object]) -> list[Fact]:
     return [Fact(words.name(key), words.line(str(value), 200)) for key, value in items.items()]
 
@@ -85,7 +52,6 @@ def _host(host: HostState) -> list[Fact]:
         nodes.append(f"{node.node} ({', '.join(filter(None, told))})")
     inside = (name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there)
     known = (
-        ("CPU clock before the run", _clocks(host.cpu)),
         ("NUMA nodes", "; ".join(nodes)),
         ("NUMA node of the GPU", _known(host.gpu_numa_node, str)),
         ("Memory available before the run", _size(host.memory_available_bytes)),
@@ -102,83 +68,10 @@ def _limit(value: Limit | None) -> str:
     return value if isinstance(value, str) else _size(value)
 
 
-def _causes(causes: tuple[str, ...] | None) -> str:
-    return _known(causes, lambda told: words.listing(told) or "nothing")
-
-
-def _clocks(cpu: CpuClocks) -> str:
-    governors = f"governor {words.listing(cpu.governors)}" if cpu.governors else ""
-    return ", ".join(filter(None, (_of(_hertz(cpu.hertz), _hertz(cpu.max_hertz)), governors)))
-
-
-def _table(title: str, states: Sequence[_State], read: Callable[[_State, _State], dict[str, str]]) -> Table:
-    """A row for each figure, a column for each moment."""
-    told = [read(state, states[0]) for state in states]
-    labels = dict.fromkeys(label for figures in told for label in figures)
-    figures = {label: [words.line(each.get(label, ""), 120) for each in told] for label in labels}
-    rows = (
-        blocks.row(words.name(label, 80), *(value or NOTHING for value in values))
-        for label, values in figures.items()
-        if any(values)
-    )
-    heads = columns(*(s.moment.replace("-", " ") for s in states), figures=False)
-    return Table("readings", title, heads, tuple(rows), label=f"{title}, readings", codes=False)
-
-
-def _gpu(s: GpuState, first: GpuState) -> dict[str, str]:
-    throttled = {}
-    for cause, begin in first.throttled_seconds.items():
-        more = s.throttled_seconds.get(cause, begin) - begin
-        throttled[f"throttled by {cause} since the first reading"] = units.seconds(more) if more > 0 else ""
-    both = (s.link_generation, s.link_width), (s.link_generation_max, s.link_width_max)
-    link, best = (" ".join([*[f"gen {g}"] * bool(g), *[f"×{w}"] * bool(w)]) for g, w in both)
-    memory = f", {_size(s.other_processes_bytes)}" if s.other_processes_bytes else ""
-    return {
-        "driver": s.driver or "",
-        "performance state": _known(s.performance_state, "P{}".format),
-        "SM clock": _of(_hertz(s.sm_hertz), _hertz(s.sm_max_hertz)),
-        "memory clock": _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz)),
-        "power": _of(_watts(s.power_watts), _watts(s.power_limit_watts)),
-        "temperature": _celsius(s.temperature_celsius),
-        "clocks throttled by": _causes(s.throttle_reasons),
-        **throttled,
-        "PCIe link": _of(link, best),
-        "memory used": _of(_size(s.memory_used_bytes), _size(s.memory_total_bytes)),
-        "memory used by this process": _size(s.process_bytes),
-        "other processes": _known(s.other_processes, str) and f"{s.other_processes}{memory}",
-        "busy": _known(s.utilization, units.percent),
-    }
-
-
-def _tegra(s: TegraState, _: TegraState) -> dict[str, str]:
-    temperatures = {f"temperature, {zone}": _celsius(t) for zone, t in s.temperatures_celsius.items()}
-    events = {f"over-current events since boot, {c}": str(n) for c, n in s.over_current_events.items()}
-    return {
-        "board": s.board or "",
-        "Jetson Linux": s.l4t_release or "",
-        "power mode": s.power_mode or "",
-        "highest power mode": s.best_power_mode or "",
-        "GPU clock": _of(_hertz(s.gpu_hertz), _hertz(s.gpu_max_hertz)),
-        "memory clock": _of(_hertz(s.memory_hertz), _hertz(s.memory_max_hertz)),
-        "CPU clock": _clocks(s.cpu),
-        **temperatures,
-        "GPU driver memory": _size(s.gpu_memory_bytes),
-        **events,
-        "thermally throttled by": _causes(s.throttle_alerts),
-    }
-
-
-def _of(value: str, best: str) -> str:
-    return f"{value} of {best}" if value and best else value
-
-
 def _known(value: _Value | None, write: Callable[[_Value], str]) -> str:
     return "" if value is None else write(value)
 
 
-_hertz = partial(_known, write=units.frequency)
-_watts = partial(_known, write="{:.0f} W".format)
-_celsius = partial(_known, write="{:.0f} °C".format)
 _size = partial(_known, write=units.size)
 
 
@@ -199,12 +92,11 @@ def measured_label(profile: Profile) -> str:
     return CPU_LABEL if profile.device.kind == "cpu" else f"measured on {words.name(profile.device.name)}"
 
 
-def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
-    """Order, sampling and the terms of the tables; `unmatched` is why the model stands not beside them."""
+def method(profile: Profile) -> tuple[Fact, ...]:
+    """Order, sampling and the terms of the tables."""
     taken, final = profile.method, profile.final
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped).most_common()
     ended = words.listing(f"{words.name(why, 100)} ({words.count(n, 'time')})" for why, n in stopped)
-    model = f"not compared with these figures: {unmatched}"
     seed, source = f"in random order (seed {taken.seed})", "by resampling processes and their timed frames"
     rounds = words.count(len(taken.order) or taken.rounds, "round")
     order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
@@ -224,7 +116,6 @@ def method(profile: Profile, unmatched: str = "") -> tuple[Fact, ...]:
         *_hints(profile),
         *_iterations(profile),
         *([Fact("Sampling ended", ended)] if stopped else []),
-        *([Fact("Model", model)] if unmatched else []),
         Fact("Trace", words.line(profile.trace.reason, 300)),
     )
 

@@ -11,14 +11,13 @@ from advisor import units
 from advisor.errors import WorkloadError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.row_figures import Instead, Row
-from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, Side, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
 from advisor.report import blocks, words
-from advisor.report.charts import recommended
 from advisor.report.page import Page
-from advisor.strategies.mixes import Mix, mixes_of, of_row, strategies_of
+from advisor.strategies.mixes import mixes_of, of_row
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import Strategy, sides
+from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import stage_uses
 
 _KEPT = ("profile", "snippet", "variants", "code", "excerpt", "identifier", "href")
@@ -150,34 +149,6 @@ def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, Mo
             moved = sum(step.moved(buffers[name], valid) for step in steps) / length
             total[name] = Moves(total[name].bytes + moved, total[name].frames + 1, length)
     return total
-
-
-def placements(profile: Profile) -> Iterator[blocks.Block]:
-    """Where the recommended strategy, no mix, places each buffer; nothing where all are alike."""
-    strategy, ran = strategies_of(profile).get(recommended(profile) or ""), profile.workload
-    if strategy is None or isinstance(strategy, Mix):
-        return
-    used, moved = sides(ran), _moved(strategy, profile, profile.device)
-    told = {n: _kinds(profile, used[n], placement) for n, placement in strategy.placements(ran).items()}
-    if moved is None or len(set(told.values())) < 2:
-        return
-    rows = []
-    for name, how in told.items():
-        size = round(moved[name].bytes)
-        rows.append(blocks.row(words.name(name), how, blocks.TableCell(units.size(size), sort=size)))
-    heads = blocks.columns(blocks.Column("placement", figures=False), "moved per frame")
-    caption = f"Where `{words.name(strategy.name)}`, the recommended strategy, places each buffer."
-    yield blocks.Table("mix", "buffer", heads, tuple(rows), caption=caption, identifier="mix", forms="html")
-
-
-def _kinds(profile: Profile, sides: set[Side], placement: Placement) -> str:
-    own = placement.own
-    if len(sides) < 2:
-        return f"{next(iter(sides), 'host')} only"
-    kinds = words.listing(dict.fromkeys((own.host_kind, own.device_kind)))
-    how = [*["registered"] * own.registered, *["write-combined"] * own.write_combined]
-    how.append(own.movement(profile.device.memory_class).replace("-", " "))
-    return f"{kinds}, {', '.join(how)}"
 
 
 def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:

@@ -6,8 +6,8 @@ is plain; a name between backticks is set as code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.profiles.schema import Profile
@@ -96,9 +96,6 @@ def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
     return tuple(rows[i] for i in sorted(kept))
 
 
-MOST_FRAMES = 150_000
-"""More than these do not fit, so that nobody need try: a frame takes more than two bytes, packed."""
-
 MARKED = "→ marks the recommended strategy, ≈ those that cannot be distinguished from the best."
 
 
@@ -130,8 +127,6 @@ def circumstances(
     method: Sequence[Fact],
     ran: Sequence[Fact] = (),
     machine: Sequence[Fact],
-    readings: Sequence[Table] = (),
-    absent: Sequence[Fact] = (),
     facts: Sequence[Fact],
     notes: tuple[str, ...],
     made: str,
@@ -140,8 +135,7 @@ def circumstances(
     folds = (
         Fold("How it was measured", filled(Facts(tuple(method))), open=True),
         Fold("Workload", filled(Facts(tuple(ran)))),
-        Fold("Machine and software", filled(Facts(tuple(machine)), *readings)),
-        Fold("Readings that are not available", filled(Facts(tuple(absent)))),
+        Fold("Machine and software", filled(Facts(tuple(machine)))),
     )
     told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
     sheet, said = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
@@ -157,21 +151,3 @@ def legend(table: Table) -> str:
     return " ".join(
         filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in the HTML page."))
     )
-
-
-@dataclass(frozen=True)
-class Download(Block):
-    """The profile to save from the page; None where it is known to be too large."""
-
-    json: Callable[[], str] | None
-    forms: Forms = field(default="html", kw_only=True)
-
-
-def download(profile: Profile) -> Download:
-    """The profile to save: with the final's blocks, not the frames in them, which profile.json has too."""
-    if sum(len(row.frame_seconds) for row in profile.measured().values()) > MOST_FRAMES:
-        return Download(None)
-    blocks = tuple(
-        block.model_copy(update={"frame_seconds": (), "frame_latencies": ()}) for block in profile.blocks
-    )
-    return Download(profile.model_copy(update={"blocks": blocks}).model_dump_json)

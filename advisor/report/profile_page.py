@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.model import measured
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers, beside
-from advisor.report.evidence import memory, noise, predictions, sensitivity, stages
+from advisor.report.evidence import noise, predictions, stages
 from advisor.report.machine import (
-    absent,
     environment,
     measured_label,
     method,
     pairs,
     preferences,
-    readings,
     workload,
 )
 from advisor.report.mixes import buffers
-from advisor.report.page import Page, Section, around, circumstances, download, filled, lead
+from advisor.report.page import Page, Section, around, circumstances, filled, lead
 from advisor.report.recommendations import FIRST_FRAMES, failures
 from advisor.report.records import records_of
 from advisor.report.traces import traces
 from advisor.verdicts.caveats import all_failed
-from advisor.verdicts.scores import counted
 
 _NOTHING_PREDICTED = (
     "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."
@@ -45,7 +41,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     parameters = pairs(profile.workload.parameters)
     created, concluded, timelines = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
-    against, badge = measured.compare(counted(profile)), "measured" * (leading and not cpu)
+    badge = "measured" * (leading and not cpu)
     page = Page(
         kind="report",
         brand="memory strategy report",
@@ -58,14 +54,11 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
             _lead(profile, targets_first=targets_first),
             *(predicted if leading else ()),
             stages(profile, badge=badge),
-            *([] if cpu or not profile.measured() else [memory(profile, badge=badge)]),
             _advice(profile, concluded),
-            *([changing] if (changing := sensitivity(profile)).blocks else []),
             *(() if leading else predicted),
-            *([varying] if (varying := noise(profile, against)).blocks else []),
+            noise(profile),
             *([Section("frames", "Timeline of one frame", timelines, nav="Timelines")] if timelines else []),
-            _circumstances(profile, "" if against.rows else against.reason),
-            Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html"),
+            _circumstances(profile),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",
         created=created,
@@ -131,19 +124,15 @@ def _advice(profile: Profile, concluded: tuple[blocks.Finding, ...]) -> Section:
     return Section("advice", "Advice", parts, nav="Advice")
 
 
-def _circumstances(profile: Profile, unmatched: str) -> Section:
-    """`unmatched` is why figures measured on a GPU stand without the model's beside them."""
+def _circumstances(profile: Profile) -> Section:
     cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
-    taken = method(profile, "" if cpu or not profile.measured() else words.line(unmatched))
     settings = filled(blocks.Facts(wanted))
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
     return circumstances(
         blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html txt"),
-        method=taken,
+        method=method(profile),
         ran=workload(profile),
         machine=machine,
-        readings=readings(profile),
-        absent=absent(profile),
         facts=(
             blocks.Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
             blocks.Fact("workload", ran),

@@ -16,7 +16,7 @@ from advisor.report.advising import finding
 from advisor.report.blocks import row
 from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
-from advisor.report.page import Page, Section, circumstances, download, filled, lead
+from advisor.report.page import Page, Section, circumstances, filled, lead
 from advisor.report.records import records_of
 from advisor.report.trials_section import trials_section
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
@@ -91,7 +91,6 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
         unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
         yield Section("unseen", "Not seen", (unseen,), nav="Not seen", folded=True)
     yield _circumstances(profile, run, made)
-    yield Section("raw", "Raw data", (download(profile),), nav="Raw data", forms="html")
 
 
 def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:

@@ -27,7 +27,6 @@ from advisor.report.blocks import (
     Block,
     Column,
     Fold,
-    Heading,
     Item,
     Items,
     Prose,
@@ -35,7 +34,6 @@ from advisor.report.blocks import (
     Table,
     TableCell,
 )
-from advisor.report.charts import Part, Stack, chart
 from advisor.rules.base import shares_dram
 
 
@@ -83,29 +81,6 @@ def merged(single: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(Item(tuple(n for item in same for n in item.names), *told) for told, same in alike.items())
 
 
-def setup_costs(
-    rows: Sequence[Measured], base: Measured | None, speeds: Mapping[str, stats.Ratio]
-) -> tuple[Row, ...]:
-    """Set-up, what it costs more than the baseline's, what a frame saves, when that pays.
-
-    `speeds` are the baseline's time over each row's, with their intervals.
-    """
-    costs = []
-    for row in rows:
-        against = (TableCell(NOTHING),) * 3
-        if base is not None and row.strategy != base.strategy and row.strategy in speeds:
-            more, saved = row.setup_seconds - base.setup_seconds, base.median_seconds - row.median_seconds
-            against = _signed(more), _signed(saved), break_even(row, base, speeds[row.strategy])
-        setup = TableCell(units.seconds(row.setup_seconds), sort=row.setup_seconds)
-        costs.append(Row(words.name(row.strategy), (setup, *against)))
-    return tuple(costs)
-
-
-def _signed(seconds: float) -> TableCell:
-    sign = "" if seconds == 0 else "+" if seconds > 0 else "\N{MINUS SIGN}"
-    return TableCell(f"{sign}{units.seconds(abs(seconds))}", sort=seconds)
-
-
 def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
     """After how many frames the set-up pays against the baseline; says so where the noise hides it.
 
@@ -131,45 +106,47 @@ def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
 
 
 Figure = TypeVar("Figure", int, float)
-_SPENT = "CPU time covers all threads, including spin waits. Energy is above idle power."
-_PLACES = (
-    "Additional memory in use during two observed frames: the peak after any step, with the steady amount "
-    "below. Managed memory on a card may occupy both sides at once."
+_CAPTION = (
+    "Below each percentile: its bounds, each at 95 % confidence. CPU time covers all threads, including spin "
+    "waits. Energy is above idle power. Set-up runs once; one longer than the baseline's pays off after the "
+    "given number of frames."
 )
 
 
-def more_figures(measured: Sequence[Measured], chosen: str | None = None) -> Iterator[Block]:
-    """Table and charts of the measured rows, in their order; nothing where no row has such figures."""
-    if any(row.p95 or row.cpu_seconds is not None or row.energy for row in measured):
-        yield Heading("Slowest frames, CPU time, energy", "more", "Slowest frames")
-        caption = f"Below each percentile: its bounds, each at 95 % confidence. {_SPENT}"
-        yield _figures(measured, caption)
-        yield from _why(measured)
-        if tails := [_tail(row, chosen) for row in measured if row.p95]:
-            yield chart("tails", "Slowest frames: median, and the additional time of the slowest", tails)
-        metered = []
-        for row, energy in ((row, row.energy) for row in measured if row.energy):
-            idle = Part("idle energy", "rest", energy.idle_watts * energy.seconds / energy.frames)
-            parts = Part("above idle", "kernel", energy.joules), idle
-            told, best = units.joules(energy.joules), row.strategy == chosen
-            metered.append(Stack(row.strategy, told, "above idle", parts, emphasised=best))
-        if metered:
-            yield chart("energy", "Energy per frame", metered, write=units.joules)
-
-
-def _tail(row: Measured, chosen: str | None) -> Stack:
-    p95, p99 = (percentile.seconds if percentile else 0.0 for percentile in (row.p95, row.p99))
-    middle = min(row.latency_seconds or row.median_seconds, p95)
-    parts = [Part("median", "host", middle), Part("up to p95", "transfer", p95 - middle)]
-    parts += [Part("up to p99", "wait", p99 - p95)] if p99 > p95 else []
-    value, share = units.seconds(max(p95, p99)), "99 %" if row.p99 else "95 %"
-    return Stack(row.strategy, value, share, tuple(parts), emphasised=row.strategy == chosen)
-
-
-def places(measured: Sequence[Measured]) -> Iterator[Block]:
-    if any(row.footprint.places or row.host_pages for row in measured):
-        yield Heading("Where the memory is", "places")
-        yield _places(measured)
+def more_figures(
+    measured: Sequence[Measured], base: Measured | None, speeds: Mapping[str, stats.Ratio]
+) -> Iterator[Block]:
+    """The measured rows in their order, then what has no figure; `speeds`: the baseline over each row."""
+    if not measured:
+        return
+    columns = (
+        Column("95 % of frames within", notes="bounds", brief="p95"),
+        Column("99 % of frames within", notes="bounds", brief="p99"),
+        Column("CPU time per frame", brief="CPU"),
+        Column("energy per frame", "above idle", brief="energy"),
+        Column("loop iterations per frame", brief="iterations"),
+        Column("set-up"),
+        Column("set-up pays off", notes="frames", brief="pays off"),
+    )
+    rows = []
+    for row in measured:
+        pays = TableCell(NOTHING)
+        if base is not None and row.strategy != base.strategy and row.strategy in speeds:
+            pays = break_even(row, base, speeds[row.strategy])
+        cells = (*_cells(row), _cell(row.setup_seconds, units.seconds), pays)
+        rows.append(Row(words.name(row.strategy), cells))
+    yield Table(
+        "more",
+        "strategy",
+        *_with_figures(columns, tuple(rows)),
+        caption=_CAPTION,
+        title="Slowest frames, CPU time, energy, set-up:",
+        forms="html txt",
+        identifier="more",
+        sortable=True,
+        brief_notes=False,
+    )
+    yield from _why(measured)
 
 
 def by_gpu(profile: Profile) -> Iterator[Block]:
@@ -197,28 +174,6 @@ def by_gpu(profile: Profile) -> Iterator[Block]:
     )
     shown = _with_figures(columns, tuple(rows))
     yield Table("gpus", "strategy and GPU", *shown, title="By GPU:", identifier="gpus", brief_notes=False)
-
-
-def _figures(measured: Sequence[Measured], caption: str) -> Table:
-    columns = (
-        Column("95 % of frames within", notes="bounds", brief="p95"),
-        Column("99 % of frames within", notes="bounds", brief="p99"),
-        Column("CPU time per frame", brief="CPU"),
-        Column("energy per frame", "above idle", brief="energy"),
-        Column("loop iterations per frame", brief="iterations"),
-    )
-    rows = tuple(Row(words.name(row.strategy), tuple(_cells(row))) for row in measured)
-    return Table(
-        "more",
-        "strategy",
-        *_with_figures(columns, rows),
-        caption=caption,
-        title="Slowest frames, CPU time, energy:",
-        forms="html txt",
-        identifier="more",
-        sortable=True,
-        brief_notes=False,
-    )
 
 
 def _with_figures(
@@ -260,30 +215,3 @@ def _why(measured: Sequence[Measured]) -> Iterator[Block]:
     sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
     if sources:
         yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")
-
-
-def _places(measured: Sequence[Measured]) -> Table:
-    places = dict.fromkeys(place for row in measured for place in row.footprint.places)
-    columns = (
-        *(Column(place, notes="steady") for place in places),
-        Column("host memory in huge pages"),
-    )
-    rows = tuple(Row(words.name(row.strategy), tuple(_lies(row, places))) for row in measured)
-    return Table(
-        "places",
-        "strategy",
-        *_with_figures(columns, rows),
-        caption=_PLACES,
-        identifier="places",
-        sortable=True,
-        forms="html",
-    )
-
-
-def _lies(row: Measured, places: Iterable[str]) -> Iterator[TableCell]:
-    for place in map(row.footprint.places.get, places):
-        steady = f"{units.size(place.steady_bytes)} steady" if place else ""
-        yield _cell(place.peak_bytes if place else None, units.size, steady)
-    pages = row.host_pages
-    share = pages.huge_bytes / pages.bytes if pages and pages.bytes and pages.huge_bytes is not None else None
-    yield _cell(share, units.percent)

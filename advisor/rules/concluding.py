@@ -13,7 +13,6 @@ from advisor.errors import UsageError
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix
 from advisor.model.predict import predict
-from advisor.model.sensitivity import sensitivity
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.schema import Prediction, Profile
@@ -34,7 +33,7 @@ def conclude(
     """
     if profile.script is not None:
         return _concluded_script(profile, profile.script, targets)
-    return _advised(predict_targets(profile, targets, strategies))
+    return advise(predict_targets(profile, targets, strategies))
 
 
 def predict_targets(
@@ -55,11 +54,6 @@ def _concluded_script(profile: Profile, run: ScriptRun, targets: Sequence[Catalo
     return profile.model_copy(
         update={"script": conclude_lines(run, profile.device.name, entry, targets, wanted)}
     )
-
-
-def _advised(profile: Profile) -> Profile:
-    """With advice, verdict, and what would change the model's choice."""
-    return sensitivity(advise(profile))
 
 
 def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Strategy]) -> Prediction:
@@ -96,7 +90,7 @@ def concluded(profile: Profile) -> Profile:
     profile = timed_again(profile)
     if profile.recommendation is not None:
         return profile
-    return _advised(profile) if profile.device.kind == "cuda" and profile.measured() else profile
+    return advise(profile) if profile.device.kind == "cuda" and profile.measured() else profile
 
 
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
@@ -112,8 +106,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
         return conclude(profile.model_copy(update={"preferences": preferences}), devices)
     other = timed_again(profile.model_copy(update={"preferences": preferences}))
     if preferences.choice == profile.preferences.choice:
-        return _advised(other)
-    return _advised(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))
+        return advise(other)
+    return advise(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))
 
 
 def _predict_again(profile: Profile, before: Prediction) -> Prediction:

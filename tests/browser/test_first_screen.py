@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
 from builders import failed, profile, skipped
 from rendering import blocks, shown
 
-from advisor.model.sensitivity import sensitivity
-from advisor.profiles.conclusions import Objective
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Predicted, Profile
+from advisor.profiles.schema import Profile
 from advisor.report.answer import Answers
-from advisor.report.evidence import Choice
-from advisor.report.mixes import description, mixes_of
 from advisor.report.pages import page_of, render
-from advisor.report.recommendations import sentence
-from advisor.verdicts.measured import recommend
-from advisor.verdicts.predicted import recommend_predicted
-from advisor.verdicts.scores import counted
 
 if TYPE_CHECKING:
-    from browser.browsing import Visit
     from playwright.sync_api import Browser
 
 pytestmark = NEEDS_A_BROWSER
@@ -52,7 +40,7 @@ BOX = "(e) => { const r = e.getBoundingClientRect(); return [r.top, r.bottom, r.
 
 
 def measured_run() -> Profile:
-    return sensitivity(load(REPORTS / "h200" / "vector_add" / "profile.json"))
+    return load(REPORTS / "h200" / "vector_add" / "profile.json")
 
 
 def open_run() -> Profile:
@@ -60,7 +48,7 @@ def open_run() -> Profile:
 
 
 def predicted_run() -> Profile:
-    return sensitivity(load(REPORTS / "no-gpu" / "vector_add" / "profile.json"))
+    return load(REPORTS / "no-gpu" / "vector_add" / "profile.json")
 
 
 RUNS = {"measured": measured_run, "open": open_run, "three devices": predicted_run}
@@ -148,86 +136,7 @@ CHOOSE = """(budgets) => budgets.map((budget) => {
 })"""
 
 
-def chosen(visited: Visit, objective: str, budgets: list[int | None]) -> list[str]:
-    """What the page's script decides for each budget."""
-    visited.page.locator(".chooser select").select_option(objective)
-    told: list[str] = visited.ask(CHOOSE, budgets)
-    return told
-
-
-def test_a_budget_is_typed(browser: Browser, tmp_path: Path) -> None:
-    """The tests below enter it by script."""
-    with opened(measured_run(), 1280, browser, tmp_path) as visited:
-        (free, none_fits) = chosen(visited, "time", [None, 1])
-        assert visited.page.inner_text("output") == none_fits != free
-        visited.page.locator(".chooser input").fill("")
-        assert visited.page.inner_text("output") == free
-        visited.page.locator(".chooser input").fill(str(1 / 2**20))
-        assert visited.page.inner_text("output") == none_fits
-
-
-@pytest.mark.parametrize(
-    "name", ["vector_add", "streaming", "matrix_multiply-1024", "embedding_lookup", "debayer_resize"]
-)
-def test_the_script_chooses_as_python_does(name: str, browser: Browser, tmp_path: Path) -> None:
-    """For each objective and each budget at which another strategy drops out."""
-    run = sensitivity(load(REPORTS / "h200" / name / "profile.json"))
-    (choice,) = blocks(page_of(run), Choice)
-    sizes = {row.footprint.physical_bytes for row in run.measured().values()}
-    objectives: list[Objective] = list(json.loads(choice.data)["objectives"])
-    with opened(run, 1280, browser, tmp_path) as visited:
-        budgets = [None, *sizes, min(sizes) - 1]
-        for objective in objectives:
-            for budget, told in zip(budgets, chosen(visited, objective, budgets), strict=True):
-                wanted = run.preferences.model_copy(
-                    update={"objective": objective, "memory_budget_bytes": budget}
-                )
-                expected = recommend(run.model_copy(update={"preferences": wanted}))
-                assert expected is not None
-                said = re.sub(
-                    r"`(hybrid-\d+)`", lambda found: description(mixes_of(run)[found[1]]), sentence(expected)
-                ).replace("`", "")
-                assert told.replace("\N{NO-BREAK SPACE}", " ") == said
-
-
-@pytest.mark.parametrize("objective", ["time", "throughput", "footprint"])
-def test_the_script_chooses_among_predictions_as_python_does(
-    objective: Objective, browser: Browser, tmp_path: Path
-) -> None:
-    """One draw, the likely one: who is chosen does not depend on the others."""
-    run = predicted_run()
-    every = [r for p in run.predictions for r in p.results if isinstance(r, Predicted)]
-    sizes = sorted({row.physical_bytes for row in every})
-    with opened(run, 1280, browser, tmp_path) as visited:
-        budgets = [None, *sizes, sizes[0] - 1]
-        for budget, said in zip(budgets, chosen(visited, objective, budgets), strict=True):
-            wanted = run.preferences.model_copy(
-                update={"objective": objective, "memory_budget_bytes": budget}
-            )
-            expected = []
-            for made in counted(run, objective).predictions:
-                rows = [row for row in made.results if isinstance(row, Predicted)]
-                draws = {row.strategy: np.array([row.likely_seconds]) for row in rows}
-                told = recommend_predicted(rows, draws, preferences=wanted)
-                expected.append(
-                    told.strategy if told and told.strategy else "no strategy fits the memory budget"
-                )
-            parts = said.removeprefix("Predicted, by the likely times alone: ").split("; ")
-            assert [part.split(" on ")[0] for part in parts] == expected
-        assert "no strategy fits the memory budget on" in visited.page.inner_text("output")
-
-
-def test_strategies_are_filtered_by_name(browser: Browser, tmp_path: Path) -> None:
-    with opened(measured_run(), 1280, browser, tmp_path) as visited:
-        visited.page.locator(".filter input").fill("zero")
-        shown_bars = visited.page.locator(".race tbody tr:visible th")
-        assert all("zero" in text for text in shown_bars.all_inner_texts())
-        assert shown_bars.count() == 3
-        visited.page.locator(".filter input").fill("")
-        assert shown_bars.count() == 12
-
-
 def test_a_link_to_a_section_leads_there(browser: Browser, tmp_path: Path) -> None:
     with opened(measured_run(), 1280, browser, tmp_path) as visited:
-        visited.page.get_by_label("Link to Memory by kind").click()
-        assert visited.ask("location.hash") == "#memory"
+        visited.page.get_by_label("Link to Advice").click()
+        assert visited.ask("location.hash") == "#advice"

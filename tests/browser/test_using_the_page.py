@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
 from browser.test_report_browser import H200, PROFILES
-from builders import advice, all_strategies, failed, profile, recommendation, skipped
+from builders import advice, failed, profile, recommendation, skipped
 from rendering import shown
-from test_report import many_frames
 from test_report_compare import gpu
 from test_report_sweep import cpu_sweep
 
@@ -44,21 +43,9 @@ def test_all_is_there_without_a_script(browser: Browser, tmp_path: Path) -> None
     run = profile(recommendation=recommendation(), advice=(advice(snippet=SNIPPET),))
     with visit(browser, shown(run, "html"), tmp_path, java_script_enabled=False) as seen:
         text = seen.page.inner_text("body")
-        for said in ("Use pinned", "2.00×", "if a < 2 & 3:", "Save profile.json", "fresh process"):
+        for said in ("Use pinned", "2.00×", "if a < 2 & 3:", "fresh process"):
             assert said in text
         assert seen.page.locator("button").count() == 0, "a button that does nothing"
-
-
-@pytest.mark.parametrize("script", [True, False])
-def test_profile_is_saved_and_loaded_again(script: bool, browser: Browser, tmp_path: Path) -> None:
-    for name, run in (("profile.json", all_strategies()), ("profile.json.gz", many_frames(14, 1_000))):
-        with visit(browser, shown(run, "html"), tmp_path, java_script_enabled=script) as seen:
-            with seen.page.expect_download() as waiting:
-                seen.page.click("a[download]")
-            assert waiting.value.suggested_filename == name
-            waiting.value.save_as(tmp_path / name)
-            seen.requests = seen.requests[:1]  # the link holds its data itself
-        assert load(tmp_path / name) == run
 
 
 def test_arrow_keys_read_the_exact_values_of_a_chart(browser: Browser, tmp_path: Path) -> None:
@@ -156,7 +143,7 @@ def test_on_paper_the_evidence_is_unfolded_and_the_controls_are_gone(
         seen.page.emulate_media(media="print", color_scheme="dark")
         assert seen.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         visible = "(e) => e.getClientRects().length > 0"
-        for hidden in ("nav", "button.comfort", "a[download]"):
+        for hidden in ("nav", "button.comfort"):
             assert not seen.page.locator(hidden).first.evaluate(visible)
         assert seen.page.get_by_text("SHA-256").first.evaluate(visible)
         assert len(seen.page.pdf()) > 20_000

@@ -1,6 +1,6 @@
 """An interpreter that has the program loaded and forks a process for each command.
 
-What it does is what `python -m advisor` does but for the sensitivity, in a process and a session of its own;
+What it does is what `python -m advisor` does, in a process and a session of its own;
 the imports, which take most of a command's CPU time, are shared. A case with a shell starts an interpreter.
 A `forked` command forks the server of its workers too, in place of starting it.
 """
@@ -23,7 +23,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from advisor import pipeline
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure import fork_server
@@ -104,7 +103,6 @@ def main() -> None:
     page = page_of(load(PROFILE))
     for form in ("html", "md", "txt"):  # compiles the templates
         render(page, form)
-    pipeline.sensitivity = lambda profile: profile  # 19 predictions a device, which no fault comes near
     _undo_handlers()  # nohup and a shell's background have them ignored
     gc.freeze()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
