@@ -98,9 +98,10 @@ def test_table_is_sorted_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Pa
 
 def test_what_has_no_figure_stays_last(browser: Browser, tmp_path: Path) -> None:
     with visit(browser, shown(profile(recommendation=recommendation()), "html"), tmp_path) as seen:
+        seen.ask(OPEN)
         for _ in range(2):
-            seen.page.locator("table.setup thead button").nth(2).click()
-            assert seen.page.locator("table.setup tbody tr").last.inner_text().startswith("pageable")
+            seen.page.locator("table.more thead button").nth(2).click()
+            assert seen.page.locator("table.more tbody tr").last.inner_text().startswith("pageable")
 
 
 def test_snippet_is_copied_as_it_is(browser: Browser, tmp_path: Path) -> None:
