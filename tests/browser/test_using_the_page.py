@@ -137,7 +137,7 @@ def test_first_stop_of_the_keyboard_leads_to_the_verdict(browser: Browser, tmp_p
         assert seen.ask("location.hash") == "#verdict"
 
 
-def test_on_paper_the_evidence_is_unfolded_and_the_controls_are_gone(
+def test_on_paper_the_answer_comes_first_and_what_is_folded_stays_folded(
     browser: Browser, tmp_path: Path
 ) -> None:
     with visit(browser, shown(load(H200), "html"), tmp_path, color_scheme="dark") as seen:
@@ -146,7 +146,8 @@ def test_on_paper_the_evidence_is_unfolded_and_the_controls_are_gone(
         visible = "(e) => e.getClientRects().length > 0"
         for hidden in ("nav", "button.comfort"):
             assert not seen.page.locator(hidden).first.evaluate(visible)
-        assert seen.page.get_by_text("SHA-256").first.evaluate(visible)
+        assert not seen.page.get_by_text("SHA-256").first.is_visible()
+        assert seen.page.locator(".race").first.evaluate(visible)
         assert len(seen.page.pdf()) > 20_000
 
 
