@@ -32,7 +32,7 @@ while IFS= read -r line; do
 done <<<"${ADVISOR_STRATEGIES:-}"
 
 if [ -z "${ADVISOR_BASELINE:-}" ] && [ -z "${ADVISOR_BASE:-}" ]; then
-    problem="${ADVISOR_BASE_PROBLEM:-this is no pull request: set the input against to a revision, or baseline to a profile.json}"
+    problem="${ADVISOR_BASE_PROBLEM:-this is not a pull request: set the input against to a revision, or baseline to a profile.json}"
     if [ "${#gates[@]}" -gt 0 ]; then
         echo "::error::fail-if needs something to compare with, and $problem." >&2
         give 2 failed

@@ -286,7 +286,7 @@ def test_a_missing_baseline_is_no_pass(job: Job) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "told"),
-    [("", "this is no pull request: set the input against"), ("it is shallow", "and it is shallow")],
+    [("", "this is not a pull request: set the input against"), ("it is shallow", "and it is shallow")],
 )
 def test_gates_without_anything_to_compare_with_are_a_mistake_and_neither_is_fine(
     job: Job, problem: str, told: str

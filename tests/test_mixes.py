@@ -167,7 +167,7 @@ def test_wrong_buffers_and_placements_are_told_before_anything_is_measured(tmp_p
     [
         ({"s": "pinned"}, cuda_device(), "only the GPU uses the buffer 's'"),
         ({"a": "zero-copy"}, cuda_device(can_map_host_memory=0), "cannot map host memory"),
-        (dict.fromkeys("abc", "managed"), cuda_device(), "as managed does, so this is no mix"),
+        (dict.fromkeys("abc", "managed"), cuda_device(), "placement of managed, so this is not a mix"),
         ({"a": "managed-prefetch"}, Device(name="CPU", kind="cpu"), None),
     ],
 )

@@ -125,7 +125,7 @@ def _require_target(target: str, *, script: bool, tries: bool) -> None:
     if not script and not (function and Path(file).is_file()):
         raise UsageError(
             f"--apply {target} names no function of a file",
-            next_step="For a workload, give what it stands for: --apply FILE::FUNCTION.",
+            next_step="For a workload, name the function that it measures: --apply FILE::FUNCTION.",
         )
 
 

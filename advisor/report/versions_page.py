@@ -122,7 +122,7 @@ def _next_step(comparison: VersionComparison) -> str:
         return "Run again with a larger --max-seconds." if known else "More time is unlikely to settle this."
     slower = [name for name, ratio in judged.ratios.items() if ratio.low > 1]
     if not slower:
-        return "Nothing is slower: nothing to do."
+        return "Nothing is slower. No action is needed."
     parts = dict.fromkeys(_name(c.part) for n in slower for c in run.changes[n] if c.sure and c.seconds > 0)
     listed = words.listing(map(words.code, parts), limit=3)
     return f"Look at what takes longer: {listed}." if parts else "Look at what changed in the code."

@@ -230,7 +230,7 @@ def _require_fits(one: Mix, workload: WorkloadRecord, device: Device) -> None:
             )
     if same := uniform(one.assigned(workload), pipelined=one.pipelined):
         raise UsageError(
-            f"--placement: every buffer that CPU and GPU share is placed as {same} does, so this is no mix",
+            f"--placement: every shared buffer has the placement of {same}, so this is not a mix",
             next_step=f"Run that strategy: --strategy {same}.",
         )
 

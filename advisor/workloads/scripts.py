@@ -127,7 +127,7 @@ def module_file(name: str) -> Path:
         spec = PathFinder.find_spec("__main__", places)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise UsageError(
-            f"-m {name}: there is no such module, or it cannot be run",
+            f"-m {name}: the module was not found or cannot be run",
             next_step="Run it from the folder in which `python -m` finds it.",
         )
     return Path(os.path.relpath(spec.origin))
