@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import subprocess
 import sys
 import types
@@ -21,7 +22,7 @@ from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.process import TimeUp, preloaded
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
-from advisor.measure.trying.worker import TrialJob, TrialRun
+from advisor.measure.trying.worker import TrialJob, TrialRun, _Session
 from advisor.profiles.crossings import Crossing, LineAdvice, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, TrialBlock, Trials
@@ -288,6 +289,22 @@ def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(tmp_p
     assert "--max-seconds" in found.reason
     kept = played(tmp_path, runs, end=0.0)
     assert (kept.blocks, "--max-seconds" in kept.reason) == ((), True)
+
+
+def test_results_are_of_whole_runs_however_little_time_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "loop.py"
+    file.write_text("for i in range(3):\n    pass\n")
+    script = ScriptJob(file=str(file), backend="cuda", gpu=0, directory=str(tmp_path))
+    job = TrialJob(
+        script=script,
+        task="results",
+        contestants={"as-is": ()},
+        loop_file=str(file),
+        loop=0,
+        most_seconds=1.0,
+    )
+    assert _Session(job)._end() == math.inf
+    assert _Session(job.model_copy(update={"task": "time"}))._end() < math.inf
 
 
 def test_a_timed_run_begins_no_frame_after_its_time() -> None:

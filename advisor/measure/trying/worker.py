@@ -113,8 +113,9 @@ class _Session:
         )
 
     def _end(self) -> float:
-        """When no further frame begins: told at the first one, since imports and set-up may take long."""
-        if self.job.most_seconds is None:
+        """When no further frame begins: told at the first one, since imports and set-up take long. Results
+        are of whole runs."""
+        if self.job.most_seconds is None or self.job.task == "results":
             return math.inf
         left = self.began + self.job.most_seconds - perf_counter()
         return perf_counter() + TIMED_SHARE * left
