@@ -125,7 +125,7 @@ def test_one_gate_of_several_fails(command: Command) -> None:
         ),
         (("base.json", "same.json", "--fail-if", "x"), 2, "--fail-if 'x' is not a gate", "slower=5%"),
         (("base.json", "same.json", "--strategy", "x"), 2, "neither profile has a strategy 'x'", "They have"),
-        (("base.json", "same.json", "--format", "json"), 2, "there is no format json", "html, md, csv"),
+        (("base.json", "same.json", "--format", "pdf"), 2, "there is no format pdf", "html, md, csv, json"),
         (("base.json", "same.json", "--out", "-"), 2, "--out - takes one format", "--format md"),
         (("base.json", "same.json", "--out", "w.txt/x"), 2, "--out w.txt/x cannot be written", "--out DIR"),
     ],

@@ -25,6 +25,7 @@ _Value = TypeVar("_Value")
 def environment(profile: Profile) -> tuple[Fact, ...]:
     told = profile.environment
     known = (
+        ("Environment", told.absent.get("environment")),
         ("Host", told.host_name),
         ("System", None if told.system == WITHHELD else f"{told.system}, {told.machine}"),
         ("Python", None if told.python == WITHHELD else told.python),
