@@ -91,6 +91,11 @@ class Recommendation(Record):
     mix_bound: Amount | None = optional("What no mix that was measured gains more than: 0.02 is 2 %")
     excluded: dict[Word, Text] = table("Strategies left out for their memory, and how much they need")
 
+    @property
+    def least_memory(self) -> bool:
+        """Whether it alone needs the least memory, where that was asked for."""
+        return self.objective == "footprint" and self.groups == ((self.strategy,),)
+
 
 class Evidence(Record):
     """A figure of this very run that made a rule speak."""
@@ -166,56 +171,3 @@ class Checkup(Record):
     ready: bool
     verdict: str
     findings: tuple[Finding, ...]
-
-
-class Alternative(Record):
-    """What would be recommended for a device by an objective and a memory budget."""
-
-    device: Word
-    objective: Objective
-    budget_bytes: Annotated[int, Field(ge=0, le=2**63)] | None = optional(
-        "This budget, and larger ones up to the next; None without a budget"
-    )
-    strategy: Word | None = optional("None where no strategy fits the budget")
-    verdict: Verdict
-    bound: Amount | None = optional("As in the recommendation")
-    speedup: Positive | None = optional("For a prediction: the baseline's likely time over its own")
-    excluded: bool = optional("Whether the budget excludes a strategy", False)
-    least_memory: bool = optional("Whether it alone needs the least memory", False)
-
-    @classmethod
-    def of(
-        cls,
-        recommendation: Recommendation,
-        *,
-        device: str = "",
-        objective: Objective | None = None,
-        budget_bytes: int | None = None,
-        speedup: float | None = None,
-    ) -> Alternative:
-        """The recommendation as an answer to the objective that was asked for, by default its own."""
-        objective = objective or recommendation.objective
-        return cls(
-            device=device,
-            objective=objective,
-            budget_bytes=budget_bytes,
-            strategy=recommendation.strategy,
-            verdict=recommendation.verdict,
-            bound=recommendation.bound,
-            speedup=speedup,
-            excluded=bool(recommendation.excluded),
-            least_memory=objective == "footprint" and recommendation.groups == ((recommendation.strategy,),),
-        )
-
-
-class Sensitivity(Record):
-    """From which factor on the model would recommend another strategy, by the traced traffic alone."""
-
-    device: Word
-    question: Literal["reads", "larger", "smaller"] = Field(
-        description="reads: kernels read their inputs more often. larger, smaller: the size of all buffers"
-    )
-    factor: Annotated[int, Field(ge=2, le=64)] | None = optional(
-        "A power of two; None where none up to 64 does"
-    )
-    strategy: Word | None = optional("The strategy recommended from that factor on")

@@ -173,17 +173,10 @@ def _of_advice(profile: Profile) -> Iterator[Problem]:
     for prediction in profile.predictions:
         rows = known.setdefault(prediction.device.name, set())
         rows.update(row.strategy for row in prediction.results)
-    for where, record in _all(profile, ("advice.*", "alternatives.*", "sensitivity.*")):
+    for where, record in _places(profile, "advice.*"):
         yield from _unknown(f"{where}.device", record.device, known, "device")
         for place, name in _all(record, ("strategy", "gain.over"), where):
             yield from _unknown(place, name, known.get(record.device, ()), "row of")
-    for where, change in _places(profile, "sensitivity.*"):
-        if (change.factor is None) != (change.strategy is None):
-            yield where, "factor and strategy are given together or not at all"
-    questions = ((each.device, each.question) for each in profile.sensitivity)
-    yield from _twice("sensitivity", questions, "device and question")
-    budgets = ((each.device, each.objective, each.budget_bytes) for each in profile.alternatives)
-    yield from _twice("alternatives", budgets, "device, objective and budget")
 
 
 def _of_script(script: ScriptRun) -> Iterator[Problem]:

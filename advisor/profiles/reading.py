@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from advisor.errors import FileProblem
 from advisor.profiles import secrets
@@ -110,6 +110,8 @@ _MOST_VALUES = 4_000_000
 _PIECE = 1 << 20
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds: far below one cycle of any clock, and thirty years."""
+_GONE = ("alternatives", "sensitivity")
+"""Keys that earlier versions wrote and nothing reads."""
 _GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 
@@ -141,6 +143,8 @@ def parse(text: str | bytes, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     content = _content(data, name)
+    if [content.pop(key) for key in _GONE if key in content]:
+        data = to_json(content, inf_nan_mode="constants")
     if wrong := first_problem(content, Profile):
         raise _damaged(name, wrong)
     del content  # its memory is wanted for what follows

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
-from advisor.profiles.conclusions import Advice, Alternative, Preferences, Recommendation, Sensitivity
+from advisor.profiles.conclusions import Advice, Preferences, Recommendation
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.row_figures import (
     MOST_ITERATIONS,
@@ -361,10 +361,6 @@ class Profile(Record):
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None
     predictions: tuple[Prediction, ...] = ()
-    alternatives: tuple[Alternative, ...] = optional(
-        "By other objectives and memory budgets, larger budgets first; in profiles of older versions", ()
-    )
-    sensitivity: tuple[Sensitivity, ...] = optional("In profiles of older versions", ())
     trace: NsysTrace = NsysTrace(reason="not asked for")
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
     trials: Trials | None = optional("Changes that were tried on a script; None where none were asked for")

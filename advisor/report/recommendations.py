@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.conclusions import Alternative, Recommendation
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.profiles.sweeps import SweepResults
 from advisor.report import words
@@ -198,9 +198,8 @@ _AMONG = {"footprint": " of those with the least memory", "budget": " that fits 
 
 def sentence(chosen: Recommendation, gain: str = "") -> str:
     """`Use pinned: 1.72× faster than pageable (1.6 to 1.8)`; names in backquotes."""
-    one = Alternative.of(chosen)
-    told = verdict_words(one)
-    if not gain or one.least_memory or chosen.verdict in ("keep", "untrusted") or chosen.strategy is None:
+    told = verdict_words(chosen)
+    if not gain or chosen.least_memory or chosen.verdict in ("keep", "untrusted") or chosen.strategy is None:
         return told
     if chosen.verdict == "open":
         return f"Undecided: {words.code(chosen.strategy)} leads, {gain}"
@@ -209,16 +208,16 @@ def sentence(chosen: Recommendation, gain: str = "") -> str:
 
 def remark(chosen: Recommendation, confidence: float) -> str:
     """How sure a headline is that says what is gained, and the mix that a strategy is preferred to."""
-    one, headline_ = Alternative.of(chosen), headline(chosen)
-    told = "" if one.least_memory or chosen.strategy is None else _CLAIMS.get(chosen.verdict, "")
+    headline_ = headline(chosen)
+    told = "" if chosen.least_memory or chosen.strategy is None else _CLAIMS.get(chosen.verdict, "")
     if chosen.verdict == "open" and chosen.bound is not None and chosen.strategy:
         told = "another{among} may be {bound} {better}"
-    claim = told and _filled(told, one)
+    claim = told and _filled(told, chosen)
     said = "" if claim in headline_ else claim
     return "; ".join(filter(None, (said and f"{said} ({units.percent(confidence)})", _simpler(chosen))))
 
 
-def verdict_words(choice: Alternative) -> str:
+def verdict_words(choice: Recommendation) -> str:
     """The words of a verdict, with the strategy's name in backquotes."""
     kind: str = choice.verdict
     if choice.strategy is None:
@@ -232,7 +231,7 @@ def verdict_words(choice: Alternative) -> str:
     return _filled(_SENTENCES.get(kind) or f"Use {{name}}: {_CLAIMS[kind]}", choice)
 
 
-def _filled(told: str, choice: Alternative) -> str:
+def _filled(told: str, choice: Recommendation) -> str:
     timed = counted(choice.objective).noun == "time"
     return told.format(
         verb="Keep" if choice.verdict == "keep" else "Use",

@@ -12,6 +12,7 @@ from typing import Any
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.programs import GpuTrace
+from advisor.profiles.row_figures import FrameFigures
 from advisor.profiles.schema import (
     Failed,
     Measured,
@@ -144,7 +145,7 @@ def _figures(row: Result | PredictedResult) -> Record:
         "p99_seconds": seen.p99.seconds if seen and seen.p99 else None,
         "device_path_seconds": seen.device_path_seconds if seen else None,
         "transfer_seconds": seen.transfer_seconds if seen else None,
-        "cpu_seconds": seen.cpu_seconds if seen else None,
+        **{name: getattr(seen, name, None) for name in FrameFigures.model_fields},
         "setup_seconds": seen.setup_seconds if seen else None,
         "to_device_bytes": seen.transfer_bytes.get("to-device") if seen else None,
         "to_host_bytes": seen.transfer_bytes.get("to-host") if seen else None,
