@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,10 +40,7 @@ class Samples:
 Counters = Mapping[str, Callable[[], float]]
 
 
-COUNTERS: Counters = {
-    "cpu_seconds": time.process_time,
-    "page_faults": lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt,
-}
+COUNTERS: Counters = {"cpu_seconds": time.process_time}
 """Readers of `FrameFigures` in this process, each a growing total."""
 
 

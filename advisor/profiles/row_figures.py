@@ -20,7 +20,6 @@ class FrameFigures(Record):
     cpu_seconds: Seconds | None = optional(
         "CPU time of a frame, all threads of the process, waits that spin included"
     )
-    page_faults: Amount | None = optional("Page faults of a frame that needed no disk, all threads")
 
 
 class Instead(Record):

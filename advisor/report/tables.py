@@ -123,7 +123,6 @@ def more_figures(
         Column("95 % of frames within", notes="bounds", brief="p95"),
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column("CPU time per frame", brief="CPU"),
-        Column("page faults per frame", brief="faults"),
         Column("energy per frame", "above idle", brief="energy"),
         Column("loop iterations per frame", brief="iterations"),
         Column("set-up"),
@@ -191,7 +190,6 @@ def _cells(row: Measured) -> Iterator[TableCell]:
         between = words.seconds_between(percentile.low_seconds, percentile.high_seconds) if percentile else ""
         yield _cell(percentile.seconds if percentile else None, units.seconds, between)
     yield _cell(row.cpu_seconds, units.seconds)
-    yield _cell(row.page_faults, units.digits)
     energy, note = row.energy, ""
     if energy:
         note = f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle"
