@@ -328,7 +328,7 @@ def test_the_report_tells_the_loop_and_its_counts(profiles: dict[str, Any]) -> N
     mean = made.results[0].iterations[0].mean
     assert not missing(facts["Iterations per frame until done"], "pageable", "zero-copy", f"{mean:.3g}")
     details = render(page_of(made), "details")
-    table = details.partition("Slowest frames, CPU time, energy:")[2]
+    table = details.partition("Slowest frames, CPU time, energy, set-up:")[2]
     assert not missing(table.partition("\n\n")[0], "iterations", f"{mean:.3g}")
 
 
