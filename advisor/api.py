@@ -203,7 +203,7 @@ def _sides(
     if chosen.file is None:
         yield None, now, ("", ""), f"{repository.file} is new: BASE ({chosen.label}) does not have it"
         return
-    with revisions.checkout(repository, chosen, settings.max_seconds) as (folder, stored):
+    with revisions.checkout(repository, chosen, settings.options.max_seconds) as (folder, stored):
         tree = Tree(
             user=str(repository.top),
             checkout=str(folder),

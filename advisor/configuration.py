@@ -332,14 +332,11 @@ def make_settings(
     with _naming_source(sources, "targets"):
         targets = host_rates.load_targets(options.targets, options.target_os, options.host)
     return Settings(
+        options=options,
         file=file,
         workload=name,
         arguments=options.arguments if script else None,
         module=options.workload if options.module else "",
-        frame=options.frame,
-        count_bytes=options.count_bytes,
-        tries=options.tries,
-        checked=options.checked,
         assignments=parse_assignments(options.parameters),
         backend=backend,
         gpu=options.first_gpu or 0,
@@ -347,21 +344,11 @@ def make_settings(
         strategies=_strategies(sources, options),
         targets=targets,
         targets_under=options.target_os if backend == "cpu" and not options.targets else None,
-        rounds=options.rounds,
-        max_seconds=options.max_seconds,
         trial_seconds=options.max_seconds if _is_given(sources, "max_seconds") else math.inf,
         timeout=options.timeout if not script or _is_given(sources, "timeout") else math.inf,
-        seed=options.seed,
         command=command,
-        numa=options.numa,
         search=_search(sources, options),
-        oversubscribe=options.allow_oversubscription,
         preferences=preferences(sources),
-        include_host=options.include_host,
-        no_environment=options.no_environment,
-        trace=options.trace,
-        nsys=options.nsys,
-        keep_reports=options.keep_nsys,
     )
 
 

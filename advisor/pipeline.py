@@ -93,19 +93,19 @@ def profile(
     context = RunContext(environment(), now, commit_of(settings.file))
     if settings.arguments is not None:
         complete = _recorded(settings, context)
-        hidden = anonymous(complete, include_host=settings.include_host)
+        hidden = anonymous(complete, include_host=settings.options.include_host)
         concluded = conclude(hidden, _targets(settings, hidden))
-        if settings.tries and complete.script is not None and not was_interrupted(complete):
+        if settings.options.tries and complete.script is not None and not was_interrupted(complete):
             concluded = _tried(settings, complete.script, concluded, progress)
         return _published(concluded, settings)
     with scratch() as folder, _launching(settings, launcher) as launch:
         run = _measured(settings, launch, progress, folder, context, keep_in)
         complete = _assembled(settings, run, _ended(context, run, settings))
-        if "nsys" in settings.trace and not was_interrupted(complete):
-            reports = keep_in / FOLDER if settings.keep_reports else None
-            tools = captures or NsysCaptures(settings.nsys, reports, left=_left(settings))
+        if "nsys" in settings.options.trace and not was_interrupted(complete):
+            reports = keep_in / FOLDER if settings.options.keep_nsys else None
+            tools = captures or NsysCaptures(settings.options.nsys, reports, left=_left(settings))
             complete = traced(complete, settings, progress, folder, tools)
-    hidden = anonymous(complete, include_host=settings.include_host)
+    hidden = anonymous(complete, include_host=settings.options.include_host)
     return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
 
 
@@ -118,7 +118,9 @@ def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: 
     except KeyboardInterrupt:
         note = "Interrupted while changes were tried: the page shows what was recorded before."
         return concluded.model_copy(update={"notes": (*concluded.notes, note)})
-    return anonymous(concluded.model_copy(update={"trials": trials}), include_host=settings.include_host)
+    return anonymous(
+        concluded.model_copy(update={"trials": trials}), include_host=settings.options.include_host
+    )
 
 
 def _recorded(settings: Settings, context: RunContext) -> Profile:
@@ -133,7 +135,7 @@ def _recorded(settings: Settings, context: RunContext) -> Profile:
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
-    return without_environment(profile) if settings.no_environment else profile
+    return without_environment(profile) if settings.options.no_environment else profile
 
 
 def _measured(
@@ -166,7 +168,7 @@ def _left(settings: Settings) -> Callable[[], float]:
     """Seconds of the run's time before it concludes."""
     if settings.began is None:
         return lambda: math.inf
-    end = settings.began + settings.max_seconds - CONCLUDING_SECONDS
+    end = settings.began + settings.options.max_seconds - CONCLUDING_SECONDS
     return lambda: end - time.monotonic()
 
 
@@ -219,7 +221,7 @@ def compare_versions(
 def _concluded_version(settings: Settings, run: Run, context: RunContext, rows: Sequence[Result]) -> Profile:
     """Predicted and advised by the rows of the final, where both versions ran alike."""
     complete = _assembled(settings, run, _ended(context, run, settings))
-    hidden = anonymous(complete, include_host=settings.include_host)
+    hidden = anonymous(complete, include_host=settings.options.include_host)
     together = hidden.model_copy(update={"results": tuple(rows)})
     if hidden.device.kind == "cpu":
         return _published(advise(predict_targets(together, _targets(settings, together))), settings)
@@ -239,7 +241,7 @@ def _version_run(
     final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
     judged, steps = final.judged(), final.steps()
-    hide = here(include_host=versions.head.include_host).hide
+    hide = here(include_host=versions.head.options.include_host).hide
     return VersionRun(
         judged=judged,
         question=versions.question,
@@ -258,7 +260,7 @@ def _version_run(
 
 def _save(run: Run, settings: Settings, context: RunContext, directory: Path) -> None:
     """Saves what is measured so far; one that fails costs that alone, for the last one may succeed."""
-    hidden = anonymous(_assembled(settings, run, context), include_host=settings.include_host)
+    hidden = anonymous(_assembled(settings, run, context), include_host=settings.options.include_host)
     with suppress(FileProblem):
         outputs.write(directory, PARTIAL, _published(hidden, settings).to_json())
 
@@ -339,12 +341,12 @@ def _assembled(settings: Settings, measured: Run, context: RunContext) -> Profil
             update={"packages": description.packages, "gpu": description.gpu}
         ),
         method=Method(
-            rounds=settings.rounds,
-            max_seconds=settings.max_seconds,
-            seed=settings.seed,
+            rounds=settings.options.rounds,
+            max_seconds=settings.options.max_seconds,
+            seed=settings.options.seed,
             confidence=CONFIDENCE,
             order=measured.order,
-            numa=settings.numa,
+            numa=settings.options.numa,
             search=settings.search,
         ),
         preferences=settings.preferences,

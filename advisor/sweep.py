@@ -363,7 +363,7 @@ class Runner:
                 outputs.remove(folder, pipeline.PARTIAL)
         except AdvisorError as error:
             problems.append(error)
-            hide = here(include_host=step.settings.include_host).hide
+            hide = here(include_host=step.settings.options.include_host).hide
             reason, detail = hide(error.message), hide(error.detail)
             return Point(step.value, status="failed", reason=reason, detail=detail, cell=step.cell)
         page = folder / "report.html"
@@ -381,7 +381,7 @@ def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:
         gpu=settings.gpu,
         strategy=BASELINE,
         seconds=1.0,
-        seed=settings.seed,
+        seed=settings.options.seed,
         directory=str(directory),
         reference=str(directory),
         swept=tuple((part.parameter, part.values) for part in swept.parts),

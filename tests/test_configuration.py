@@ -437,7 +437,7 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
     assert (found.rounds, found.max_seconds, found.strategies, found.objective) == (3, 3.0, (), None)
     made = configuration.make_settings(sources, backend="cuda", script=True)
     assert made.trial_seconds == 3.0
-    assert (made.arguments, made.frame, made.timeout) == (("--epochs", "1"), "31", math.inf)
+    assert (made.arguments, made.options.frame, made.timeout) == (("--epochs", "1"), "31", math.inf)
 
 
 @every("name", [name for name, option in OPTIONS.items() if not option.script])

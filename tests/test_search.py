@@ -338,7 +338,7 @@ def test_the_search_is_inside_the_time_of_the_command(
         return Ended(sample(seconds_of(job, job.strategy, MIXED)), "finished")
 
     launcher = FakeLauncher(measure, session=lambda made: Slow(session(made, MIXED, clock), clock))
-    settings = replace(asked("w.py", backend="cuda", rounds=2, search=mode), **asked_for)  # type: ignore[arg-type]
+    settings = asked("w.py", backend="cuda", rounds=2, search=mode, **asked_for)
     found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock)
     assert found.search.tried
     assert found.blocks

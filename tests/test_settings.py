@@ -66,7 +66,7 @@ def test_what_is_out_of_range_or_unknown(options: dict[str, Any]) -> None:
 
 def test_the_ends_of_the_ranges_are_allowed() -> None:
     made = asked("b.py", rounds=1000, seed=2**32 - 1, max_seconds=1e-3, timeout=1e6)
-    assert (made.rounds, made.seed) == (1000, 2**32 - 1)
+    assert (made.options.rounds, made.options.seed) == (1000, 2**32 - 1)
 
 
 def test_a_target_of_ones_own_that_is_missing() -> None:

@@ -7,16 +7,15 @@ import json
 import math
 import subprocess
 import sys
-import types
 from pathlib import Path
 from typing import cast
 
 import pytest
+from running import asked
 
 from advisor import pipeline
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
-from advisor.measure.settings import Settings
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.process import TimeUp, preloaded
@@ -86,20 +85,9 @@ def tried(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", str(PACKAGES))
     script = ScriptRun.model_validate_json(json.dumps(RECORD))
-    settings = types.SimpleNamespace(
-        file=Path("camera.py"),
-        module="",
-        arguments=(),
-        frame="",
-        gpu=0,
-        backend="cuda",
-        timeout=60.0,
-        began=None,
-        trial_seconds=float("inf"),
-        checked=(),
-    )
+    settings = asked("camera.py", backend="cuda", timeout=60.0)
     concluded = script.model_copy(update={"advice": (told("hidden-host-copy", 0, 1e-3),)})
-    found = try_script(cast(Settings, settings), script, concluded, Progress(), folder)
+    found = try_script(settings, script, concluded, Progress(), folder)
     assert hashlib.sha256(file.read_bytes()).hexdigest() == before, "a file of the user's was changed"
     return found, {trial.name: trial for trial in found.trials}
 
@@ -329,7 +317,7 @@ def test_ctrl_c_while_changes_are_tried_keeps_what_was_recorded(monkeypatch: pyt
 
     monkeypatch.setattr(pipeline, "try_script", interrupted)
     concluded = Profile.model_construct(notes=("before",), script=None)
-    kept = pipeline._tried(cast(Settings, None), ScriptRun.model_construct(), concluded, Progress())
+    kept = pipeline._tried(asked("w.py"), ScriptRun.model_construct(), concluded, Progress())
     assert pipeline.was_interrupted(kept)
     assert kept.notes[0] == "before"
 

@@ -68,7 +68,7 @@ def profile(**given: Any) -> None:
     settings = configuration.make_settings(
         sources, backend=backend, command=command_line(sys.argv[1:]), script=script
     )
-    if settings.backend == "cpu" and "nsys" in settings.trace and settings.nsys is None and not merged.quiet:
+    if backend == "cpu" and "nsys" in merged.trace and merged.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
     inside, timed = _names(settings, "report", wanted), replace(settings, began=began())
     if len(targets) > 1:
@@ -174,7 +174,7 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         _save(result, merged)
-    if merged.apply and settings.tries:
+    if merged.apply and settings.options.tries:
         _apply(result)
     elif merged.apply:
         _apply_to_function(result, merged.apply)
@@ -282,12 +282,12 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
     from advisor.nsys import capturing
     from advisor.report import pages
 
-    traced = settings.strategies if settings.keep_reports else ()
+    traced = settings.strategies if settings.options.keep_nsys else ()
     return [
         *pages.names(kind, wanted),
         pipeline.PARTIAL,
         *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced),
-        *((_patch_name(settings),) if settings.tries else ()),
+        *((_patch_name(settings),) if settings.options.tries else ()),
     ]
 
 

@@ -9,7 +9,6 @@ import subprocess
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +129,10 @@ def _profile(task: Task) -> Profile:
     from advisor.measure.progress import Silent
 
     name = f"{task.file}::{task.workload}" if task.workload else task.file
-    source = configuration.arguments(**{**task.options, "workload": name})
+    hidden = {"include_host": task.include_host, "no_environment": task.no_environment}
+    source = configuration.arguments(**{**task.options, "workload": name, **hidden})
     backend = choose_backend(None, task.no_gpu, _require_gpu)
     settings = configuration.make_settings([source], backend=backend, command=task.command)
-    settings = replace(settings, include_host=task.include_host, no_environment=task.no_environment)
     with scratch() as folder:
         return pipeline.profile(settings, Silent(), keep_in=folder)
 

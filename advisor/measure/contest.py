@@ -110,7 +110,9 @@ class Contest:
         if deadline - self.clock() < LEAST_SECONDS:
             self.unheld = "no time was left for the final; raise --max-seconds"
             return
-        plan = Plan(self.names, deadline, self.settings.rounds, self.settings.seed, self.quickest)
+        plan = Plan(
+            self.names, deadline, self.settings.options.rounds, self.settings.options.seed, self.quickest
+        )
 
         def look(blocks: Sequence[Block]) -> Look:
             decision = decided(blocks, self.entered, self._preferences, self.record())

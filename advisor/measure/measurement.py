@@ -97,7 +97,7 @@ class Step:
 
 def rounds_of(settings: Settings) -> int:
     """Processes of each strategy: one screens, on the CPU device two time the host's stages."""
-    return min(CPU_ROUNDS, settings.rounds) if settings.backend == "cpu" else 1
+    return min(CPU_ROUNDS, settings.options.rounds) if settings.backend == "cpu" else 1
 
 
 def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label: str) -> Job:
@@ -112,11 +112,11 @@ def job_of(settings: Settings, task: Task, strategy: str, directory: Path, label
         gpus=settings.gpus,
         strategy=strategy,
         mixes={each.name: each.record() for each in settings.strategies if isinstance(each, Mix)},
-        seconds=settings.max_seconds * SAMPLE_SHARE,
+        seconds=settings.options.max_seconds * SAMPLE_SHARE,
         min_frames=math.ceil(MIN_FRAMES / rounds_of(settings)),  # together: there times compare no strategies
-        seed=settings.seed,
-        oversubscribe=settings.oversubscribe,
-        numa=settings.numa,
+        seed=settings.options.seed,
+        oversubscribe=settings.options.allow_oversubscription,
+        numa=settings.options.numa,
         directory=str(directory / label),
         reference=str(directory / RESULTS),
         tree=settings.tree,
@@ -163,10 +163,10 @@ class Measurement:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        seconds = settings.max_seconds
+        seconds = settings.options.max_seconds
         now = self.clock()
         end = (now if settings.began is None else settings.began) + seconds
-        traced = TRACE_SHARE * seconds if "nsys" in settings.trace else 0.0
+        traced = TRACE_SHARE * seconds if "nsys" in settings.options.trace else 0.0
         self.deadline = end - CONCLUDING_SECONDS - traced
         self.progress.limit(end - now)
 
@@ -205,13 +205,13 @@ class Measurement:
         """Each available strategy in a separate process. A short time reaches the first in `order` only."""
         rounds: tuple[tuple[str, ...], ...] = (tuple(order),)
         if not self.screens:
-            generator = random.Random(self.settings.seed)
+            generator = random.Random(self.settings.options.seed)
             rounds = tuple(
                 tuple(generator.sample(order, len(order))) for _ in range(rounds_of(self.settings))
             )
         self._run = replace(self._run, order=rounds)
         steps = _timed(rounds)
-        traced = len(rounds[0]) if "nsys" in self.settings.trace else 0
+        traced = len(rounds[0]) if "nsys" in self.settings.options.trace else 0
         self.progress.start(self.launched + len(steps) + traced)
         for step in steps:
             if step.strategy in self.failed or self._is_late(step):
@@ -346,7 +346,7 @@ class Measurement:
         if not self.timed and not self.ran_out:
             return False
         least = LEAST_SECONDS + self.longest
-        enough = self.has_final and self.settings.max_seconds >= LEAST_RUN * least
+        enough = self.has_final and self.settings.options.max_seconds >= LEAST_RUN * least
         reserved = least if enough and self.timed >= LEAST else 0.0
         if self.timed and self.clock() + self.longest <= self.deadline - reserved:
             return False

@@ -10,6 +10,7 @@ from pathlib import Path
 from advisor.devices.catalogue import System
 from advisor.devices.entries import CatalogueEntry
 from advisor.measure.jobs import Tree
+from advisor.measure.options import Options
 from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
 from advisor.strategies.backend import BackendName
@@ -26,36 +27,23 @@ class Settings:
     strategies: tuple[Strategy, ...]
     targets: tuple[CatalogueEntry, ...]
     """Named by the user."""
-    rounds: int
-    max_seconds: float
-    """Time limit for the whole command; without effect on a script."""
     timeout: float
     """Seconds after which a process is ended, a script only where the user says so."""
-    seed: int
+    options: Options
+    """As merged from every place that says some; the fields here are what follows from them."""
     command: str
     arguments: tuple[str, ...] | None = None
     """A script's own arguments; None where the file is a workload."""
     module: str = ""
-    frame: str = ""
-    count_bytes: bool = False
-    tries: bool = False
     trial_seconds: float = math.inf
     """Time limit for the whole command with a script's trials, which end where it is over."""
-    checked: tuple[str, ...] = ()
     began: float | None = None
     """On the run's clock, when its time began; when it is run if None."""
     targets_under: System | None = None
     """Nobody named a target: the default devices are predicted, under this system."""
     gpus: tuple[int, ...] = ()
-    numa: str = "local"
-    oversubscribe: bool = False
     search: SearchMode = "off"
     preferences: Preferences = field(default_factory=Preferences)
-    include_host: bool = False
-    no_environment: bool = False
-    trace: tuple[str, ...] = ()
-    nsys: Path | None = None
-    keep_reports: bool = False
     tree: Tree | None = None
     """The checkout of a version of the code that is not the user's own; `file` is in it."""
     final: bool = True

@@ -86,14 +86,14 @@ class VersionMeasurement:
     def __post_init__(self) -> None:
         head = self.versions.head
         self.began = head.began if head.began is not None else self.clock()
-        self.end = self.began + head.max_seconds
+        self.end = self.began + head.options.max_seconds
         self.deadline = math.inf
         self._reserve(CONCLUDING_SECONDS)
         self.progress.limit(self.end - self.clock())
 
     def _reserve(self, seconds: float) -> None:
         """Leaves so much time to conclude, at most a share of all; never less than before."""
-        most = CONCLUDING_SHARE * self.versions.head.max_seconds
+        most = CONCLUDING_SHARE * self.versions.head.options.max_seconds
         self.deadline = min(self.deadline, self.end - min(seconds, most))
 
     @contextmanager
@@ -107,7 +107,8 @@ class VersionMeasurement:
             settings = base if every else replace(base, strategies=choose(self.compared))
         share = min(SCREENING[BASE], SCREENING[name] + NAMED * len(self.versions.named))
         given = RESERVED + share * max(0.0, self.deadline - self.clock())
-        settings = replace(settings, began=self.clock(), max_seconds=given, final=False, rounds=1)
+        options = replace(settings.options, max_seconds=given, rounds=1)
+        settings = replace(settings, began=self.clock(), options=options, final=False)
         progress, folder, end = _VersionProgress(self.progress, name), self.directory / name, self.deadline
         measurement = Measurement(settings, self.launcher, progress, folder, clock=self.clock, end=end)
         try:
@@ -175,8 +176,8 @@ class VersionMeasurement:
 
     def _nothing(self, now: float) -> NothingMeasured:
         return NothingMeasured(
-            f"nothing was compared within --max-seconds {self.versions.head.max_seconds:g}: checking and "
-            f"screening took {units.digits(now - self.began, 2)} s",
+            f"nothing was compared within --max-seconds {self.versions.head.options.max_seconds:g}: checking "
+            f"and screening took {units.digits(now - self.began, 2)} s",
             next_step=_LONGER,
         )
 

@@ -56,7 +56,7 @@ def traced(
     complete: Profile, settings: Settings, progress: Progress, scratch: Path, captures: Captures
 ) -> Profile:
     """Adds what nsys recorded of every measured strategy, in separate runs after all that was timed."""
-    if complete.device.kind == "cpu" and settings.nsys is None:
+    if complete.device.kind == "cpu" and settings.options.nsys is None:
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     # The baseline and the fastest first, since the time may not reach all.
     frames = sorted(complete.measured().values(), key=lambda r: (r.strategy != BASELINE, r.median_seconds))

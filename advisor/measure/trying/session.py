@@ -89,7 +89,7 @@ def try_script(
     files = {settings.file.absolute(), *(Path.cwd() / each.file for each in script.sources)}
     with preloaded(libraries, [*files]) as server:
         runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials", server=server)
-        session = Session(script, job, loop, runs, progress, settings.checked, end=end)
+        session = Session(script, job, loop, runs, progress, settings.options.checked, end=end)
         return session.trials(suggested, most)
 
 
