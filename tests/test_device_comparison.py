@@ -112,7 +112,7 @@ def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> Non
     assert [verdict.headline for verdict in told.over] == [over]
     assert ["likely `" in a.verdict.headline for a in told.items] == [False, True]
     joined = verdicts(several(*(cpu_profile(predictions=(one,)) for one in made)))
-    assert [verdict.headline for verdict in joined] == [over.replace("use ", "")]
+    assert [verdict.headline for verdict in joined] == [over]
 
 
 def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
@@ -182,26 +182,30 @@ def test_two_profiles_of_one_device_among_others() -> None:
 @every(
     ("chosen", "headline", "tone"),
     [
-        ([clear("pinned"), clear("pinned")], "pinned on both devices", "clear"),
-        ([clear("pinned")] * 3, "pinned on all 3 devices", "clear"),
-        ([clear("pinned"), tie("zero-copy", "pinned")], "pinned is among the best on both devices", "clear"),
-        ([clear("pinned"), clear("zero-copy")], "pinned on D0; zero-copy on D1", "tie"),
+        ([clear("pinned"), clear("pinned")], "Use pinned on both devices", "clear"),
+        ([clear("pinned")] * 3, "Use pinned on all 3 devices", "clear"),
+        (
+            [clear("pinned"), tie("zero-copy", "pinned")],
+            "Use pinned on both devices: among the best",
+            "clear",
+        ),
+        ([clear("pinned"), clear("zero-copy")], "Use pinned on D0; use zero-copy on D1", "tie"),
         (
             [clear("pinned"), clear("zero-copy"), clear("pinned")],
-            "pinned on D0 and D2; zero-copy on D1",
+            "Use pinned on D0 and D2; use zero-copy on D1",
             "tie",
         ),
         (
             [clear("pinned"), unclear("pinned", "zero-copy")],
-            "pinned may be the best on both devices",
+            "Likely pinned on both devices: each may be the best",
             "inconclusive",
         ),
         (
             [clear("managed"), unclear("pinned", "x")],
-            "managed on D0; no single strategy on D1",
+            "Use managed on D0; undecided on D1",
             "inconclusive",
         ),
-        ([clear("pinned"), None], "pinned on D0", "clear"),
+        ([clear("pinned"), None], "Use pinned on D0", "clear"),
         ([None, None], "Nothing is recommended on D0 and D1", "none"),
     ],
 )

@@ -83,7 +83,7 @@ def test_predicted_parts_keep_their_names_and_are_marked() -> None:
     first = made.bars[0]
     assert (first.label, first.value, first.note) == ("zero-copy", "45.0 ms", "31.5 to 58.5 ms")
     assert (first.segments[0].label, first.segments[0].value) == ("produce", "13.5 ms")
-    assert [b.emphasised for b in made.bars] == [True, False], "the fastest first"
+    assert [b.mark for b in made.bars] == ["→ ", ""], "the fastest first"
 
 
 def test_unknown_terms_are_shown_under_their_own_name() -> None:

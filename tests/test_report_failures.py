@@ -190,7 +190,7 @@ def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
     assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
-    assert "Predicted, not measured" not in render(page_of(over(broken(), broken())), "txt")
+    assert "on the device to confirm" not in render(page_of(over(broken(), broken())), "txt")
     text = render(page_of(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
     assert "No stage of a frame runs on the device" in text
     alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())

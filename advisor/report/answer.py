@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.report import words
-from advisor.report.blocks import SIGNS, Block, Fact, Finding, Item, Verdict
+from advisor.report.blocks import SIGNS, Block, Fact, Finding, Item, Table, Verdict
 
 SNIPPET_LINES = 15
 """Lines of code on the first screen; all of it is folded below."""
@@ -88,8 +88,9 @@ class Answer:
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
     what the bars' memory is of. `apart`, of a prediction, is the device path beside the host's stages, timed
-    on this CPU. `unchanged` says if no code is to change. `advice` are the three of the largest gain,
-    `missing` the strategies without figures by status. `extent` is the end of the chart's axis.
+    on this CPU. `buffers` says where a mix places each. `unchanged` says if no code is to change. `advice`
+    are the three of the largest gain, `missing` the strategies without figures by status. `extent` is the end
+    of the chart's axis.
     """
 
     verdict: Verdict
@@ -99,6 +100,7 @@ class Answer:
     memory_of: str = ""
     facts: tuple[Fact, ...] = ()
     apart: Fact | None = None
+    buffers: Table | None = None
     change: Change | None = None
     unchanged: str = ""
     advice: tuple[Finding, ...] = ()

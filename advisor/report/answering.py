@@ -13,8 +13,8 @@ from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Pro
 from advisor.report import words
 from advisor.report.advising import findings, recommendations, written
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
-from advisor.report.blocks import Fact, Facts, Finding, Verdict
-from advisor.report.charts import largest_parts
+from advisor.report.blocks import SIGNS, Fact, Facts, Finding, Verdict
+from advisor.report.charts import largest_parts, marks
 from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
@@ -31,7 +31,7 @@ from advisor.verdicts.scores import counted, figure_of, seconds_of
 
 ADVICES = 3
 _SCREENED = re.compile(r"screened out: ([\d.,]+) times the best time in screening")
-_ONCE = "# Once."
+_HEART = ("# Once.", "class Slot:")
 """How the part of a snippet begins that is not helpers."""
 
 
@@ -129,7 +129,7 @@ def _within(seconds: float, interval: tuple[float, float] | None) -> str:
 
 def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
     """With the code for the recommended strategy, or that none is to change."""
-    if chosen is None or chosen.strategy is None:
+    if chosen is None or chosen.strategy is None or chosen.verdict == "untrusted":
         return answer
     name, kept = words.name(chosen.strategy), chosen.baseline or BASELINE
     if chosen.strategy == kept:
@@ -143,7 +143,7 @@ def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recom
     others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
     code = words.block(text)
     lines = code.splitlines()  # the excerpt goes from the buffers on, without imports and helpers
-    shown = lines[next((i for i, line in enumerate(lines) if line.startswith(_ONCE)), 0) :]
+    shown = lines[next((i for i, line in enumerate(lines) if line.startswith(_HEART)), 0) :]
     if len(shown) > SNIPPET_LINES:
         shown = [*shown[: SNIPPET_LINES - 1], f"# ... {len(shown) - SNIPPET_LINES + 1} more lines"]
     change = Change(name, "\n".join(shown), code, written(others))
@@ -199,8 +199,7 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
     rows, chosen, base = profile.measured(), profile.recommendation, baseline(profile)
     objective, ratios = profile.preferences.objective, speeds(profile)
     name = chosen.strategy if chosen else None
-    undecided = chosen is not None and chosen.verdict == "open"
-    leaders = {name, *chosen.tied_with} if chosen and undecided else set()
+    signs = marks(profile)
     for group in _joined(rows, chosen.groups if chosen else (), name):
         row = rows[group[0]]
         figures = figure_of(row, objective)
@@ -212,8 +211,8 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
             row.footprint.physical_bytes,
             ratios.get(row.strategy),
             write=units.joules if objective == "energy" else units.seconds,
-            chosen=name in group,
-            tied=bool(leaders.intersection(group)),
+            chosen=name in group and name in signs,
+            tied=any(signs.get(one) == SIGNS["rival"] for one in group),
             baseline=base is not None and base.strategy in group,
             note=words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100),
             latency=notes.get(row.strategy, ""),

@@ -17,7 +17,7 @@ from advisor.profiles.conclusions import counts_latency
 from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Side
 from advisor.report import words
 from advisor.report.axes import Tick, decimal_step, percent
-from advisor.report.blocks import Block
+from advisor.report.blocks import SIGNS, Block
 from advisor.verdicts.scores import seconds_of
 
 Category = Literal[
@@ -74,7 +74,7 @@ class Segment(Key):
 class Stack:
     """One bar: its parts, the value beside its label, the interval around `middle`; `chart` places these.
 
-    `whisker` is where the interval's ends and the middle lie on the axis.
+    `mark` is the sign before its label, `whisker` where the interval's ends and the middle lie on the axis.
     """
 
     label: str
@@ -83,7 +83,7 @@ class Stack:
     parts: tuple[Part, ...]
     middle: float = 0.0
     interval: tuple[float, float] | None = None
-    emphasised: bool = False
+    mark: str = ""
     segments: tuple[Segment, ...] = ()
     whisker: tuple[float, ...] = ()
 
@@ -101,15 +101,21 @@ class Chart(Block):
     notes: tuple[str, ...] = ()
 
 
-def recommended(of: Profile | Prediction) -> str | None:
-    return of.recommendation.strategy if of.recommendation else None
+def marks(of: Profile | Prediction) -> dict[str, str]:
+    """Signs of the recommended strategy, or all leaders of an undecided measurement; none without trust."""
+    chosen = of.recommendation
+    if chosen is None or chosen.strategy is None or chosen.verdict == "untrusted":
+        return {}
+    if chosen.verdict == "open" and isinstance(of, Profile):
+        return dict.fromkeys((chosen.strategy, *chosen.tied_with), SIGNS["rival"])
+    return {chosen.strategy: SIGNS["chosen"]}
 
 
 def frame_chart(profile: Profile) -> Chart:
-    chosen = recommended(profile)
+    signs = marks(profile)
     sides: dict[str, Side] = {s.name: s.side for s in profile.workload.stages}
     here = "on this CPU, not on a GPU" if profile.device.kind == "cpu" else "measured"
-    stacks = [_timed(row, _measured_parts(row, sides), chosen) for row in profile.measured().values()]
+    stacks = [_timed(row, _measured_parts(row, sides), signs) for row in profile.measured().values()]
     return chart("frame", f"Time of one frame by stage, {here}", stacks)
 
 
@@ -120,9 +126,9 @@ def largest_parts(row: Measured, most: int = 3) -> str:
 
 
 def prediction_chart(prediction: Prediction, index: int) -> Chart:
-    chosen = recommended(prediction)
+    signs = marks(prediction)
     rows = sorted((r for r in prediction.results if isinstance(r, Predicted)), key=lambda r: r.likely_seconds)
-    stacks = [_timed(row, _predicted_parts(row), chosen) for row in rows]
+    stacks = [_timed(row, _predicted_parts(row), signs) for row in rows]
     title = f"Predicted time of one frame by part on {words.name(prediction.device.name)}"
     return chart(f"predicted-{index}", title, stacks, predicted=True)
 
@@ -136,10 +142,10 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
     return told.format(words.listing(names)) if names else ""
 
 
-def _timed(row: Measured | Predicted, parts: Iterable[Part], chosen: str | None) -> Stack:
+def _timed(row: Measured | Predicted, parts: Iterable[Part], signs: Mapping[str, str]) -> Stack:
     middle, low, high = seconds_of(row)
     value, between = units.seconds(middle), words.seconds_between(low, high)
-    return Stack(row.strategy, value, between, tuple(parts), middle, (low, high), row.strategy == chosen)
+    return Stack(row.strategy, value, between, tuple(parts), middle, (low, high), signs.get(row.strategy, ""))
 
 
 def _measured_parts(row: Measured, sides: Mapping[str, Side]) -> Iterator[Part]:

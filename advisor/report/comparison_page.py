@@ -41,7 +41,7 @@ _CHANGES, _SHORT = 4, 60
 """Differences in one line; with their values if these have at most so many characters."""
 _FEW = 3
 """Strategies named in a headline; more are counted, and the table has them."""
-_PREDICTED_BOTH = "Predicted, not measured. Profile both on the device to confirm."
+_PREDICTED_BOTH = "Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
 _STATUSES = ("failed", "inconclusive", "not applicable", "passed")

@@ -177,13 +177,14 @@ def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
     who = words.count(len(places), f"{basis} device")
     if told is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")
+    said = _sentence(places, told)
     return blocks.Verdict(
         basis=basis,
         tone="inconclusive" if not told.sure else "clear" if told.everywhere else "tie",
         device=who,
-        headline=f"{'Predicted: ' * predicted}{_sentence(places, told)}",
+        headline=f"Predicted: {said}" if predicted else said[:1].upper() + said[1:],
         reason=_reason(places, told),
-        next_step="Predicted, not measured. Run `advisor profile` on the device to confirm." * predicted,
+        next_step="Run `advisor profile` on the device to confirm." * predicted,
         remark=remark,
     )
 
@@ -194,15 +195,17 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
     whole = sum(map(len, told.groups.values())) == len(places)
     likely = {place.answer.likely for place in places}
     if told.unanimous and whole and len(likely) == 1:
-        return f"{'likely ' * likely.pop()}{words.code(told.unanimous)} on {every}"
+        return f"{'likely' if likely.pop() else 'use'} {words.code(told.unanimous)} on {every}"
     if told.everywhere and whole and not told.unanimous:
-        verb = "is" if len(told.everywhere) == 1 else "are"
-        may = f"{verb} among the best" if told.sure else "may be the best"
-        return f"{words.listing(map(words.code, sorted(told.everywhere)))} {may} on {every}"
+        verb, may = ("use", "among the best") if told.sure else ("likely", "each may be the best")
+        return f"{verb} {words.listing(map(words.code, sorted(told.everywhere)), 'or')} on {every}: {may}"
     # Each strategy with its devices, the likely ones apart, as each device's own verdict says it.
     named = ((strategy, places[i]) for strategy, indices in told.groups.items() for i in indices)
     return words.on_devices(
-        (f"{'likely ' * place.answer.likely}{words.code(name)}" if name else "no single strategy", place.name)
+        (
+            f"{'likely' if place.answer.likely else 'use'} {words.code(name)}" if name else "undecided",
+            place.name,
+        )
         for name, place in named
     )
 

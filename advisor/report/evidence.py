@@ -16,6 +16,7 @@ from advisor.verdicts.caveats import doubt, undoubted
 from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.scores import counted
 
+_TIMES = "Where the time of a frame goes"
 _PARTS = "Grouped by kind, not by time; each part is a median. The bracket is the interval of the frame."
 
 
@@ -29,12 +30,12 @@ def stages(profile: Profile, *, badge: str = "") -> Section:
         blocks.Prose(ON_CPU if cpu else "", forms="html"),
         drawn,
         *by_gpu(fastest_first(counted(profile))),
-        blocks.Items(missing, "Not measured", forms="html"),
+        blocks.Items(missing, "Not measured" * bool(drawn), forms="html"),
         blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
     return Section(
         "stages",
-        "Measured on this CPU, not on a GPU" if cpu else "Where the time of a frame goes",
+        "Measured on this CPU, not on a GPU" if cpu else _TIMES if drawn else "Not measured",
         parts or (blocks.Prose("Nothing was run.", forms="html"),),
         nav="On this CPU" if cpu else "Stages",
         badge=badge,

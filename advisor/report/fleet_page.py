@@ -24,7 +24,7 @@ from advisor.verdicts.one_for_all import OneForAll, least_cost
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
-_CONFIRM = "Predicted, not measured. Start a worker on a machine with a GPU to confirm."
+_CONFIRM = "Start a worker on a machine with a GPU to confirm."
 _LONGER = "Run again with a larger --max-seconds: a verdict is undecided."
 _APPLY = "Open a device's report in the table for the code to change."
 _CAPTION = "The recommended strategy of each device."
@@ -81,7 +81,9 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     groups = words.grouped(chosen, lambda row: row.strategy)
     one, measured = least(rows), [row for row in rows if row.costs]
     doubtful = [row for row in chosen if row.verdict in ("open", "untrusted")]
-    headline = "; ".join(f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items())
+    headline = "Use " + "; ".join(
+        f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items()
+    )
     predicted = all(row.basis == "predicted" for row in chosen)
     costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
     return blocks.Verdict(
@@ -109,7 +111,7 @@ def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
         step = "Open the reports in the table: they say why."
         return blocks.Verdict("measured", "none", value, "No strategy is recommended", next_step=step)
     told = words.on_devices((words.code(one.strategy), words.name(one.device)) for one in rows[0].predicted)
-    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
+    headline = f"Predicted: use {told}" if told else "No strategy could be predicted"
     remark = "Confidence: none. Nothing was measured on a GPU."
     return blocks.Verdict("predicted", "inconclusive", value, headline, remark=remark, next_step=_CONFIRM)
 

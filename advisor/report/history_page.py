@@ -28,7 +28,7 @@ MOST_POINTS = 120
 """Most points of a chart; more are drawn in groups."""
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _HASH = re.compile("[0-9a-f]{7,40}")
-_PREDICTED = "Predicted, not measured. Profile each commit on the device to confirm."
+_PREDICTED = "Profile each commit on the device to confirm."
 _SPAN = "The change is between the dotted lines."
 _HOW = (
     "Predictions are followed without host stages, which depend on the load of the CPU that timed them: "

@@ -21,7 +21,7 @@ GRID = 1000
 HEIGHT, LOW = 208, 96
 """Pixels down, of one chart and of one among several: both stand on the first screen."""
 LABEL_GAP = 16
-LABEL_LENGTH = 14
+LABEL_LENGTH = 21
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
 _HEADROOM = 1.2

@@ -186,7 +186,7 @@ def _finding(finding: blocks.Finding) -> str:
     where = (
         f"{title} on {escape(finding.where, 120)}" if finding.devices else f"{escape(finding.rule)}: {title}"
     )
-    return f"{where}{saves}. {prose(finding.detail, 240)}"
+    return f"{where}{saves}. {prose(finding.detail, 400)}"
 
 
 def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[str]]) -> str:
@@ -305,16 +305,14 @@ def code(name: str, *, tags: bool = False) -> str:
 
 
 def prose(text: str, limit: int = 300) -> str:
-    """Prose whose `names` stay code, cut as `escape` cuts."""
-    written = ""
-    for span in words.spans(text):
-        left = limit - len(written)
-        piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
-        if len(piece) > left:
-            rest = "" if span.code else _spaced(span.text, left).rstrip()
-            return written.rstrip() + "…" if rest in ("", "…") else written + rest
-        written += piece
-    return written
+    """Prose whose `names` stay code: as many whole sentences as fit; one that does not is cut."""
+    sentences = words.sentences(text)
+    for count in range(len(sentences), 0, -1):
+        spans = words.spans(" ".join(sentences[:count]))
+        written = "".join(code(s.text) if s.code else _spaced(s.text, limit * 10) for s in spans)
+        if len(written) <= limit:
+            return written + " …" * (count < len(sentences))
+    return escape(sentences[0], limit)
 
 
 def _spaced(text: str, limit: int) -> str:

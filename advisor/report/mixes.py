@@ -120,7 +120,7 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
         told = _uses(buffer, ran), words.name(row.placements[name]), why, best
         rows.append(blocks.row(words.name(name), size, *told))
     basis = "measured" if isinstance(row, Measured) else "predicted"
-    caption = f"Buffers of {words.code(row.strategy)} on {words.name(device.name)}, {basis}."
+    caption = f"Placement of each buffer on {words.name(device.name)}, {basis}."
     heads = blocks.columns("used", "placement", "why", "next best", figures=False)
     return blocks.Table(
         "buffers",

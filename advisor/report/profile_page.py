@@ -94,6 +94,10 @@ def _lead(profile: Profile, *, targets_first: bool) -> Section:
     next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings = () if targets_first else tuple(map(words.line, profile.environment.warnings))
     none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
+    tables = tuple(buffers(profile))
+    if tables and len(told.items) == 1:  # a page has it beside the chart
+        told = replace(told, items=(replace(told.items[0], buffers=tables[0]),))
+        tables = (replace(tables[0], forms="md"), *tables[1:])
     return lead(
         none if cpu else None,
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html txt"),
@@ -102,11 +106,11 @@ def _lead(profile: Profile, *, targets_first: bool) -> Section:
             blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
             told,
             beside(profile, targets_first=targets_first),
-            *buffers(profile),
+            *tables,
             drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
         ),
-        blocks.Banners("warning", warnings, "caution"),
         blocks.Prose(next_step, label="Next", kind="next together"),
+        blocks.Banners("warning", warnings, "caution"),
     )
 
 

@@ -22,6 +22,7 @@ from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.reasons import counted, shown_bound
 
 FIX = "Fix the error above and run again."
+CONFIRM = "Run the same command on the device to confirm."
 FIGURES = re.compile(r"\d+(\.\d+)?")
 """Reasons that differ in their figures only are told once."""
 _LIMIT = re.compile(r" --max-seconds[= ]\S+")
@@ -160,11 +161,12 @@ def _unmeasured(profile: Profile) -> Verdict:
         what = f"No recommendation: {words.count(len(rows), 'strategy')} measured"
         why = "There is nothing to compare it with, or the comparison was not made."
         return nothing(device, what, why, "Profile again with at least two strategies.")
-    if len({row.reason for row in failed_rows(profile)}) == 1:
-        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", "", FIX, UNSURE)
+    if len({row.reason for row in failed_rows(profile)}) == 1:  # the failure itself says what to do
+        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", remark=UNSURE)
     failed, skipped = (sum(r.status == s for r in profile.results) for s in ("failed", "skipped"))
-    why = f"Nothing could be measured: {failed} failed, {skipped} skipped"
-    return nothing(device, why, _first_reason(profile.results), FIX, UNSURE)
+    what = f"Nothing could be measured: {failed} failed, {skipped} skipped"
+    step = "" if failed else "Run `advisor doctor` to see what this machine can measure."
+    return nothing(device, what, _first_reason(profile.results), step, UNSURE)
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
@@ -307,18 +309,19 @@ def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
     return Failure(headline, excerpt(first.detail), words.line(first.next_step, 300) or FIX)
 
 
-def sweep_failures(sweep: SweepResults, parameter: str) -> tuple[Failure, ...]:
-    """Each failure once, with the strategies and values it holds for; `parameter` as it is shown."""
+def sweep_failures(sweep: SweepResults, parameter: str = "") -> tuple[Failure, ...]:
+    """Each failure once, with the strategies and values, or workloads, it holds for; `parameter` as shown."""
+    which = f"{parameter} = " * bool(parameter)
     failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]
     rows = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
     told = []
     for where in words.grouped(failed, lambda point: _key(point.reason, point.detail)).values():
         first, values = where[0], words.listing([words.value(p.value) for p in where], limit=12)
-        headline = f"{parameter} = {values} failed: {words.line(first.reason, 500)}"
+        headline = f"{which}{values} failed: {words.line(first.reason, 500)}"
         told.append(Failure(headline, excerpt(first.detail), FIX, words.block(first.detail)))
     for same in words.grouped(rows, lambda pair: _key(pair[1].reason, pair[1].detail)).values():
         values = words.listing(dict.fromkeys(words.value(value) for value, _ in same), limit=12)
-        told.append(_failure([row for _, row in same], "", f" failed at {parameter} = {values}"))
+        told.append(_failure([row for _, row in same], "", f" failed at {which}{values}"))
     return tuple(told)
 
 

@@ -16,7 +16,7 @@ from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sampl
 from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
-from advisor.report.recommendations import FIGURES, nothing, sweep_failures
+from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
 from advisor.report.records import records_of
 from advisor.report.sweep_verdicts import at, cell, crossings, faster_when_larger, sweep_verdict
 from advisor.report.tables import memory_told, merged
@@ -45,7 +45,6 @@ _LINKS = (
     "The report of each value, linked in the table, has its stages, its memory, its advice and all raw "
     "samples."
 )
-_PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
 
 
 def sweep_page(sweep: SweepResults) -> Page:
@@ -121,16 +120,14 @@ def _lead(
     for reason, where in words.grouped(not_run, lambda point: point.reason).items():
         values = words.listing([words.value(point.value) for point in where], limit=12)
         missing.append(blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason)))
-    following = blocks.Prose(_PREDICTED * confirm, label="Next", kind="next together")
     return lead(
-        replace(following, forms="html"),
         *around(
             blocks.Failures(sweep_failures(sweep, parameter)),
             blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
             panels(told or (none,), figures or [()]),
             drawn=any(figures),
         ),
-        replace(following, forms="md txt"),
+        blocks.Prose(CONFIRM * confirm, label="Next", kind="next together"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
         blocks.Items(tuple(missing), "Values that were not run", forms="html md"),
@@ -190,7 +187,10 @@ def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Se
     table = blocks.Table(
         "sweep best",
         parameter,
-        tuple(blocks.Column(words.name(t.device.name), figures=False, notes="time") for t in shown),
+        tuple(
+            blocks.Column(words.name(t.device.name), figures=False, notes="time", basis=t.basis)
+            for t in shown
+        ),
         tuple(_rows(sweep.points, cells)),
         caption="The recommended strategy at each value, with its time per frame.",
         title="Recommended at each value:",
@@ -229,7 +229,7 @@ def _device(
         nav="On this CPU" if cpu else device,
         badge="" if cpu else track.basis,
         brief=alone,
-        closed=not alone,
+        closed=cpu or not alone,
         forms="html" if cpu else "html md txt" if alone else "html txt",
     )
 

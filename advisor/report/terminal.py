@@ -31,7 +31,6 @@ BAR = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NAME, _HEAD, _CELL, _REASON = 12, 30, 50, 300
 """Least columns for a table's names; most characters of its heads, its cells, and of a reason."""
-_SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z`])")
 _ALL = 10**6
 _WHOLE = 12
 """Rows of a table that a screen shows whole."""
@@ -95,7 +94,7 @@ def verdict(page: Page) -> str:
 def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:
     """As many whole sentences as `most` lines hold, the first at least; `hanging` goes before all lines but
     the first. No unit leaves its number."""
-    sentences, lines = _SENTENCE.split(_UNIT.sub("\N{NO-BREAK SPACE}", text)), list[str]()
+    sentences, lines = words.sentences(_UNIT.sub("\N{NO-BREAK SPACE}", text)), list[str]()
     for count in range(len(sentences), 0, -1):
         lines = textwrap.wrap(
             " ".join(sentences[:count]),
@@ -136,7 +135,7 @@ def grid(
     before = []
     for mark, name, *cells in zip(("", *marks), names, *others, strict=True):
         short = name if cell_len(name) <= wide else f"{set_cell_size(name, wide - 1).rstrip()}…"
-        lines = (textwrap.wrap(name, wide, break_on_hyphens=False) or [""]) if wraps else [short]
+        lines = (textwrap.wrap(name, wide) or [""]) if wraps else [short]
         table.add_row(*map(Text, ("\n".join(lines), *cells)))
         before += [mark, *[""] * (len(lines) - 1)]
     console = Console(file=io.StringIO(), width=4 * WIDTH.get(), color_system=None, force_jupyter=False)

@@ -13,7 +13,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Migrations, NsysTrace, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.blocks import Column, Fact, Table, row
-from advisor.report.charts import recommended
+from advisor.report.charts import marks
 from advisor.report.page import Page, Section, filled
 from advisor.report.programs import program_page
 from advisor.report.records import flows_of
@@ -33,7 +33,7 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     Nothing where no timeline was recorded and no trace was asked for.
     """
     rows, trace = profile.measured(), profile.trace
-    seen, chosen = {name: trace.of(name) for name in rows}, recommended(profile)
+    seen, chosen = {name: trace.of(name) for name in rows}, next(iter(marks(profile)), None)
     recorded = {name: (found and found.timeline) or rows[name].timeline for name, found in seen.items()}
     drawn = {name: timeline for name, timeline in recorded.items() if timeline}
     first = min(drawn, key=lambda name: (name != chosen, rows[name].median_seconds), default=None)

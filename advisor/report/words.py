@@ -30,6 +30,7 @@ _UNPRINTABLE = re.compile(
 )
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"`([^`]+)`")
+_SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z`])")
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,20 @@ class Span:
         """Whether it fits a phone's line, so that it need not be broken."""
         return len(self.text) <= 22
 
+    @property
+    def command(self) -> bool:
+        """Whether it is one of our commands, whose options are broken at blanks alone."""
+        return self.text.startswith("advisor ")
+
 
 def spans(prose: str) -> tuple[Span, ...]:
     """Prose cut at its `names`; a backtick without a partner stays as it is."""
     pieces = _CODE.split(prose)
     return tuple(Span(piece, code=i % 2 == 1) for i, piece in enumerate(pieces) if piece)
+
+
+def sentences(prose: str) -> list[str]:
+    return _SENTENCE.split(prose)
 
 
 def line(text: str, limit: int = PROSE_LENGTH) -> str:

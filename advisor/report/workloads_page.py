@@ -11,12 +11,12 @@ from advisor.report.combining import advised, document
 from advisor.report.machine import environment
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section, circumstances, filled, lead
-from advisor.report.recommendations import sweep_failures
+from advisor.report.recommendations import CONFIRM, sweep_failures
 from advisor.report.records import records_of
 from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
 
-_PREDICTED = "Predicted, not measured. Run the same command on the device to confirm."
+_APPLY = "Open a workload's report in the table for the code to change."
 
 
 def workloads_page(results: WorkloadResults) -> Page:
@@ -25,7 +25,7 @@ def workloads_page(results: WorkloadResults) -> Page:
     predicted = all(track.basis == "predicted" for track in shown)
     made = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
-    failures = blocks.Failures(sweep_failures(results, "workload"))
+    failures = blocks.Failures(sweep_failures(results))
     page = Page(
         kind="workloads",
         brand="several workloads",
@@ -36,10 +36,11 @@ def workloads_page(results: WorkloadResults) -> Page:
         sections=(
             lead(
                 blocks.Verdicts((_verdict(results, shown),)),
-                blocks.Prose(_PREDICTED * predicted, label="Next", kind="next together", forms="md txt"),
                 blocks.Banners("note", notes),
             ),
-            Section("workloads", "Recommended", filled(_table(results, shown), failures), brief=True),
+            Section(
+                "workloads", "Recommended", filled(_table(results, shown), failures), "Workloads", brief=True
+            ),
             circumstances(
                 method=(blocks.Fact("Command", words.line(results.command, 500)),),
                 machine=environment(first) if first else (),
@@ -74,6 +75,7 @@ def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
         "clear" if all(has_advice) else "inconclusive" if any(has_advice) else "none",
         "",
         headline,
+        next_step=_APPLY if measured else CONFIRM * any(has_advice),
     )
 
 

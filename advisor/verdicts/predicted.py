@@ -198,7 +198,7 @@ def _recommendation(
         tied_with=tuple(row.strategy for row in rivals),
         reason=" ".join(steps),
         steps=tuple(steps),
-        next_step="Predicted, not measured. Run `advisor profile` on the device to confirm.",
+        next_step="Run `advisor profile` on the device to confirm.",
     )
 
 
