@@ -178,6 +178,7 @@ def step(on_gpu):
             gpu.wait()
 step(False)
 step(True)
+step(False)
 """,
         {3: 140, 12: 4},
     ),
@@ -404,6 +405,13 @@ def test_a_frame_is_named_by_file_and_line(tmp_path: Path) -> None:
         assert profiled(tmp_path, source, "--frame", place).returncode == 0
         (loop,) = script_of(tmp_path).loops
         assert (loop.place.line, loop.frames, loop.named) == (3, 32, True)
+
+
+def test_a_named_loop_in_which_nothing_crosses_is_told(tmp_path: Path) -> None:
+    source = "for n in range(4):\n    pass\nwhile False:\n    pass\ncupy.asarray([1.0, 2.0])\n"
+    for place, why in (("2", "in which nothing crosses"), ("4", "which never ran")):
+        assert profiled(tmp_path, source, "--frame", place).returncode == 0
+        assert script_of(tmp_path).unseen == (f"Frames: the loop of --frame {place}, {why}",)
 
 
 def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:

@@ -141,12 +141,13 @@ def test_what_a_call_is_given_stays_no_tensor(text: str) -> None:
     assert "every tenth frame" in (found.snippet or "")
 
 
-@pytest.mark.parametrize("guard", ["asynchronous copy", "shared memory"])
+@pytest.mark.parametrize("guard", ["asynchronous copy", "asked to be", "shared memory"])
 def test_a_wait_that_may_guard_memory_of_the_host_is_not_advised_away(guard: str) -> None:
     def advised(call: str) -> str:
         line = wait(call=call, bytes=0, host_seconds=FRAMES * 0.2e-3)
-        run = script_run(line, download(memory="pinned", asynchronous=guard == "asynchronous copy"))
-        unseen = () if guard == "asynchronous copy" else (f"{SHARED} (3 times)",)
+        copy = {"asynchronous": guard == "asynchronous copy", "non_blocking": guard == "asked to be"}
+        run = script_run(line, download(memory="pinned", **copy))
+        unseen = (f"{SHARED} (3 times)",) if guard == "shared memory" else ()
         found = said(concluded(run.model_copy(update={"unseen": unseen})))
         return found["implicit-wait"].detail if "implicit-wait" in found else ""
 
@@ -232,7 +233,11 @@ def _likely(crossing: Crossing, memory: str, machine: Machine) -> float:
     return float(drawn[0])
 
 
-@pytest.mark.parametrize("line", [upload(), wait(host_seconds=FRAMES * 0.2e-3)], ids=["upload", "wait"])
+@pytest.mark.parametrize(
+    "line",
+    [upload(), upload(count=8 * FRAMES, bytes=64 * FRAMES), wait(host_seconds=FRAMES * 0.2e-3)],
+    ids=["upload", "small uploads", "wait"],
+)
 def test_what_no_loop_repeats_is_not_advised(line: Crossing) -> None:
     """Locking an array costs more than one copy of it; the last wait of a run has to be."""
     run = script_run(line.model_copy(update={"loop": None}))
@@ -331,6 +336,42 @@ def test_a_value_that_a_library_asks_for_is_not_the_lines_to_keep() -> None:
     assert other.title == "Look for an option that keeps this value on the GPU"
     whole = "(\n" * 0 + "\n" * 11 + "loss = (model(x)\n  .item())\n"
     assert said(at("loss = (model(x)", line, whole))["implicit-wait"].title.startswith("Keep")
+
+
+def test_what_a_library_asks_of_a_tensor_itself_is_not_the_lines_to_keep() -> None:
+    for text, name in (("m = Categorical(probs)", "__bool__"), ("opt.step(closure)", "__float__")):
+        line = wait(host_seconds=FRAMES * 0.2e-3, call=f"Tensor.{name}", library="torch")
+        title = "Look for an option that keeps this value on the GPU"
+        assert said(at(text, line))["implicit-wait"].title == title
+    for text in ("if loss > 1:", "x = float(loss)", "y = math.log(loss)", "z = rows[index]"):
+        assert said(at(text, line))["implicit-wait"].title.startswith("Keep")
+
+
+def in_loop(*statements: str) -> str:
+    """A file whose line 12 is the first statement, in the loop at line 11."""
+    return "\n".join([*["pass"] * 10, "while True:", *(f"    {each}" for each in statements)])
+
+
+@pytest.mark.parametrize("use", ["if n > 3: break", "print(n)", "s = f'{n}'"])
+def test_a_value_that_the_loop_needs_on_the_host_does_not_stay_on_the_gpu(use: str) -> None:
+    def code(*statements: str) -> str:
+        place = Place(file="camera.py", line=12)
+        line = wait(call="ndarray.__int__", host_seconds=FRAMES * 0.2e-3, place=place)
+        run = at("n = int(x.sum())", line, in_loop("n = int(x.sum())", *statements))
+        place = run.loops[0].place.model_copy(update={"line": 11})
+        loops = (run.loops[0].model_copy(update={"place": place}),)
+        return said(run.model_copy(update={"loops": loops}))["implicit-wait"].snippet or ""
+
+    assert code(use).endswith("in every tenth frame\nn = int(x.sum())")
+    assert "n = x.sum()  # stays on the GPU" in code("total += n")
+
+
+@pytest.mark.parametrize("clock", ["t = time.perf_counter()", "times.append(begin.elapsed_time(end))"])
+def test_a_wait_beside_a_clock_is_for_the_clock(clock: str) -> None:
+    place = Place(file="camera.py", line=12)
+    line = wait(call="Event.synchronize", bytes=0, host_seconds=FRAMES * 0.2e-3, place=place)
+    found = said(at("end.synchronize()", line, in_loop("end.synchronize()", clock)))["implicit-wait"]
+    assert found.title == "Time fewer frames: this wait is for the clock"
 
 
 def test_pin_memory_is_a_copy_on_the_cpu_and_makes_no_yield_before_the_loop() -> None:

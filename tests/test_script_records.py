@@ -67,6 +67,16 @@ torch.nn.DataParallel(torch.nn.Linear(3, 3).to(device=0))(torch.ones(2, 3)).toli
             (12, DOWN, "Tensor.tolist", 1, 2 * 3 * 4, PAGED),
         ],
     ),
+    "gradients are grouped on the GPU; tensors without dimensions are no sequences": (
+        """import torch
+w = torch.nn.Linear(3, 1).cuda()
+loss = w(torch.ones(2, 3, device="cuda")).sum()
+loss.backward()
+torch.nn.utils.clip_grad_norm_(w.parameters(), 1.0)
+torch.tensor([loss, loss], device="cuda")
+""",
+        [(2, UP, "Module.cuda", 2, (3 + 1) * 4, PAGED), (6, UP, "torch.tensor", 1, 8, PAGED)],
+    ),
     "hidden waits count once, single numbers are no copies": (
         """import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))
@@ -151,12 +161,12 @@ with cuda.profiling():
     for array in (cuda.managed_array(8), cuda.mapped_array((8,), wc=True), cuda.mapped_array_like(ones)):
         array[:] = 1
         grow[1, 8, cuda.default_stream()](array)
-        cuda.synchronize()
-        assert array.sum() == 16
+        with cuda.stream().auto_synchronize():
+            assert array.sum() == 16
 """)
     run = record(script, tmp_path, "cpu")
     assert run.error == ""
-    assert {row[1] for row in rows(run)} == {WAIT, LOCK}, "nothing is copied"
+    assert {row[1:3] for row in rows(run) if row[1] != LOCK} == {(WAIT, "Stream.synchronize")}
     assert f"{SHARED} (3 times)" in run.unseen
 
 

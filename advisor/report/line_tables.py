@@ -71,7 +71,9 @@ def lines_table(
     predictions = run.predictions[:_MOST_DEVICES] if predicted else ()
     timed = [_timed] if not predicted and scope.seconds is not None else []
     writers = timed or [partial(_predicted, prediction) for prediction in predictions]
-    heads = (Column(words.name(p.device), basis="predicted") for p in predictions)
+    alone = len(predictions) == 1
+    heads = (Column(words.name(p.device), brief="time" * alone, basis="predicted") for p in predictions)
+    where = f" on {words.name(predictions[0].device)}" if alone else ""
     rows = []
     for i, _ in scope.crossings:
         crossing, times = run.crossings[i], run.crossings[i].count / scope.frames
@@ -92,7 +94,7 @@ def lines_table(
         (first, *(columns("time") if timed else heads), Column("from", figures=False)),
         tuple(rows),
         caption=f"What crosses in the {name}. {how} {unit}.{kernels}",
-        title=f"{name[:1].upper()}{name[1:]}:",
+        title=f"{name[:1].upper()}{name[1:]}{where}:",
         identifier=f"{identifier}-{'all' if scope.number is None else scope.number}",
         predicted=predicted,
         brief_notes=False,

@@ -121,8 +121,11 @@ def _over_devices(run: ScriptRun) -> blocks.Block:
         return blocks.Verdicts((verdict,), forms="txt")
     between = words.seconds_between(min(c.seconds for c in told), max(c.seconds for c in told))
     where = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
-    headline = f"Predicted: memory can change at most {between} of a {_unit(scope)}{where}, by device"
+    most_of = f"memory can change at most {between} of a {_unit(scope)}{where}"
     each = ", ".join(f"{words.name(c.device or '')} {_bound(c)}" for c in told)
+    headline = f"Predicted by device: {most_of}"
+    if len(told) == 1:
+        each, headline = f"On {each}", f"Predicted: {most_of}"
     remark = " ".join((f"{each}.", *_accounts(run)))
     return blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
 
@@ -231,7 +234,7 @@ def _tables(run: ScriptRun, identifier: str, *, predicted: bool = True) -> Itera
 def _advice(run: ScriptRun) -> Section:
     """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
     advice = sorted(run.advice, key=_gained, reverse=True)
-    alike = list(words.grouped(advice, lambda one: (one.crossing, one.advice.rule)).values())
+    alike = list(words.grouped(advice, lambda one: (one.place, one.advice.rule, one.advice.title)).values())
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
     rows, found, codes = [], [], []
     for same in alike:
@@ -241,7 +244,7 @@ def _advice(run: ScriptRun) -> Section:
         title, gain = words.line(one.advice.title.replace("`", ""), 70), _gain(run, same)
         basis = "estimated"
         if one.advice.certainty == "predicted":
-            basis = f"predicted, {words.count(len(same), 'device')}"
+            basis = f"predicted, {words.count(len({each.advice.device for each in same}), 'device')}"
         rows.append(row(f"{where}  {title}", gain, f"({basis})", rank=-max(map(_gained, same))))
         if snippet:
             language = "diff" if snippet.startswith("--- ") else "python"
@@ -269,9 +272,9 @@ def _no_advice(run: ScriptRun) -> str:
 
 def _gain(run: ScriptRun, same: Sequence[LineAdvice]) -> str:
     """Of the smallest to the largest gain on a device, and of how long a frame."""
-    gains, loop = list(map(_gained, same)), run.crossings[same[0].crossing].loop
-    scope = next((s for s in scopes(run) if s.number == loop), None)
-    whole = f" of {units.seconds(scope.seconds)}" if scope and scope.seconds and not run.played else ""
+    gains, loops = list(map(_gained, same)), {run.crossings[one.crossing].loop for one in same}
+    frames = [s.seconds for s in scopes(run) if s.number in loops and s.seconds and not run.played]
+    whole = f" of {units.seconds(frames[0])}" if len(frames) == 1 else ""
     return f"{words.seconds_between(min(gains), max(gains))}{whole}"
 
 

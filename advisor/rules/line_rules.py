@@ -23,7 +23,7 @@ from advisor.rules.snippets.lines import (
     pinned,
     removed,
 )
-from advisor.strategies.syntax import names_changed, names_written
+from advisor.strategies.syntax import names_changed, names_tested, names_written
 
 KERNEL_ARGUMENT = "kernel argument"
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
@@ -147,6 +147,8 @@ def small_transfers(case: LineCase, limits: Limits) -> Finding | None:
     """One copy for all of a line's in a frame: the bytes stay, the calls go but for one."""
     if not case.is_copy or case.times < limits["copies"] or case.size > limits["bytes"]:
         return None
+    if case.scope.loop is None or case.crossing.call.startswith("Module."):
+        return None  # once in a run it costs little, and a module moves its parameters itself
     saved = (case.times - 1) * min(case.seconds, case.call_seconds)
     if not case.is_worth(saved, limits):
         return None
@@ -272,28 +274,10 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
         return None
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
     held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
-    reads, does = not crossing.call.endswith("ynchronize"), "returns"
+    reads = not crossing.call.endswith("ynchronize")
     if (not reads and case.scope.needs_waits) or (reads and case.times <= RARE):
         return None
-    title = f"Keep {case.what} on the GPU" if reads else "Wait for the GPU only before its results are read"
-    after = on_gpu(case.line, "after the loop") if reads else once(case.line, "after the loop")
-    if reads and _is_in_library(case):
-        title, after = _library_read(case)
-        does = "copies a value to the host inside of this call and returns"
-    elif crossing.call.endswith((*MASKED, *SIZED)):
-        what = (
-            "the number of selected elements" if crossing.call.endswith(MASKED) else "the size of its result"
-        )
-        title = f"Avoid results whose size the host waits for: {crossing.call}"
-        if crossing.call.endswith(MASKED):
-            title = "Select with `where` in place of a mask"
-        does = f"needs {what} on the host and returns"
-        after = f"# of a fixed size: where(mask, x, 0), bincount(minlength=...)\n{case.line.place.text}"
-    elif crossing.call.endswith(SHOWN):
-        title = "Show values in fewer frames"
-        after = f"# in every tenth frame\n{case.line.place.text}"
-    elif reads:
-        does = "copies a value to the host and returns"
+    title, does, after = _value_read(case) if reads else _synchronization(case)
     return case.advice(
         title,
         f"`{case.line.call or crossing.call}` {does} when all earlier work is done{held}.",
@@ -309,18 +293,42 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     )
 
 
-def _is_in_library(case: LineCase) -> bool:
-    """Whether a library that the line calls asks for the value: no method of that name is in the line."""
-    library, _, name = case.crossing.call.rpartition(".")
-    return library in ("Tensor", "ndarray") and not name.startswith("__") and name not in case.statement
+def _synchronization(case: LineCase) -> tuple[str, str, str]:
+    """Title, what the call does, and what to write for one that does nothing but wait."""
+    text = case.line.place.text
+    if case.is_timed:
+        title, does = (
+            "Time fewer frames: this wait is for the clock",
+            "comes right before or after a reading of the clock, and returns",
+        )
+        return title, does, f"# only in frames that you time\n{text}"
+    return "Wait for the GPU only before its results are read", "returns", once(case.line, "after the loop")
 
 
-def _library_read(case: LineCase) -> tuple[str, str]:
+def _value_read(case: LineCase) -> tuple[str, str, str]:
+    """The same for a call that brings the host a value."""
+    call, text = case.crossing.call, case.line.place.text
+    if not case.reads_itself:
+        return _library_read(case)
+    fixed = f"# of a fixed size: where(mask, x, 0), bincount(minlength=...)\n{text}"
+    if call.endswith(MASKED):
+        does = "needs the number of selected elements on the host and returns"
+        return "Select with `where` in place of a mask", does, fixed
+    if call.endswith(SIZED):
+        title = f"Avoid results whose size the host waits for: {call}"
+        return title, "needs the size of its result on the host and returns", fixed
+    if call.endswith(SHOWN):
+        return "Show values in fewer frames", "returns", f"# in every tenth frame\n{text}"
+    after = on_gpu(case.line, "after the loop", case.line.target in case.in_loop(names_tested))
+    return f"Keep {case.what} on the GPU", "copies a value to the host and returns", after
+
+
+def _library_read(case: LineCase) -> tuple[str, str, str]:
     """GradScaler.step reads whether gradients are finite, unless the optimizer does (grad_scaler.py)."""
-    line = case.line.place.text
+    does, line = "copies a value to the host inside of this call and returns", case.line.place.text
     if "GradScaler" in case.source and ".step(" in case.statement:
-        return "Use an optimizer with `fused=True`", f"# Adam, AdamW or SGD with fused=True\n{line}"
-    return "Look for an option that keeps this value on the GPU", f"# the library reads a value\n{line}"
+        return "Use an optimizer with `fused=True`", does, f"# Adam, AdamW or SGD with fused=True\n{line}"
+    return "Look for an option that keeps this value on the GPU", does, f"# the library reads a value\n{line}"
 
 
 def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:

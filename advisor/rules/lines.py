@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -12,10 +13,10 @@ from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.trials import ChangeKind
 from advisor.rules.base import Finding, Limits, text
-from advisor.rules.snippets.lines import UserLine, both
+from advisor.rules.snippets.lines import UserLine, both, statements_of
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
-from advisor.strategies.syntax import CannotWrite, Loop, loader_lines, loop_of, statement_at
+from advisor.strategies.syntax import CannotWrite, Loop, is_timed, loader_lines, loop_of, statement_at
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24
@@ -123,6 +124,26 @@ class LineCase:
             return line.text
         return f"{line.text}\n{whole}"
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether a clock is read right before or after the line."""
+        try:
+            tree = ast.parse(self.source)
+            return is_timed(tree, statement_at(tree, self.crossing.place.line))
+        except (CannotWrite, SyntaxError):
+            return False
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether the line asks for a value by itself: by its method, or by an operator or a builtin."""
+        name = self.crossing.call.rpartition(".")[2]
+        if not name.startswith("__"):
+            return name in self.statement
+        statements = statements_of(self.crossing.place.text) or statements_of(
+            self.statement.partition("\n")[2]
+        )
+        return not statements or any(map(_asks, (node for each in statements for node in ast.walk(each))))
+
     def at(self, place: Place | None) -> str:
         """line 29, or line 29 of loader.py where that is another file."""
         if place is None:
@@ -180,6 +201,26 @@ class LineCase:
             Evidence(label="time in a frame", value=self.frame_seconds, unit="seconds", predicted=predicted),
         )
         return figures if self.crossing.bytes else (figures[0], figures[2])
+
+
+def _asks(node: ast.AST) -> bool:
+    """Whether Python asks for a value there: conditions, indices, formats, builtins, NumPy and math."""
+    if isinstance(node, ast.Call):
+        home = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        name = getattr(home, "id", "")
+        return name in (*dir(builtins), "np", "numpy", "math")
+    asking = (
+        ast.If,
+        ast.While,
+        ast.Assert,
+        ast.IfExp,
+        ast.BoolOp,
+        ast.Not,
+        ast.Subscript,
+        ast.Mod,
+        ast.JoinedStr,
+    )
+    return isinstance(node, (*asking, ast.In, ast.NotIn)) or bool(getattr(node, "ifs", ()))
 
 
 def often(times: float) -> str:

@@ -9,6 +9,13 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 Loop = ast.For | ast.AsyncFor | ast.While
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
+CLOCKS = {
+    *("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time"),
+    *("default_timer", "elapsed_time", "get_elapsed_time", "event_elapsed_time"),
+}
+"""Last names of functions that read a clock, or the time between two events."""
+_READERS = {"print", "format", "float", "int", "bool", "str", "range"}
+
 
 class CannotWrite(Exception):
     """Why the change is not written, in words."""
@@ -71,15 +78,42 @@ def statement_at(tree: ast.AST, line: int) -> ast.stmt:
     return inner[0]
 
 
+def is_timed(tree: ast.AST, statement: ast.stmt) -> bool:
+    """Whether the statement next to this one, in the same block, reads a clock."""
+    blocks = (
+        getattr(node, name, None) for node in ast.walk(tree) for name in ("body", "orelse", "finalbody")
+    )
+    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
+    at = block.index(statement) if block else 0
+    beside = [*block[max(at - 1, 0) : at], *block[at + 1 : at + 2]]
+    return any(_last_name(call.func) in CLOCKS for each in beside for call in calls_in(each))
+
+
+def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
+    """Names whose value the loop needs on the host: in conditions, and in what it prints or formats."""
+    skipped = set(map(id, ast.walk(without)))
+    for node in ast.walk(loop):
+        parts: list[ast.AST] = []
+        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            parts = [node.test]
+        elif isinstance(node, ast.FormattedValue) or (
+            isinstance(node, ast.Call) and _last_name(node.func) in _READERS
+        ):
+            parts = [node]
+        for part in parts if id(node) not in skipped else ():
+            yield from _names(part)
+
+
+def _last_name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
 def calls_in(statement: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
 
 
 def is_loader(call: ast.Call) -> bool:
-    function = call.func
-    return (
-        function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    ) == "DataLoader"
+    return _last_name(call.func) == "DataLoader"
 
 
 def imports_of(tree: ast.Module) -> Iterator[tuple[str, str, ast.stmt]]:

@@ -30,8 +30,10 @@ class Scope:
 
     @property
     def needs_waits(self) -> bool:
-        """Whether a wait may guard memory of the host: asynchronous copies, or memory that is shared."""
-        return self.shares_memory or any(c.asynchronous and not c.staged for _, c in self.crossings)
+        """Whether a wait may guard memory of the host: that of copies that are, or were asked to be,
+        asynchronous (page-locking makes them so), or memory that is shared."""
+        asked = (c for _, c in self.crossings if c.asynchronous or c.non_blocking)
+        return self.shares_memory or any(not c.staged for c in asked)
 
     @property
     def copied_bytes(self) -> float:

@@ -21,6 +21,8 @@ Call = Callable[..., Any]
 Wrap = Callable[[Call], Call]
 _TURNS = 2000
 """Calls whose cost is measured."""
+_SEQUENCE, _ITEM = 10, 3
+"""Places of tp_as_sequence after the head of CPython's PyTypeObject, and of sq_item in PySequenceMethods."""
 
 
 class Gpu:
@@ -263,6 +265,17 @@ def replace(owner: Any, name: str, wrap: Wrap) -> None:
     except TypeError:  # the type is immutable: its namespace is not
         gc.get_referents(owner.__dict__)[0][name] = wrap(call)
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
+
+
+def hide_items(kind: Any) -> None:
+    """Has C take a class and its subclasses for no sequences again, which a replaced `__getitem__` made them:
+    torch.tensor([loss]) would ask a tensor without dimensions for its length."""
+    word = ctypes.sizeof(ctypes.c_void_p)
+    methods = ctypes.c_void_p.from_address(id(kind) + tuple.__basicsize__ + _SEQUENCE * word).value
+    if methods:
+        ctypes.c_void_p.from_address(methods + _ITEM * word).value = None
+    for each in kind.__subclasses__():
+        hide_items(each)
 
 
 def owners(array: Any) -> Iterator[Any]:

@@ -55,6 +55,8 @@ class Loop:
         self.open = False
         self.active = self.used = False
         """Whether a crossing or a launch was noted in it since it was entered, and before that."""
+        self.crossed = self.last_crossed = 0
+        """Iterations with a crossing, and the last of them."""
         self._before = (0, 0.0, 0.0)
         """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
@@ -82,12 +84,13 @@ class Loop:
         self.open = True
         return iterable
 
-    def _forget_idle(self, *, at_end: bool = False) -> None:
-        """Iterations since it was last entered are no frames where all of them were without the GPU: the same
-        function ran on NumPy's arrays first, or so often that one launch would have been noted."""
+    def _forget_idle(self) -> None:
+        """Drops the iterations since it was last entered if all of them were without the GPU, where the same
+        function runs on NumPy's arrays. That is known if most other iterations had a crossing, or if so many
+        would have had a launch noted."""
         turns, seconds, whole = self._before
         often = self.turns - turns >= LAUNCH_SAMPLE and self.used
-        if not self.active and (often or not (self.used or at_end)):
+        if not self.active and (often or 2 * self.crossed > turns or not self.used):
             self.turns, self.seconds, self.whole = turns, seconds, whole
             while self.numbers and self.numbers[-1] > turns:
                 self.numbers.pop(), self.times.pop()

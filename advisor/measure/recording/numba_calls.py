@@ -81,6 +81,7 @@ class NumbaCalls:
         }
         streams = ("default_stream", "legacy_default_stream", "per_thread_default_stream", "external_stream")
         absent |= {name: lambda *_: self._cuda.stream() for name in streams}
+        self._cuda.stream.auto_synchronize = _synchronizing
         for name, function in absent.items():
             setattr(self._cuda, name, getattr(self._cuda, name, function))
         for name in ("managed_array", "mapped_array"):
@@ -107,9 +108,8 @@ class NumbaCalls:
         replace(kind, "copy_to_device", self._calls.around(self._upload))
         driver = import_module(f"{self._cuda.__name__}.cudadrv.driver")
         for name in ("Stream", "Event"):
-            if hasattr(driver, name):
-                wait = self._calls.synchronizing(f"{name}.synchronize")
-                replace(getattr(driver, name), "synchronize", wait)
+            kind = getattr(driver, name, getattr(self._cuda, name.lower()))  # the simulator's are classes
+            replace(kind, "synchronize", self._calls.synchronizing(f"{name}.synchronize"))
 
     def _download(self, call: Call, array: Any, ary: Any = None, stream: Any = 0) -> Any:
         if isinstance(ary, _Reached):
@@ -231,6 +231,12 @@ class _Reached(np.ndarray[Any, Any]):
 
 def _reached(shape: Any, dtype: Any = np.float64, strides: Any = None, order: Any = "C", **_: Any) -> Any:
     return _Reached(shape, dtype, strides=strides, order=order)
+
+
+@contextmanager
+def _synchronizing(stream: Any) -> Iterator[Any]:
+    yield stream
+    stream.synchronize()
 
 
 def _nothing(*_: Any) -> None:

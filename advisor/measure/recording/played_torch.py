@@ -306,7 +306,20 @@ class Player:
             )
             return tuple((each,) for each in moved)
 
+        def grouping(call: Callable[..., Any]) -> Callable[..., Any]:
+            def group(lists: Any, *rest: Any) -> Any:
+                return {
+                    (self._device if isinstance(tensors[0][0], self._kind) else device, dtype): (
+                        tensors,
+                        indices,
+                    )
+                    for (device, dtype), (tensors, indices) in call(lists, *rest).items()
+                }
+
+            return group
+
         replace(torch._C._nn, "_parse_to", parsing)
+        replace(torch._C, "_group_tensors_by_device_and_dtype", grouping)
         parallel._check_balance = lambda _: None
         torch.nn.DataParallel.scatter = scatter
 

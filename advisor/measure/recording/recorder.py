@@ -50,6 +50,9 @@ class InLoop:
             loop.slow_down()
         if (turn := loop.turns) != self.last or site.at_head:
             loop.quiet, loop.active = 0, True
+        if turn != loop.last_crossed:
+            loop.last_crossed = turn
+            loop.crossed += 1
         if turn != self.last:
             self.last = turn
             self.frames += 1

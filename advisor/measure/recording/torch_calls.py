@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording import played_torch, torch_types
-from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, replace
+from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, replace
 from advisor.measure.recording.events import Event, Recorder
 from advisor.profiles.crossings import HostMemory, Library
 
@@ -162,6 +162,7 @@ class TorchCalls:
         replace(torch, "where", self._on_gpu(waiting("torch.where"), only))
         for name in ("__getitem__", "__setitem__"):
             replace(torch.Tensor, name, self._on_gpu(waiting(f"Tensor.{name}"), self._is_masked))
+        hide_items(torch.Tensor)
         replace(torch.cuda, "synchronize", self._calls.synchronizing("torch.cuda.synchronize"))
         for kind in (torch.cuda.Stream, torch.cuda.Event):
             replace(kind, "synchronize", self._calls.synchronizing(f"{kind.__name__}.synchronize"))

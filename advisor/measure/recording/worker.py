@@ -199,8 +199,10 @@ class Session:
             yield f"Copies that no line calls for, such as a library's own tables: {_left(copied)}"
         if self.job.counts_bytes and self.recorder.has_gpu and copied is None:
             yield "The driver's count of bytes: CUPTI is missing, or another profiler holds it"
-        if named is not None and not named.turns:
-            yield f"The loop of --frame {self.job.frame}, which never ran"
+        inside = (each.loop for record in self.recorder.records.values() for each in record.loops)
+        if named is not None and named not in inside:
+            what = "in which nothing crosses" if named.called else "which never ran"
+            yield f"Frames: the loop of --frame {self.job.frame}, {what}"
 
     def gpu_state(self) -> GpuState | None:
         return gpu_state(None, index=self.job.gpu, moment="under-load") if self.recorder.has_gpu else None

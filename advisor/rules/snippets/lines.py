@@ -65,7 +65,7 @@ class UserLine:
         place = crossing.place
         name = crossing.call.rpartition(".")[2]
         name = _CASTS.get(name, name)
-        statements = _statements(place.text)
+        statements = statements_of(place.text)
         calls = ((each, call) for each in statements for call in ast.walk(each) if isinstance(call, ast.Call))
         statement, call = next((pair for pair in calls if _name(pair[1].func) == name), (None, None))
         if statement is None or call is None:
@@ -145,7 +145,7 @@ class UserLine:
         return self.with_call(f"{head}{other}{rest}") if dot else ""
 
 
-def _statements(text: str) -> list[ast.stmt]:
+def statements_of(text: str) -> list[ast.stmt]:
     """The statements of a line; the head of a block gets a body."""
     for body in ("", " pass"):
         try:
@@ -282,17 +282,22 @@ def kept(line: UserLine, source: UserLine | None) -> str:
     return f"{line.with_call(there)}  # while {there} is as it was in line {source.place.line}"
 
 
-def on_gpu(line: UserLine, loop_end: str) -> str:
-    """The value stays on the GPU; it is read once, after the loop."""
+def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
+    """The value stays on the GPU; it is read once, after the loop. tested: the loop needs it on the host."""
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
     written = line.with_call(value) if line.operand else ""
-    statements = _statements(written)
-    plain = all(isinstance(each, _PLAIN) and not _is_passed_on(each, value) for each in statements)
-    if not written or not statements or not plain:
+    statements = statements_of(written)
+    if tested or isinstance(
+        next(iter(statements_of(line.place.text)), None), (ast.If, ast.While, ast.Assert)
+    ):
         return (
-            f"# keep the condition on the GPU (where(), clip()), or ask for it in every tenth frame\n"
+            "# keep what depends on it on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"
         )
+    plain = all(isinstance(each, _PLAIN) and not _is_passed_on(each, value) for each in statements)
+    if not written or not statements or not plain:
+        keep = "# keep the values on the GPU and read them after the loop, or in every tenth frame"
+        return f"{keep}\n{line.place.text}"
     once = line.call.replace(line.operand, line.target, 1) if line.target else line.call
     return f"{written}  # stays on the GPU\n# {loop_end}: {once}"
 
