@@ -212,7 +212,13 @@ def _sides(
         earlier = replace(settings, file=folder / chosen.file, workload=name, tree=tree)
         labels = (here().hide(f"{chosen.file} at {chosen.label}"), f"{repository.file} in the working tree")
         notes = revisions.dirty(repository), stored, revisions.dependencies(repository, chosen.commit)
-        yield earlier, now, labels, " ".join(filter(None, notes))
+        try:
+            yield earlier, now, labels, " ".join(filter(None, notes))
+        except AdvisorError as error:  # files of BASE go by their path in the repository
+            error.message, error.detail = (
+                text.replace(f"{folder}/", "") for text in (error.message, error.detail)
+            )
+            raise
 
 
 class Arguments(TypedDict, total=False):

@@ -15,7 +15,7 @@ from running import Command, Said, environment, missing
 from test_revisions import git
 
 import advisor
-from advisor.errors import INTERRUPTED, FileProblem, NothingMeasured, UsageError, WorkloadError
+from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
 from advisor.profiles.scratch import remove_abandoned
 
 WORKLOAD = """\
@@ -186,7 +186,7 @@ FIXED = WORKLOAD.replace("Buffer(n, np.float32)", "Buffer(2 * n, np.float32)")
     [
         (WORKLOAD, BREAKS, WorkloadError, "HEAD: ", ""),
         (WORKLOAD, "x = (", WorkloadError, "HEAD: ", "Fix the file"),
-        (WORKLOAD, DIES, NothingMeasured, "killed by SIGSEGV", "Check that the file runs with python"),
+        (WORKLOAD, DIES, WorkloadError, "killed by SIGSEGV", "Check that the file runs with python"),
     ],
 )
 def test_a_head_that_fails(
@@ -210,6 +210,7 @@ CHANCE = WORKLOAD.replace("a.fill(frame)", "a[...] = np.random.default_rng().ran
     ("base", "head", "code", "told"),
     [
         (BREAKS, WORKLOAD, 0, "Nothing to compare: BASE: "),
+        (DIES, WORKLOAD, 0, "under every strategy. pageable: the process was killed by SIGSEGV"),
         (WORKLOAD, OTHER, 0, "n is 8192 instead of 4096; `a`, `b` are 2.0 times as large: "),
         (WORKLOAD, FIXED, 0, "`a`, `b` are 2.0 times as large: "),
         (WORKLOAD, ZEROS, 1, "HEAD computes something else: `b` differs in all of its elements, largest "),
@@ -244,6 +245,12 @@ def test_a_workload_that_is_new_passes_if_it_runs(
     assert "hunter2" not in (repository / "advisor-comparison" / "compare.md").read_text()
     (repository / "new.py").write_text(BREAKS)
     assert run(command, "new.py", *GATES).code == WorkloadError.exit_code
+    (repository / "w.py").write_text("x = (")
+    git(repository, "commit", "-qam", "broken")
+    (repository / "w.py").write_text(WORKLOAD)
+    said = run(command, "w.py", "--against", "HEAD", *GATES)
+    assert said.out.startswith("Nothing to compare: BASE: w.py is not valid Python: line 1"), said
+    assert " ".join(said.out.split()).count("not valid Python") == 1, "one reason"
 
 
 def test_changed_dependencies_are_told(

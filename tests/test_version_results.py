@@ -27,6 +27,9 @@ def compared(folder: Path, base: Any, head: Any) -> Results:
     return compare_results(kept(folder / "base", {"out": base}), kept(folder / "head", {"out": head}))
 
 
+STEPS = np.arange(500)
+
+
 def grid(**changes: float) -> Any:
     values = np.ones((5, 20), np.float32)
     for place, value in changes.items():
@@ -41,6 +44,11 @@ def grid(**changes: float) -> Any:
         (grid(), grid(_4_7=1.00001), ""),
         (grid(), grid(_4_7=4.1, _0_0=1.5), "`out` differs in 2.0 % of its elements, largest 3.1 at [4, 7]"),
         (grid(), grid() * 0, "`out` differs in all of its elements, largest 1 at [0, 0]"),
+        (
+            np.arange(500),
+            -np.arange(500),
+            "`out` differs in all but 1 of its elements, largest 1e+03 at [499]",
+        ),
         (grid(), grid(_4_7=np.nan), "`out` differs in 1.0 % of its elements at [4, 7]"),
         (grid(_4_7=np.nan), grid(_4_7=np.nan), ""),
         (grid(), grid().astype(np.float16), ""),

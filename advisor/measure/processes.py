@@ -227,12 +227,16 @@ def keep_short(log: Path) -> None:
             os.truncate(log, 0)
 
 
+DIED = "the process"
+"""How a cause of death begins."""
+
+
 def cause_of_death(code: int, log: str) -> str:
     """How it ended; of one that gave up, with its last line, which names the error where Python ended it."""
     if code >= 0:
         line = log.strip().splitlines()[-1].strip() if code and log.strip() else ""
         last = f"; its last output: {line[:_LAST_WORDS]}{'…' * (len(line) > _LAST_WORDS)}" if line else ""
-        return f"the process exited with code {code} without a result{last}"
+        return f"{DIED} exited with code {code} without a result{last}"
     known = {number.value: number.name for number in signal.Signals}
     name = known.get(-code, f"signal {-code}")
     hints = {
@@ -240,7 +244,7 @@ def cause_of_death(code: int, log: str) -> str:
         "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "
         "while a kernel runs",
     }
-    return f"the process was killed by {name}{hints.get(name, '')}"
+    return f"{DIED} was killed by {name}{hints.get(name, '')}"
 
 
 def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:

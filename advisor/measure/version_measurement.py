@@ -18,6 +18,7 @@ from advisor.measure.kept_results import compare_results
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
 from advisor.measure.measurement import RESULTS, Measurement, Run, job_of
+from advisor.measure.processes import DIED
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
@@ -117,7 +118,7 @@ class VersionMeasurement:
             _require_figures(run)
         except AdvisorError as error:
             if measurement.ran_out and not measurement.timed:
-                raise self._nothing(self.clock()) from error
+                raise self._nothing(self.clock(), at=f"{name}: {error.message}") from error
             error.message = f"{name}: {error.message}"
             in_time = self.deadline - self.clock() >= LEAST_FINAL
             failed = isinstance(error, (WorkloadError, UsageError))
@@ -174,10 +175,10 @@ class VersionMeasurement:
         self.notes = tuple(_uncompared(self.compared, self.runs))
         return final
 
-    def _nothing(self, now: float) -> NothingMeasured:
+    def _nothing(self, now: float, at: str = "") -> NothingMeasured:
         return NothingMeasured(
-            f"nothing was compared within --max-seconds {self.versions.head.options.max_seconds:g}: checking "
-            f"and screening took {units.digits(now - self.began, 2)} s",
+            f"nothing was compared within --max-seconds {self.versions.head.options.max_seconds:g}: "
+            + (at or f"checking and screening took {units.digits(now - self.began, 2)} s"),
             next_step=_LONGER,
         )
 
@@ -227,13 +228,13 @@ class _VersionProgress(Progress):
 
 
 def _require_figures(run: Run) -> None:
-    """Raises `WorkloadError` where the user's code raised under every strategy, else `NothingMeasured`."""
+    """Raises `WorkloadError` where the user's code fails under every strategy, else `NothingMeasured`."""
     if any(isinstance(row, Measured) for row in run.rows):
         return
     failed = [row for row in run.rows if isinstance(row, Failed)]
     if not failed:
         raise NothingMeasured("no strategy could be measured", next_step=_LONGER)
-    wrong = all(row.reason.startswith(RAISED) for row in failed)
+    wrong = all(row.reason.startswith((RAISED, DIED)) for row in failed)
     raise (WorkloadError if wrong else NothingMeasured)(
         f"failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
         next_step=failed[0].next_step,

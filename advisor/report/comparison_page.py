@@ -116,9 +116,10 @@ def gated(
         yield lead(opening, *first)
         return
     items = []
-    for ruling in sorted(rulings, key=lambda ruling: _STATUSES.index(ruling.status)):
-        points = tuple(words.line(text, _LIMIT) for text in ruling.reasons)
-        items.append(Item((words.name(ruling.gate.text),), ruling.status, "", points=points))
+    alike = words.grouped(rulings, lambda ruling: (ruling.status, ruling.reasons))
+    for (status, reasons), same in sorted(alike.items(), key=lambda pair: _STATUSES.index(pair[0][0])):
+        points = tuple(words.line(text, _LIMIT) for text in reasons)
+        items.append(Item(tuple(words.name(each.gate.text) for each in same), status, "", points=points))
     by_status = words.grouped(rulings, lambda ruling: ruling.status)
     said = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
     told = filled(opening, Items(tuple(items), label="Gate", most=4))

@@ -26,6 +26,7 @@ from advisor.report.comparison_page import advice, changed_rows, figures, gated,
 from advisor.report.page import Page, Section, filled
 from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
+from advisor.verdicts.comparing.results import retyped
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, VersionComparison
@@ -101,12 +102,13 @@ def _sections(
 def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] = ()) -> Page:
     """HEAD runs and BASE has no such workload, or fails: that is all there is to say."""
     first = (Prose("HEAD runs. Its times will be compared from the next change on."),)
+    unexplained = [replace(each, reasons=()) for each in rulings]  # the page's name has the reason
     return Page(
         kind="compare",
         brand="comparison",
         name=f"Nothing to compare: {words.line(why.message, 200)}",
         meta=(words.name(workload),),
-        sections=tuple(gated(rulings, first)),
+        sections=tuple(gated(unexplained, first)),
     )
 
 
@@ -130,7 +132,8 @@ def _next_step(comparison: VersionComparison) -> str:
 
 def answer(comparison: VersionComparison) -> str:
     """The one line: other results and other work, then by how much, under what, and which part of a frame."""
-    changed = "; ".join(words.line(text, 120) for text in comparison.changed_work[:_MOST_CHANGES])
+    work = (*comparison.changed_work, *retyped(comparison.base.workload, comparison.head.workload))
+    changed = "; ".join(words.line(text, 120) for text in work[:_MOST_CHANGES])
     times = f"{changed}: {_times(comparison)}" if changed else _times(comparison)
     return "; ".join(filter(None, (comparison.run.results.sentence, times)))
 

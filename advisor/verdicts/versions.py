@@ -23,7 +23,7 @@ from advisor.verdicts.comparing.comparisons import (
     recommended,
 )
 from advisor.verdicts.comparing.promised import PromisedSpeed
-from advisor.verdicts.comparing.results import Results
+from advisor.verdicts.comparing.results import Results, retyped
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
 from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, Pairs, paired
 from advisor.verdicts.final import (
@@ -429,10 +429,5 @@ def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
         new, gone = [n for n in now if n not in before], [n for n in before if n not in now]
         notes += [f"New {what} in HEAD: {', '.join(new)}."] if new else []
         notes += [f"Only BASE has the {what} {', '.join(gone)}."] if gone else []
-    dtypes = {b.name: b.dtype for b in base.buffers}
-    notes += [
-        f"Buffer {b.name} is {dtypes[b.name]} in BASE and {b.dtype} in HEAD."
-        for b in head.buffers
-        if dtypes.get(b.name, b.dtype) != b.dtype
-    ]
+    notes += [f"{each}." for each in retyped(base, head)]
     return tuple(notes)

@@ -14,7 +14,7 @@ from advisor.profiles.schema import WorkloadRecord
 from advisor.texts import listed
 
 _FEW = 3
-_SMALL_SHARE = 0.001
+_SMALL_SHARE, _NEARLY_ALL = 0.001, 0.995
 _TWICE = 2.0
 
 
@@ -39,10 +39,12 @@ class BufferDifference:
         """With names between backticks."""
         if self.shapes:
             return f"`{self.buffer}` has shape {list(self.shapes[1])} instead of {list(self.shapes[0])}"
-        share = self.wrong / self.elements
-        percent = f"{units.digits(share * 100, 2)} % of its"
-        count = percent if share >= _SMALL_SHARE else f"{self.wrong} of its {self.elements}"
-        count = "all of its" if self.wrong == self.elements else count
+        share, same = self.wrong / self.elements, self.elements - self.wrong
+        count = f"{units.digits(share * 100, 2)} % of its"
+        if share < _SMALL_SHARE:
+            count = f"{self.wrong} of its {self.elements}"
+        elif share >= _NEARLY_ALL:
+            count = f"all but {same} of its" if same else "all of its"
         largest = "" if self.largest is None else f", largest {self.largest:.2g}"
         place = f" at {list(self.place)}" if self.place is not None else ""
         late = f" from frame {self.frame} on" if self.frame else ""
@@ -102,6 +104,16 @@ def changed_work(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
     for size, names in grown.items():
         told.append(f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {size}")
     return tuple(told)
+
+
+def retyped(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
+    """Buffers of both whose elements have another type, which gates apply to: the result is the same."""
+    dtypes = {buffer.name: buffer.dtype for buffer in base.buffers}
+    return tuple(
+        f"`{buffer.name}` is {buffer.dtype} instead of {dtypes[buffer.name]}"
+        for buffer in head.buffers
+        if dtypes.get(buffer.name, buffer.dtype) != buffer.dtype
+    )
 
 
 def _size(before: int, now: int) -> str:
