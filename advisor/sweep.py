@@ -28,6 +28,7 @@ from advisor.profiles.sweeps import (
     Point,
     SweepResults,
     Value,
+    WorkloadResults,
     link,
     pair,
     point_of,
@@ -212,7 +213,7 @@ Keep = Callable[[Profile, Path], Sequence[Path]]
 
 @dataclass(frozen=True)
 class Swept:
-    """All values of a sweep, and the errors of those that could not be profiled."""
+    """All values of a sweep, or all workloads, and the errors of those that could not be profiled."""
 
     results: SweepResults
     problems: tuple[AdvisorError, ...]
@@ -250,11 +251,11 @@ def run_each(
     directory: Path,
     keep: Keep,
     launcher: Launcher | None = None,
-) -> tuple[tuple[Point, ...], tuple[AdvisorError, ...]]:
+) -> Swept:
     """A profile of each of several workloads, given by unique names with their settings; as `run` does."""
     steps = [Step(name, _folder(name), name, settings) for name, settings in runs]
     points, problems = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher).points(steps)
-    return tuple(points), tuple(problems)
+    return Swept(WorkloadResults("", "workload", tuple(points), runs[0][1].command), tuple(problems))
 
 
 def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:

@@ -1,11 +1,12 @@
-"""`advisor profile`: one profile, or one for each value of a sweep."""
+"""`advisor profile`: one profile, or several: a sweep's values, or workloads, each into its folder."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,7 @@ from advisor.cli.console import (
     summarize,
     text,
 )
-from advisor.cli.several import profile_sweep, profile_workloads
-from advisor.errors import INTERRUPTED, UsageError, WorkloadError
+from advisor.errors import INTERRUPTED, AdvisorError, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.scratch import scratch
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from advisor.measure.settings import Settings
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
+    from advisor.sweep import Sweep, Swept
 
 
 @options.takes(*OPTIONS)
@@ -59,8 +60,6 @@ def profile(**given: Any) -> None:
     wanted = configuration.parse_formats(merged.formats)
     swept = parse_sweep(merged.sweep, outline.defaults_of(merged.workload))
     form = only_format(merged.out, wanted)
-    if merged.apply and (swept or form):
-        raise UsageError("--apply needs one run that writes a report", next_step="Omit --sweep and --out -.")
     if merged.save:
         outputs.baseline_folder(merged.save)
     _require_one(merged, targets, swept=swept is not None, printed=form is not None)
@@ -70,63 +69,82 @@ def profile(**given: Any) -> None:
     )
     if backend == "cpu" and "nsys" in merged.trace and merged.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
-    inside, timed = _names(settings, "report", wanted), replace(settings, began=began())
+    several = Several(_names(settings, "report", wanted), wanted, merged)
+    timed = replace(settings, began=began())
     if len(targets) > 1:
-        profile_workloads(settings, targets, inside, wanted, merged)
+        _profile_workloads(targets, settings, several)
     elif swept:
-        profile_sweep(settings, swept, inside, wanted, merged)
+        _profile_sweep(swept, settings, several)
     elif form:
         _profile_to_stdout(timed, form, merged.quiet)
     else:
         _profile_once(timed, merged, wanted)
 
 
+def _refuse_first(*problems: tuple[object, str, str]) -> None:
+    """Raises `UsageError` for the first that holds: a condition, the message and the next step."""
+    for holds, message, next_step in problems:
+        if holds:
+            raise UsageError(message, next_step=next_step)
+
+
 def _require_one(merged: Options, targets: Sequence[str], *, swept: bool, printed: bool) -> None:
     """Raises `UsageError` for options of one profile where the command makes several."""
     several = "--sweep" if swept else f"a run of {len(targets)} workloads" if len(targets) > 1 else ""
-    if swept and len(targets) > 1:
-        raise UsageError(
-            f"--sweep takes one workload, and there are {len(targets)}", next_step=f"Name one: {targets[0]}."
-        )
-    if several and printed:
-        raise UsageError(
-            f"{several} writes one folder per {'value' if swept else 'workload'} and cannot print to stdout",
-            next_step="Give a directory: --out DIR.",
-        )
-    if merged.save and (several or printed):
-        raise UsageError("--save keeps one profile, of a run that writes one", next_step="Omit --save.")
+    folder = "value" if swept else "workload"
+    _refuse_first(
+        (
+            swept and len(targets) > 1,
+            f"--sweep takes one workload, and there are {len(targets)}",
+            f"Name one: {targets[0]}.",
+        ),
+        (
+            several and printed,
+            f"{several} writes one folder per {folder} and cannot print to stdout",
+            "Give a directory: --out DIR.",
+        ),
+        (
+            merged.save and (several or printed),
+            "--save keeps one profile, of a run that writes one",
+            "Omit --save.",
+        ),
+        (
+            merged.apply and (swept or printed),
+            "--apply needs one run that writes a report",
+            "Omit --sweep and --out -.",
+        ),
+    )
+
+
+_SCRIPTS_ONLY = {
+    "frame": "the frame of a workload is its function",
+    "count_bytes": "of a workload all buffers are known",
+    "tries": "a workload is measured under every strategy",
+}
+"""Options of scripts alone, and why a workload has none."""
 
 
 def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
-    """Raises `UsageError` for options of scripts that would have no effect."""
-    if given["frame"] and not script:
-        raise UsageError(
-            "--frame applies only to scripts: the frame of a workload is its function", next_step="Omit it."
-        )
-    if given["count_bytes"] and not script:
-        raise UsageError(
-            "--count-bytes applies only to scripts: of a workload all buffers are known", next_step="Omit it."
-        )
-    if given["tries"] and not script:
-        raise UsageError(
-            "--try applies only to scripts: a workload is measured under every strategy", next_step="Omit it."
-        )
-    if given["checked"] and not given["tries"]:
-        raise UsageError("--check has no effect without --try", next_step="Add --try.")
-    if given["apply"]:
-        _require_target(given["apply"], script=bool(script), tries=bool(given["tries"]))
-
-
-def _require_target(target: str, *, script: bool, tries: bool) -> None:
-    """Raises `UsageError` where --apply cannot mean anything, before anything is measured."""
-    if script and not tries:
-        raise UsageError("--apply has no effect on a script without --try", next_step="Add --try.")
-    file, _, function = target.partition("::")
-    if not script and not (function and Path(file).is_file()):
-        raise UsageError(
-            f"--apply {target} names no function of a file",
-            next_step="For a workload, name the function that it measures: --apply FILE::FUNCTION.",
-        )
+    """Raises `UsageError` for options of scripts that would have no effect, before anything is measured."""
+    apply, tries = given["apply"] or "", given["tries"]
+    file, _, function = apply.partition("::")
+    _refuse_first(
+        *(
+            (given[name] and not script, f"--{OPTIONS[name].key} applies only to scripts: {why}", "Omit it.")
+            for name, why in _SCRIPTS_ONLY.items()
+        ),
+        (given["checked"] and not tries, "--check has no effect without --try", "Add --try."),
+        (
+            apply and script and not tries,
+            "--apply has no effect on a script without --try",
+            "Add --try.",
+        ),
+        (
+            apply and not script and not (function and Path(file).is_file()),
+            f"--apply {apply} names no function of a file",
+            "For a workload, name the function that it measures: --apply FILE::FUNCTION.",
+        ),
+    )
 
 
 @contextmanager
@@ -303,3 +321,83 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
             next_step="Set its parameters with --set NAME=VALUE.",
         )
     return script
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several profiles: the files `inside` the folder of each, and the page of all in `merged.out`."""
+
+    inside: Sequence[str]
+    wanted: tuple[str, ...]
+    merged: Options
+
+    def profiled(self, kind: str, noun: str, folders: Iterable[str], run: Callable[..., Swept]) -> Swept:
+        """Runs all of them, writes and prints their page. Exit code 130 where Ctrl-C ended it."""
+        from advisor.measure.progress import make_progress
+        from advisor.profiles import outputs
+        from advisor.report import pages
+
+        names = [*pages.names(kind, self.wanted), *(f"{f}/{n}" for f in folders for n in self.inside)]
+        kept = list[Path]()
+
+        def keep(one: Profile, folder: Path) -> list[Path]:
+            make_room(folder, quiet=True)
+            paths = pages.write(pages.page_of(one), folder, self.wanted)
+            kept.extend(paths)
+            read_back(paths)
+            return paths
+
+        quiet = self.merged.quiet
+        try:
+            with outputs.output_directory(self.merged.out, names, aside=True) as directory:
+                with make_progress(quiet=quiet) as progress:
+                    swept = run(progress=progress, directory=directory, keep=keep)
+                page = pages.page_of(swept.results)
+                make_room(directory, quiet)
+                paths = pages.write(page, directory, self.wanted)
+        except KeyboardInterrupt:
+            done = f"finished {noun}s are in {self.merged.out}" if kept else f"no {noun} was finished"
+            say(f"interrupted: {done}", written=True)
+            raise typer.Exit(INTERRUPTED) from None
+        print(text(page, quiet=quiet, details=self.merged.details))
+        say_written(paths, quiet=quiet)
+        summarize(page)
+        if swept.results.interrupted:
+            sys.exit(INTERRUPTED)
+        return swept
+
+
+def _profile_sweep(swept: Sweep, settings: Settings, several: Several) -> None:
+    """One profile for each value. If all values fail, the first one's error is raised."""
+    from advisor import sweep
+
+    folders = [step.directory for step in swept.steps(settings)]
+    run = partial(sweep.run, settings, swept, launcher=launcher(settings))
+    ended = several.profiled("sweep", "value", folders, run)
+    if not ended.results.has_figures:
+        raise next(iter(ended.problems), NothingMeasured("no value could be measured or predicted"))
+
+
+def _profile_workloads(targets: Sequence[str], settings: Settings, several: Several) -> None:
+    """One profile for each workload, FILE::NAME. The exit code is the highest of all."""
+    from advisor import sweep
+
+    split = [(Path(file), name) for file, _, name in (target.partition("::") for target in targets)]
+    names = [name for _, name in split]
+    runs = [
+        (
+            name if names.count(name) == 1 else f"{file.stem}.{name}",
+            replace(settings, file=file, workload=name),
+        )
+        for file, name in split
+    ]
+
+    run = partial(sweep.run_each, runs, launcher=launcher(settings))
+    ended = several.profiled("workloads", "workload", [label for label, _ in runs], run)
+    codes = [problem.exit_code for problem in ended.problems]
+    for each in ended.results.profiles:
+        try:
+            require_figures(each)
+        except AdvisorError as error:
+            codes.append(error.exit_code)
+    sys.exit(max(codes, default=0))

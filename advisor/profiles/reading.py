@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -107,7 +106,6 @@ _MOST_MASKED = 2_000_000
 """Characters."""
 _MOST_VALUES = 4_000_000
 """In lists and tables together, each of which takes some 100 bytes while it is read."""
-_PIECE = 1 << 20
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds: far below one cycle of any clock, and thirty years."""
 _GONE = ("alternatives", "sensitivity")
@@ -200,7 +198,11 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
     try:
         content = from_json(data)
     except ValueError as unreadable:
-        what = unreadable if _is_text(data) else "it is not UTF-8 text"
+        what = str(unreadable)
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            what = "it is not UTF-8 text"
         raise FileProblem(f"{name} is damaged: {what}", next_step=_GIVE) from None
     if not isinstance(content, dict) or "format" not in content:
         raise FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
@@ -220,18 +222,6 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
             next_step="Profile the script again: what it moves is now recorded by line.",
         )
     return content
-
-
-def _is_text(data: bytes) -> bool:
-    """Whether it is UTF-8, without the memory of the whole text."""
-    decoder = getincrementaldecoder("utf-8")()
-    try:
-        for start in range(0, len(data), _PIECE):
-            decoder.decode(data[start : start + _PIECE])
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def require_plausible(profile: Profile, name: str) -> None:

@@ -137,12 +137,7 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
     (first_path, first), *others = loaded
     for path, profile in others:
         require_same_version(f"{first_path} and {path}", first, profile, _TOGETHER)
-        devices = first.device, profile.device
-        if len({(device.kind, device.name) for device in devices}) > 1:
-            raise UsageError(
-                f"{first_path} and {path} are from two devices: {devices[0].name} and {devices[1].name}",
-                next_step=_TOGETHER,
-            )
+    _require_one_device(loaded, "", _TOGETHER)
     names = _swept(loaded)
     points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
     which = names[0] if len(names) == 1 else names
@@ -161,7 +156,6 @@ def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) ->
 
     Raises `UsageError` where there are two of one workload, or two devices.
     """
-    first_path, first = loaded[0]
     seen: dict[tuple[str, str], Path] = {}
     for number, (path, profile) in enumerate(loaded):
         name = profile.workload.name
@@ -171,12 +165,7 @@ def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) ->
                 f"the profiles are of different workloads, but {other} and {path} are both of {name}",
                 next_step=_EACH,
             )
-        if (profile.device.kind, profile.device.name) != (first.device.kind, first.device.name):
-            raise UsageError(
-                f"the profiles are of different workloads, but {first_path} and {path} are from two devices: "
-                f"{first.device.name} and {profile.device.name}",
-                next_step=_EACH,
-            )
+    _require_one_device(loaded, "the profiles are of different workloads, but ", _EACH)
     names = [profile.workload.name for _, profile in loaded]
     points = [
         Point(
@@ -186,8 +175,16 @@ def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) ->
         )
         for name, (path, profile) in zip(names, loaded, strict=True)
     ]
-    commands = {profile.command for _, profile in loaded}
-    return WorkloadResults("", "workload", tuple(points), first.command if len(commands) == 1 else "")
+    commands = list({profile.command for _, profile in loaded})
+    return WorkloadResults("", "workload", tuple(points), commands[0] if len(commands) == 1 else "")
+
+
+def _require_one_device(loaded: Sequence[tuple[Path, Profile]], where: str, next_step: str) -> None:
+    path, device = loaded[0][0], loaded[0][1].device
+    for other, profile in loaded:
+        if (profile.device.kind, profile.device.name) != (device.kind, device.name):
+            names = f"{device.name} and {profile.device.name}"
+            raise UsageError(f"{where}{path} and {other} are from two devices: {names}", next_step=next_step)
 
 
 def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
