@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import apply, diff
-from advisor.strategies.syntax import CannotWrite, loader_line
+from advisor.strategies.syntax import CannotWrite, loader_lines
 
 CUPY = """\
 import cupy as cp
@@ -155,9 +155,9 @@ for x in batches:
 """
 
 
-@every(("loop", "upload", "line"), [(3, 5, 1), (3, 6, None), (7, 8, None), (3, 0, 1)])
-def test_a_loader_is_told_for_its_batches_alone(loop: int, upload: int, line: int | None) -> None:
-    assert loader_line(LOADERS, loop, upload) == line
+@every(("loop", "upload", "lines"), [(3, 5, (1,)), (3, 6, ()), (7, 8, (1, 2)), (3, 0, (1,))])
+def test_a_loader_is_told_for_its_batches_alone(loop: int, upload: int, lines: tuple[int, ...]) -> None:
+    assert loader_lines(LOADERS, loop, upload) == lines
 
 
 REFUSED = {
