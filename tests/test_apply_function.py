@@ -39,9 +39,9 @@ def test_arrays_are_page_locked_and_downloads_reused() -> None:
     for line in (
         "    gray = cupyx.empty_pinned((4, 4), np.float32)\n",
         "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)",
-        "        out = device_14.get(out=host_14)\n",
-        "synchronize()  # until gray is copied",
-        "synchronize()  # until table is copied",
+        "        out = out_device.get(out=out_host)\n",
+        "cp.asarray(gray, blocking=True)",
+        "cp.asarray(table, blocking=True)",
     ):
         assert line in applied.text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -53,37 +54,66 @@ def added_and_removed(source: str, *changes: Change) -> tuple[list[str], list[st
     return added, removed
 
 
-WAIT = "cp.cuda.get_current_stream().synchronize()  # until {} is copied: the host may write it again"
+WAIT = "cp.cuda.get_current_stream().synchronize()  # until gray is copied: the host may write it again"
+HEAD = "import cupy as cp\nimport numpy as np\n"
+UP, BLOCKS = "d = cp.asarray(gray)   # up", "d = cp.asarray(gray, blocking=True)   # up"
 
 CASES = {
     "lock: cupyx allocates": (
         CUPY,
         Change("lock", 8, 5, 7),
-        ["import cupyx", "gray = cupyx.empty_pinned((4, 4), np.float32)  # é: kept", WAIT.format("gray")],
-        ["gray = np.empty((4, 4), np.float32)  # é: kept"],
+        ["import cupyx", "gray = cupyx.empty_pinned((4, 4), np.float32)  # é: kept", BLOCKS],
+        ["gray = np.empty((4, 4), np.float32)  # é: kept", UP],
     ),
     "lock: what a library made is registered": (
         CUPY,
         Change("lock", 9, 6, 7),
         [
             "import weakref",
+            "",
             "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)  # page-locked",
             "weakref.finalize(table, cp.cuda.runtime.hostUnregister, table.ctypes.data)",
-            WAIT.format("table"),
+            "w = cp.asarray(table, blocking=True)",
+        ],
+        ["w = cp.asarray(table)"],
+    ),
+    "lock: an attribute, a row for each argument, arguments that cupyx has not": (
+        "import os\n" + HEAD + "class A:\n    def __init__(self):\n"
+        "        self.gray = np.zeros(3, like=x)\n    def up(self):\n        return cp.asarray(\n"
+        "            self.gray,\n        )\n",
+        Change("lock", 8, 6, 20),
+        [
+            "import weakref",
+            "cp.cuda.runtime.hostRegister(self.gray.ctypes.data, self.gray.nbytes, 0)  # page-locked",
+            "weakref.finalize(self.gray, cp.cuda.runtime.hostUnregister, self.gray.ctypes.data)",
+            "blocking=True,",
         ],
         [],
+    ),
+    "lock: a copy that takes no blocking=True is waited for": (
+        CUPY.replace(UP, "d.set(gray)"),
+        Change("lock", 8, 5, 7),
+        ["import cupyx", "gray = cupyx.empty_pinned((4, 4), np.float32)  # é: kept", WAIT],
+        ["gray = np.empty((4, 4), np.float32)  # é: kept"],
+    ),
+    "lock: what the file calls cupyx, and a mark of its encoding": (
+        "\ufeffimport cupy as cp\nimport cupyx as cpx\nimport numpy as np\ng = np.empty(3)\n"
+        "for i in r: d = cp.asarray(g)\n",
+        Change("lock", 5, 4, 5),
+        ["g = cpx.empty_pinned(3)", "for i in r: d = cp.asarray(g, blocking=True)"],
+        ["g = np.empty(3)", "for i in r: d = cp.asarray(g)"],
     ),
     "reuse: an expression over two lines": (
         CUPY,
         Change("reuse", 10, None, 7),
         [
             "import cupyx",
-            "host_10 = None",
-            "device_10 = (d *",
+            "out_host = None",
+            "out_device = (d *",
             "w)",
-            "if host_10 is None:",
-            "host_10 = cupyx.empty_pinned(device_10.shape, device_10.dtype)",
-            "out = device_10.get(out=host_10)",
+            "if out_host is None:",
+            "out_host = cupyx.empty_pinned(out_device.shape, out_device.dtype)",
+            "out = out_device.get(out=out_host)",
         ],
         ["out = (d *", "w).get()"],
     ),
@@ -92,10 +122,10 @@ CASES = {
         Change("reuse", 12, None, 7),
         [
             "import cupyx",
-            "host_12 = None",
-            "if host_12 is None:",
-            "host_12 = cupyx.empty_pinned(d.shape, d.dtype)",
-            "res = d.get(out=host_12)",
+            "res_host = None",
+            "if res_host is None:",
+            "res_host = cupyx.empty_pinned(d.shape, d.dtype)",
+            "res = d.get(out=res_host)",
         ],
         ["res = cp.asnumpy(d)"],
     ),
@@ -105,6 +135,12 @@ CASES = {
         Change("non-blocking", 8, None, 7),
         ["x, y = x.to(dev, non_blocking=True), y.to(dev, non_blocking=True, )"],
         ["x, y = x.to(dev), y.to(dev, )"],
+    ),
+    "non-blocking: what comes back is waited for": (
+        "for x in loader:\n    y = net(x.to(dev)).to('cpu')\n",
+        Change("non-blocking", 2, None, 1),
+        ["y = net(x.to(dev, non_blocking=True)).to('cpu')"],
+        ["y = net(x.to(dev)).to('cpu')"],
     ),
     "pin-memory: added": (
         TORCH,
@@ -166,7 +202,24 @@ REFUSED = {
     "no form of a call": (CUPY, Change("reuse", 13, None, 7), "is not of the form name = call"),
     "no download": (CUPY, Change("reuse", 8, None, 7), "is neither x.get() nor asnumpy(x) alone"),
     "no loop": (CUPY, Change("hoist", 5, None, 7), "not in the loop itself"),
-    "already asynchronous": (TORCH, Change("non-blocking", 9, None, 7), "has no call of to, cuda or copy_"),
+    "already asynchronous": (TORCH, Change("non-blocking", 9, None, 7), "has no call of to or cuda without"),
+    "tells whether it blocks": (
+        "for x in loader:\n    y = x.to(dev, torch.half, True) + x.cuda(**where)\n",
+        Change("non-blocking", 2, None, 1),
+        "has no call of to or cuda without",
+    ),
+    "may download": (
+        "for x in loader:\n    x, y = x.to(dev), y.to(host)\n",
+        Change("non-blocking", 2, None, 1),
+        "copies to several places",
+    ),
+    "copied by its address": (
+        CUPY.replace("print(out", "d.data.copy_from_host_async(gray.ctypes.data, 64); print(out"),
+        Change("lock", 8, 5, 7),
+        "copies from it by copy_from_host_async",
+    ),
+    "no place to wait": (CUPY.replace(UP, "yield d.set(gray)"), Change("lock", 8, 5, 7), "no place after"),
+    "old line ends": (CUPY.replace("gray)   #", "gray)\r   #"), Change("lock", 8, 5, 7), "carriage return"),
     "no loader": (TORCH, Change("pin-memory", 8, 9, 7), "has no DataLoader"),
     "set in the loop": (
         CUPY.replace("w = cp.asarray(table)", "w = cp.asarray(out)"),
@@ -185,7 +238,7 @@ REFUSED = {
         Change("hoist", 9, None, 7),
         "table is set in the loop",
     ),
-    "name taken": (CUPY + "host_12 = 3\n", Change("reuse", 12, None, 7), "the name host_12 is taken"),
+    "name taken": (CUPY + "res_host = 3\n", Change("reuse", 12, None, 7), "the name res_host is taken"),
     "several statements": (
         "import cupy\na = f(); b = g()\n",
         Change("hoist", 2, None, 1),
@@ -215,18 +268,21 @@ def test_what_is_not_certain_is_not_written(case: str) -> None:
 
 def test_several_changes_share_an_import_and_the_patch_applies(tmp_path: Path) -> None:
     changes = [Change("lock", 8, 5, 7), Change("reuse", 12, None, 7), Change("hoist", 9, None, 7)]
+    with pytest.raises(CannotWrite, match="another change moves the same line"):
+        edited(CUPY, [Change("lock", 9, 6, 7), changes[2]])
     source = CUPY.replace("\n", "\r\n")
     after = edited(source, changes)
     assert after.count("import cupyx") == 1
     assert after.count("\n") == after.count("\r\n")
-    file, patch = tmp_path / "x.py", tmp_path / "x.patch"
-    file.write_bytes(source.encode())
-    patch.write_bytes(diff("x.py", source, after).encode())
-    subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True)
-    assert file.read_bytes() == after.encode()
-    file.write_bytes(source.encode())
-    assert apply(diff("x.py", source, after), tmp_path) == [file]
-    assert file.read_bytes() == after.encode()
+    file, patch = tmp_path / "my x.py", tmp_path / "x.patch"
+    patch.write_bytes(text := diff("my x.py", source, after).encode())
+    for tool in (["git", "apply", str(patch)], ["patch", "--binary", "-p1", "-i", str(patch)], []):
+        file.write_bytes(source.encode())
+        if tool and shutil.which(tool[0]):
+            subprocess.run(tool, cwd=tmp_path, check=True, capture_output=True)
+        else:
+            assert apply(text.decode(), tmp_path) == [file]
+        assert file.read_bytes() == after.encode()
 
 
 def test_a_patch_of_another_file_changes_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import sys
 import types
@@ -24,12 +24,12 @@ SCRIPT = "planted.py"
 START = """\
 import cupy
 import numpy as np
-log, kept = [], []
+log, kept, late = [], [], False
 """
 GRAY = "gray = np.full(4, 0.0)  #origin\n"
 GUARDED = ""
 """The changed script is right, imposed and written."""
-KEEPS, LEAVES = "keeps the arrays", "no place after its copy"
+KEEPS = "keeps the arrays"
 
 RACES = {
     "a buffer that is overwritten next": (
@@ -89,13 +89,44 @@ RACES = {
         "lock",
         GRAY + "def read(i):\n gray[...] = i\n return gray\nfor i in range(6):  #loop\n"
         " ds = [cupy.asarray(read(i + k)) for k in (0, 9)]  #line\n log.append([d.get()[0] for d in ds])",
-        LEAVES,
+        GUARDED,
     ),
     "a function that returns the copy": (
         "lock",
         GRAY + "def up():\n return cupy.asarray(gray)  #line\nfor i in range(6):  #loop\n gray[...] = i\n"
         " d = up()\n gray[...] = -1\n log.append(d.get()[0])",
-        LEAVES,
+        GUARDED,
+    ),
+    "a generator that yields the copy": (
+        "lock",
+        GRAY + "def ups():\n for i in range(6):  #loop\n  gray[...] = i\n  yield cupy.asarray(gray)  #line\n"
+        "for d in ups():\n gray[...] = -1\n log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "a function that gets the copy and writes the array": (
+        "lock",
+        GRAY + "def step(d):\n gray[...] = -1\n return d.get()[0]\nfor i in range(6):  #loop\n"
+        " gray[...] = i\n log.append(step(cupy.asarray(gray)))  #line",
+        GUARDED,
+    ),
+    "several statements in a line": (
+        "lock",
+        GRAY + "for i in range(6):  #loop\n gray[...] = i; d = cupy.asarray(a=gray); gray[...] = -1  #line\n"
+        " log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "a branch that the run did not take uploads it too": (
+        "lock",
+        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
+        " if late:\n  d = cupy.asarray(gray)\n gray[...] = -1\n log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "an attribute that another method overwrites": (
+        "lock",
+        "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def up(self):\n"
+        "  return cupy.asarray(self.gray)  #line\ncamera = Camera()\nfor i in range(6):  #loop\n"
+        " camera.gray[...] = i\n d = camera.up()\n camera.gray[...] = -1\n log.append(d.get()[0])",
+        GUARDED,
     ),
     "a copy in a stream of its own": (
         "lock",
@@ -135,6 +166,19 @@ RACES = {
         "  yield out\nlast = np.zeros(4)\nfor out in outs():\n log.append(out[0] - last[0])\n last = out",
         KEEPS,
     ),
+    "a download that is uploaded and overwritten": (
+        "reuse",
+        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n out = d.get()  #line\n"
+        " e = cupy.asarray(out)\n out[...] = -1\n log.append(e.get()[0])",
+        "uploads what it downloads",
+    ),
+    "a thread that may hold what is downloaded": (
+        "reuse",
+        "import threading\nend = threading.Event()\nthread = threading.Thread(target=end.wait)\n"
+        "thread.start()\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
+        " out = d.get()  #line\n log.append(out[0])\nend.set()\nthread.join()",
+        "runs threads",
+    ),
     "downloads of several shapes": (
         "reuse",
         "for i in range(6):  #loop\n d = cupy.asarray(np.full(4 + i, i))\n out = d.get()  #line\n"
@@ -146,6 +190,12 @@ RACES = {
         "gray = np.zeros(4)\nfor i in range(9):  #loop\n w = cupy.asarray(gray)  #line\n"
         " log.append(w.get()[0])\n gray[3 * (i == 7)] += i == 7",
         "not the same in each frame",
+    ),
+    "an array on the GPU that is read before it is uploaded": (
+        "hoist",
+        "gray = np.zeros(4)\nw = cupy.asarray(np.ones(4))\nfor i in range(6):  #loop\n"
+        " log.append(w.get()[0])\n w = cupy.asarray(gray)  #line",
+        "is read in the loop before",
     ),
     "an array on the GPU that a function writes to": (
         "hoist",
@@ -164,12 +214,10 @@ RACES = {
 
 def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """CuPy on NumPy, without the times of its copies."""
-    spec = importlib.util.spec_from_file_location("cupy", PACKAGES / "cupy" / "__init__.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.syspath_prepend(str(PACKAGES))
+    for name in ("cupy", "cupyx"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module("cupy")
     for name in ("PAGEABLE", "PINNED", "NEW"):
         monkeypatch.setattr(module, name, 0)
     return module
@@ -212,9 +260,10 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
         with pytest.raises(CannotWrite, match=answer):
             edited(text, [written])
         return
-    patched = edited(text, [written])
-    a_cupy(monkeypatch)
-    assert logged(patched) == expected, "wrong as written"
+    for late in ("False", "True"):
+        a_cupy(monkeypatch)
+        patched = edited(text.replace("[], [], False", f"[], [], {late}"), [written])
+        assert logged(patched) == expected, "wrong as written"
 
 
 def test_allocators_take_turns_and_a_script_that_sets_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

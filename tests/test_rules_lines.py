@@ -180,7 +180,7 @@ def test_a_change_that_is_certain_is_a_patch_of_the_users_file() -> None:
     found = advise_lines(concluded(script_run(download())), "Test card", CARD, (), Preferences())
     patch = found[0].advice.snippet or ""
     assert patch.startswith("--- a/camera.py\n")
-    assert "+    out = m.get(out=host_12)\n" in patch
+    assert "+    out = m.get(out=out_host)\n" in patch
 
 
 def test_a_line_has_the_advice_that_gains_most_alone() -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -151,17 +152,6 @@ def test_libraries_are_not_imported_beforehand_where_a_file_sets_variables(tmp_p
         assert server is None
 
 
-def test_a_program_that_differs_from_itself_is_never_called_equal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import_random = "import random; gray[...] = random.random()"
-    found, _ = tried(
-        tmp_path, monkeypatch, frames=60, between=f"pass\n    {import_random}\n    d = d * gray[0, 0]"
-    )
-    assert found.unlike
-    assert found.patch is None or not found.patch.equal
-
-
 def test_candidates_need_what_makes_them_safe() -> None:
     script = ScriptRun.model_validate_json(json.dumps(RECORD))
     names = [each.change.name for each in candidates(script, 0, Path("/there"))]
@@ -212,17 +202,21 @@ def played(
     most: float = 1.0,
     advice: tuple[LineAdvice, ...] = (),
     end: float = float("inf"),
+    start: Path | None = None,
 ) -> Trials:
     text = CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
     (folder / "camera.py").write_text(text, encoding="utf-8")
-    script = ScriptRun.model_validate_json(json.dumps(RECORD))
+    record = json.dumps(RECORD)
+    if start:
+        record = record.replace("camera.py", str(folder / "camera.py"))
+    script = ScriptRun.model_validate_json(record)
     session = Session(
         script,
         ScriptJob.model_construct(file="camera.py", directory=""),
         0,
         runs,
         Progress(),
-        start=folder,
+        start=start or folder,
         end=end,
     )
     return session.trials(candidates(script, 0, folder, advice), most)
@@ -330,6 +324,57 @@ def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) 
     assert len(runs.jobs) == 11
     unchanged = [job for job in runs.jobs if job.task == "results" and not (job.changes or job.sources)]
     assert len(unchanged) == 1
+
+
+@pytest.mark.parametrize(
+    ("results", "proved"),
+    [
+        (lambda run: Results(printed=(f"total {run}", "done")), None),
+        (lambda run: Results(printed=("done",)), None),
+        (lambda run: Results(downloads=(("a.py:3", "x"), ("a.py:5", str(run))), printed=("frames 9",)), None),
+        (lambda run: Results(files={"out.npy": str(run)}, printed=("frames 9",)), None),
+        (lambda run: Results(downloads=(("a.py:3", "x"),), printed=(f"{run} ms",)), True),
+        (lambda run: Results(printed=("total 9", "done")), True),
+    ],
+)
+def test_a_program_that_differs_from_itself_is_never_called_equal(
+    results: Callable[[int], Results], proved: bool | None, tmp_path: Path
+) -> None:
+    """What it prints may differ, as times do, where something else is compared."""
+    runs = Runs(FAST)
+
+    def run(job: TrialJob) -> TrialRun:
+        return runs(job).model_copy(update={"results": results(len(runs.jobs))})
+
+    tried = played(tmp_path, cast(Runs, run))
+    assert tried.patch
+    assert tried.patch.equal is proved
+    assert {trial.outcome for trial in tried.trials} == {"faster" if proved else "open"}
+
+
+def test_a_script_that_cannot_run_twice_is_told_and_its_record_kept(tmp_path: Path) -> None:
+    def failing(job: TrialJob) -> TrialRun:
+        return TrialRun(results=Results(exit_code=1), error="FileExistsError", seconds=1.0)
+
+    tried = played(tmp_path, cast(Runs, failing))
+    assert "exit code 1 when it ran again: FileExistsError" in tried.reason
+    assert {trial.outcome for trial in tried.trials} == {"open"}
+
+
+def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Path) -> None:
+    patch = played(tmp_path, Runs(FAST | {"patched": 0.005})).patch
+    assert patch
+    assert patch.equal
+    assert not patch.holds
+
+
+def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:
+    """`patch` and `git apply` refuse names that lead out of a folder."""
+    (tmp_path / "elsewhere").mkdir()
+    patch = played(tmp_path, Runs(FAST), start=tmp_path / "elsewhere").patch
+    assert patch
+    assert patch.folder == ".."
+    assert patch.text.startswith("--- a/camera.py\n")
 
 
 def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: Path) -> None:

@@ -178,18 +178,21 @@ class PinnedTensor:
     def cuda(self) -> None: ...
 
 
-def moved(tensors: Iterable[Any]) -> tuple[list[bool], str]:
-    """Whether each copy was asynchronous, and why the change was refused."""
+def moved(tensors: Iterable[Any], write: bool = False) -> tuple[list[bool], str]:
+    """Whether each copy was asynchronous, and why the change was refused. write: into each once copied."""
     kind = type("Tensor", (PinnedTensor,), {})
     script = ScriptChange(name="n", kind="non-blocking", file=__file__, line=0)
-    change = NonBlocking(script, {__file__}.__contains__, checks=False)
+    change = NonBlocking(script, {__file__}.__contains__, checks=write)
     change.install(types.SimpleNamespace(Tensor=kind))
     change.switch(True)
     asked = []
     for tensor in tensors:
         change.change = script.model_copy(update={"line": sys._getframe().f_lineno + 1})
         asked.append(kind(tensor).to("cuda"))
+        if write:
+            tensor.fill_(1)
         del tensor
+    change.switch(False)
     return asked, change.refused
 
 
@@ -202,3 +205,7 @@ def test_memory_that_the_script_keeps_is_never_copied_asynchronously() -> None:
         asked, refused = moved(kept)
         assert asked == [True, False, False]
         assert "may write it before it is copied" in refused
+    for count in (1, 3):
+        buffers = [torch.zeros(1000) for _ in range(count)]
+        assert moved(buffers) == ([True] * count, "")
+        assert "writes page-locked memory that it has copied" in moved(buffers, write=True)[1]

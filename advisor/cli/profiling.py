@@ -211,7 +211,7 @@ def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
     from advisor.profiles import outputs
 
     patch = result.trials.patch if result.trials else None
-    if patch is None or not patch.text or patch.equal is False:
+    if patch is None or not patch.holds:
         return []
     return [outputs.write(directory, _patch_name(settings), patch.text)]
 
@@ -226,12 +226,12 @@ def _apply(result: Profile) -> None:
     from advisor.strategies.syntax import CannotWrite
 
     patch = result.trials.patch if result.trials else None
-    if patch is None or not patch.text or not patch.equal:
+    if patch is None or not (patch.holds and patch.equal):
         raise UsageError(
             "there is no patch with proved results to apply", next_step="See the report's trials."
         )
     try:
-        changed = apply(patch.text, Path.cwd())
+        changed = apply(patch.text, Path.cwd() / patch.folder)
     except CannotWrite as reason:
         raise UsageError(f"the patch does not apply: {reason}", next_step="Apply it by hand.") from None
     for file in changed:

@@ -54,6 +54,7 @@ class Patch(Record):
     """A unified diff of the user's files, and what the patched script gave."""
 
     text: Text
+    folder: Text = optional("Where its names start from, seen from where the command ran", "")
     lines: Count = Field(description="Lines added and removed")
     left_out: tuple[Text, ...] = optional("Trials that could not be written as text, and why", ())
     equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
@@ -61,6 +62,12 @@ class Patch(Record):
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Of a frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, or failed", "")
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is handed over: its results are not known to differ, and it was not slower."""
+        slower = self.speedup is not None and self.speedup < 1
+        return bool(self.text) and self.equal is not False and not slower
 
 
 class Trials(Record):

@@ -27,7 +27,7 @@ def trials_section(tried: Trials) -> Section:
         compared.append(f"Two unchanged runs differ in {words.line(what)}, which compares nothing.")
     compared += [f"Not in the patch: {words.line(reason)}." for reason in (patch.left_out if patch else ())]
     code = None
-    if patch is not None and patch.text and patch.equal is not False:
+    if patch is not None and patch.holds:
         title = f"Patch: {words.count(patch.lines, 'line')}"
         code = blocks.Code(title, words.block(patch.text), "diff", forms="html md")
     parts = (
@@ -44,18 +44,20 @@ def _answer(tried: Trials) -> str:
     if tried.reason and not tried.trials:
         return words.line(tried.reason)
     patch = tried.patch
-    if patch and patch.speedup and patch.interval and patch.equal is not False:
+    if patch and patch.speedup and patch.holds:
         equal = "results equal" if patch.equal else "nothing told whether results are equal"
         promised, frame, seconds = "nothing promised", tried.frame_seconds, patch.promised_seconds
         if seconds is not None:  # the sum of what its changes promised, which may exceed the frame
             ratio = f" ({units.ratio(frame / (frame - seconds))})" if frame and seconds < frame else ""
             promised = f"promised {units.seconds(seconds)}{ratio}"
         lines = words.count(patch.lines, "line")
-        return f"Patch of {lines}, applied to a copy: {promised}, got {_fast(patch)}; {equal}."
+        where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
+        return f"Patch of {lines}{where}, applied to a copy: {promised}, got {_fast(patch)}; {equal}."
     if patch and not patch.text:
         return "What was proved faster could not be written as a patch."
     if patch:
-        return f"The patch does not hold: {words.line(patch.reason or 'it was not faster when it ran')}."
+        why = patch.reason or (f"got {_fast(patch)}" if patch.speedup else "too few of its frames were timed")
+        return f"The patch does not hold: {words.line(why)}."
     if tried.reason:
         return f"{words.line(tried.reason)} Nothing was proved by then."
     return "No change was proved faster with equal results."

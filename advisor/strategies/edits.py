@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,13 +21,16 @@ from advisor.strategies.syntax import (
     CannotWrite,
     alias_of,
     calls_in,
+    function_of,
     imported_name,
     imports_of,
     is_inside,
     is_loader,
+    last_name,
     line_after,
     loop_of,
     names_changed,
+    names_in,
     names_set,
     statement_at,
 )
@@ -40,8 +44,16 @@ _PINNED = {
 """NumPy's allocating functions and those of cupyx with the same arguments."""
 _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor", "arange", "eye")
 """torch functions that take pin_memory=True."""
+BOM, TAB = "\ufeff", "\t"
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_REPEATING = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_BLOCKING = ("array", "asarray", "asanyarray")
+"""Uploads of CuPy's that take blocking=True: the source may be written again once they return."""
+_BY_ADDRESS = ("copy_from_host_async", "copy_from_async", "memcpyAsync", "from_numpy", "as_tensor")
+_LEAVING = (
+    *(ast.Return, ast.Yield, ast.YieldFrom, ast.Await),
+    *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+"""What gives the copy away, or makes several, before a next line could wait for it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ class _Edits:
     tree: ast.Module
     replaced: dict[tuple[int, int], str] = field(default_factory=dict)
     inserted: dict[int, list[str]] = field(default_factory=dict)
+    added: set[tuple[tuple[int, int], str]] = field(default_factory=set)
+    """Arguments that calls have got: several changes may need the same."""
 
     def __post_init__(self) -> None:
         self.lines = lines_of(self.source)
@@ -92,7 +106,11 @@ class _Edits:
 
     def add_argument(self, call: ast.Call, argument: str) -> None:
         """One more keyword argument, in a row of its own where the closing parenthesis has one."""
-        end = self.span(call)[1] - 1
+        span = self.span(call)
+        if (span, argument) in self.added:
+            return
+        self.added.add((span, argument))
+        end = span[1] - 1
         values = [*call.args, *(word.value for word in call.keywords)]
         if not values:
             self.replaced[end, end] = argument
@@ -104,7 +122,7 @@ class _Edits:
         tail = self.source[last:end]
         row_end = re.search(r"\r?\n", tail)
         if row_end is None:
-            self.replaced[last, last] = f", {argument}"
+            self.replaced[last, last] = self.replaced.get((last, last), "") + f", {argument}"
             return
         comma = "," if "," in re.sub("#.*", "", tail) else ""
         row, begins = self.lines[value.lineno - 1], last + row_end.start()
@@ -123,15 +141,21 @@ class _Edits:
         end = len(self.source)
         if (end, end) in pieces and not self.source.endswith("\n"):
             pieces[end, end] = self.newline + pieces[end, end].removesuffix(self.newline)
-        edited = self.source
+        edited, last = self.source, end
         for (begin, end), text in sorted({**self.replaced, **pieces}.items(), reverse=True):
-            edited = edited[:begin] + text + edited[end:]
+            if end > last:
+                raise CannotWrite("another change moves the same line")
+            edited, last = edited[:begin] + text + edited[end:], begin
         return edited
 
 
 def edited(source: str, changes: Sequence[Change]) -> str:
     """The source with the changes. Raises `CannotWrite` where one cannot be written, `SyntaxError` where the
     source is not Python."""
+    if source.startswith(BOM):
+        return BOM + edited(source.removeprefix(BOM), changes)
+    if "\r" in source.replace("\r\n", ""):
+        raise CannotWrite("the file has lines that end with a carriage return alone")
     edits = _Edits(source, ast.parse(source))
     for change in changes:
         _WRITERS[change.kind](edits, change)
@@ -147,34 +171,59 @@ def _lock(edits: _Edits, change: Change) -> None:
     """The array that crosses is page-locked where it is made, once."""
     if change.origin is None:
         raise CannotWrite("the line that allocates the array was not seen")
-    statement, name, call = _assigned_call(edits, change.origin)
+    statement, array, call = _assigned_call(edits, change.origin, (ast.Name, ast.Attribute))
     if is_inside(edits.tree, statement, change.loop):
         raise CannotWrite(f"line {change.origin} makes a new array in each frame")
-    function = imported_name(edits.tree, call.func, "numpy")
+    words = {word.arg for word in call.keywords}
     if imported_name(edits.tree, call.func, "torch") in _TORCH_ALLOCATING:
+        if words & {"pin_memory", None}:
+            raise CannotWrite(f"pin_memory of line {change.origin} is set already")
         edits.add_argument(call, "pin_memory=True")
         return
-    if function in _PINNED:
-        edits.replace(call.func, f"cupyx.{_PINNED[function]}")
-        _require_import(edits, "cupyx")
+    pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy"))
+    if pinned and not words & {"like", "device", None}:
+        edits.replace(call.func, f"{_imported(edits, 'cupyx')}.{pinned}")
     else:
-        cupy = alias_of(edits.tree, "cupy")
-        locking = f"{cupy}.cuda.runtime.hostRegister({name}.ctypes.data, {name}.nbytes, 0)  # page-locked"
-        lifting = f"weakref.finalize({name}, {cupy}.cuda.runtime.hostUnregister, {name}.ctypes.data)"
+        cupy, weakref = alias_of(edits.tree, "cupy"), _imported(edits, "weakref")
+        locking = f"{cupy}.cuda.runtime.hostRegister({array}.ctypes.data, {array}.nbytes, 0)  # page-locked"
+        lifting = f"{weakref}.finalize({array}, {cupy}.cuda.runtime.hostUnregister, {array}.ctypes.data)"
         edits.insert(line_after(statement), _indentation(edits, statement), locking, lifting)
-        _require_import(edits, "weakref")
-    for line in (change.line, *change.uploads):
-        _wait(edits, statement_at(edits.tree, line), name)
+    seen = {change.line, *change.uploads}
+    for line in sorted(seen | _other_uploads(edits, statement, array)):
+        _block(edits, line, array)
 
 
-def _wait(edits: _Edits, upload: ast.stmt, name: str) -> None:
-    """Waits after the statement, before the host may write the array again."""
-    if isinstance(upload, ast.Return) or any(isinstance(node, _REPEATING) for node in ast.walk(upload)):
-        raise CannotWrite(f"line {upload.lineno} has no place after its copy to wait for it")
+def _other_uploads(edits: _Edits, origin: ast.stmt, array: str) -> set[int]:
+    """Lines that may upload the array too, by its name, though the run did not come by. Raises `CannotWrite`
+    where its address is given to what copies asynchronously."""
+    lines = set()
+    for call in calls_in(function_of(edits.tree, origin)):
+        if not any(edits.text(node) == array for each in call.args for node in names_in(each)):
+            continue
+        name = last_name(call.func)
+        if name in _BY_ADDRESS:
+            raise CannotWrite(f"line {call.lineno} copies from it by {name}")
+        if name == "set" or imported_name(edits.tree, call.func, "cupy") in _BLOCKING:
+            lines.add(call.lineno)
+    return lines
+
+
+def _block(edits: _Edits, line: int, array: str) -> None:
+    """Copies of a line end before the host goes on, which may write the array again."""
+    on_line = [c for c in calls_in(edits.tree) if c.lineno <= line <= (c.end_lineno or 0)]
+    uploads = [call for call in on_line if imported_name(edits.tree, call.func, "cupy") in _BLOCKING]
+    for call in uploads:
+        if all(word.arg not in ("blocking", None) for word in call.keywords):
+            edits.add_argument(call, "blocking=True")
+    if uploads:
+        return
+    upload = statement_at(edits.tree, line)
+    if any(isinstance(node, _LEAVING) for node in ast.walk(upload)) or len([*calls_in(upload)]) > 1:
+        raise CannotWrite(f"line {line} has no place after its copy to wait for it")
     if any(_names_stream(call) for call in calls_in(upload)):
-        raise CannotWrite(f"line {upload.lineno} copies in a stream of its own")
+        raise CannotWrite(f"line {line} copies in a stream of its own")
     waiting = f"{alias_of(edits.tree, 'cupy')}.cuda.get_current_stream().synchronize()"
-    reason = f"  # until {name} is copied: the host may write it again"
+    reason = f"  # until {array} is copied: the host may write it again"
     edits.insert(line_after(upload), _indentation(edits, upload), waiting + reason)
 
 
@@ -189,45 +238,69 @@ def _reuse(edits: _Edits, change: Change) -> None:
     loop = loop_of(edits.tree, statement, change.loop)
     if target in names_set(loop, without=statement):
         raise CannotWrite(f"{target} is given other values in the loop")
-    source, replaced = _downloaded(edits, call)
-    indentation, host_array = _indentation(edits, statement), f"host_{change.line}"
-    if any(isinstance(node, ast.Name) and node.id == host_array for node in ast.walk(edits.tree)):
-        raise CannotWrite(f"the name {host_array} is taken")
-    if not isinstance(source, ast.Name):
-        name, text = f"device_{change.line}", edits.text(source)
+    source, name = _downloaded(edits, call), ""
+    indentation, host_array = _indentation(edits, statement), _new_name(edits, f"{target}_host")
+    if isinstance(source, ast.Name):
+        name = source.id
+    else:
+        name, text = _new_name(edits, f"{target}_device"), edits.text(source)
         edits.insert(
             statement.lineno, indentation, f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
         )
-    else:
-        name = source.id
     edits.insert(loop.lineno, _indentation(edits, loop), f"{host_array} = None")
     edits.insert(
         statement.lineno,
         indentation,
         f"if {host_array} is None:",
-        f"    {host_array} = cupyx.empty_pinned({name}.shape, {name}.dtype)",
+        f"{TAB if indentation.startswith(TAB) else '    '}{host_array} = "
+        f"{_imported(edits, 'cupyx')}.empty_pinned({name}.shape, {name}.dtype)",
     )
-    edits.replace(replaced, f"{name}.get(out={host_array})")
-    _require_import(edits, "cupyx")
+    edits.replace(call, f"{name}.get(out={host_array})")
+
+
+def _new_name(edits: _Edits, name: str) -> str:
+    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(edits.tree)):
+        raise CannotWrite(f"the name {name} is taken")
+    return name
 
 
 def _non_blocking(edits: _Edits, change: Change) -> None:
-    """The copies of the line return before they are done."""
-    calls = _blocking_copies(edits, change.line)
-    if not calls:
-        raise CannotWrite(f"line {change.line} has no call of to, cuda or copy_ without non_blocking")
-    for call in calls:
+    """The uploads of the line return before they are done."""
+    uploads = _torch_uploads(edits, change.line)
+    if not uploads:
+        raise CannotWrite(f"line {change.line} has no call of to or cuda without non_blocking")
+    for call in uploads:
         edits.add_argument(call, "non_blocking=True")
 
 
-def _blocking_copies(edits: _Edits, line: int) -> list[ast.Call]:
-    calls = [
-        call
+def _torch_uploads(edits: _Edits, line: int) -> list[ast.Call]:
+    """Blocking calls of `to` and `cuda`, all to one place. Raises `CannotWrite` where one of several may be a
+    download: the host would read what has not arrived."""
+    moves = [
+        (call, call.func)
         for call in calls_in(statement_at(edits.tree, line))
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda", "copy_")
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda")
     ]
-    calls = [call for call in calls if call.lineno <= line <= (call.end_lineno or call.lineno)]
-    return [call for call in calls if all(word.arg != "non_blocking" for word in call.keywords)]
+    calls = [call for call, _ in moves]
+    uploads = {
+        call: (function.attr, *map(ast.unparse, call.args[:1]))
+        for call, function in moves
+        if not any(inner in calls for inner in calls_in(function.value))
+        and not _names_cpu(call)
+        and not _tells_whether_it_blocks(call)
+    }
+    if len({*uploads.values()}) > 1:
+        raise CannotWrite(f"line {line} copies to several places")
+    return [*uploads]
+
+
+def _names_cpu(call: ast.Call) -> bool:
+    return any(isinstance(node, ast.Constant) and node.value == "cpu" for node in ast.walk(call))
+
+
+def _tells_whether_it_blocks(call: ast.Call) -> bool:
+    flags = any(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in call.args)
+    return flags or any(word.arg in ("non_blocking", None) for word in call.keywords)
 
 
 def _pin_memory(edits: _Edits, change: Change) -> None:
@@ -244,7 +317,7 @@ def _pin_memory(edits: _Edits, change: Change) -> None:
         edits.replace(words[0].value, "True")
     else:
         raise CannotWrite(f"pin_memory of line {change.origin} is computed elsewhere")
-    for call in _blocking_copies(edits, change.line):
+    for call in _torch_uploads(edits, change.line):
         edits.add_argument(call, "non_blocking=True")
 
 
@@ -258,6 +331,8 @@ def _hoist(edits: _Edits, change: Change) -> None:
     loop = loop_of(edits.tree, statement, change.loop)
     if statement not in loop.body:
         raise CannotWrite(f"line {change.line} is not directly in the loop, but in a block of its own")
+    if any(edits.text(node) == name and node.lineno < statement.lineno for node in names_in(loop)):
+        raise CannotWrite(f"{name} is read in the loop before line {change.line}")
     bound = set(names_changed(loop, without=statement))
     if name in bound:
         raise CannotWrite(f"{name} is given other values in the loop")
@@ -305,49 +380,51 @@ _WRITERS: Mapping[ChangeKind, Callable[[_Edits, Change], None]] = {
 }
 
 
-def _assigned_call(edits: _Edits, line: int) -> tuple[ast.stmt, str, ast.Call]:
+def _assigned_call(
+    edits: _Edits, line: int, targets: tuple[type[ast.expr], ...] = (ast.Name,)
+) -> tuple[ast.stmt, str, ast.Call]:
     """The statement `name = call(...)` on that line, the name and the call."""
     statement = statement_at(edits.tree, line)
+    target: ast.expr | None = None
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target, value = statement.targets[0], statement.value
+        target = statement.targets[0]
     elif isinstance(statement, ast.AnnAssign):
-        target, value = statement.target, statement.value or ast.Constant(None)
-    else:
+        target = statement.target
+    value = getattr(statement, "value", None)
+    dotted = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+    if not isinstance(target, targets) or not (isinstance(target, ast.Name) or dotted):
         raise CannotWrite(f"line {line} is not of the form name = call(...)")
-    if not isinstance(target, ast.Name) or not isinstance(value, ast.Call):
+    if not isinstance(value, ast.Call):
         raise CannotWrite(f"line {line} is not of the form name = call(...)")
-    return statement, target.id, value
+    return statement, edits.text(target), value
 
 
-def _downloaded(edits: _Edits, call: ast.Call) -> tuple[ast.expr, ast.Call]:
-    """The array on the GPU that `x.get()` or `cupy.asnumpy(x)` downloads, and the call."""
-    if (
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr == "get"
-        and not call.args
-        and not call.keywords
-    ):
-        return call.func.value, call
-    if (
-        imported_name(edits.tree, call.func, "cupy") == "asnumpy"
-        and len(call.args) == 1
-        and not call.keywords
-    ):
-        return call.args[0], call
+def _downloaded(edits: _Edits, call: ast.Call) -> ast.expr:
+    """The array on the GPU that `x.get()` or `cupy.asnumpy(x)` downloads."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr == "get" and not call.args + call.keywords:
+        return function.value
+    if imported_name(edits.tree, function, "cupy") == "asnumpy" and not call.keywords and len(call.args) == 1:
+        return call.args[0]
     raise CannotWrite(f"line {call.lineno} is neither x.get() nor asnumpy(x) alone")
 
 
-def _require_import(edits: _Edits, library: str) -> None:
-    """Imports the library after cupy, where the file does not."""
-    imports = [*imports_of(edits.tree)]
-    if any(name == library == full for name, full, _ in imports):
-        return
-    beside = next(
-        (n for _, full, n in imports if full.partition(".")[0] == "cupy" and n in edits.tree.body), None
-    )
+def _imported(edits: _Edits, library: str) -> str:
+    """What the file calls the library, which it imports if need be: cupyx after cupy, Python's own before the
+    others."""
+    imports = [(name, full, node) for name, full, node in imports_of(edits.tree) if node in edits.tree.body]
+    if known := next((name for name, full, _ in imports if full == library), ""):
+        return known
+    beside = next((node for _, full, node in imports if full.partition(".")[0] == "cupy"), None)
     if beside is None:
         raise CannotWrite("the file does not import cupy at its top level")
-    edits.insert(line_after(beside), "", f"import {library}")
+    if library == "cupyx":
+        edits.insert(line_after(beside), "", "import cupyx")
+        return library
+    first, node = next((f, node) for _, f, node in imports if not f.startswith("__future__."))
+    own = first.partition(".")[0] in sys.stdlib_module_names
+    edits.insert(node.lineno, "", f"import {library}", *([] if own else [""]))
+    return library
 
 
 def _indentation(edits: _Edits, statement: ast.stmt) -> str:

@@ -11,16 +11,17 @@ from advisor.strategies.syntax import CannotWrite
 
 
 def diff(name: str, before: str, after: str) -> str:
-    """A unified diff as `git apply` and `patch -p1` take it."""
-    rows = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
+    """A unified diff as `git apply` and `patch -p1` take it: a name with spaces ends with a tab."""
+    end = "\t" if " " in name else ""
+    rows = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}{end}", f"b/{name}{end}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
 def apply(patch: str, folder: Path) -> list[Path]:
     """Changes files below the folder as `diff` told, or none. Raises `CannotWrite` where a line differs."""
     changed = {}
-    for part in patch.split("--- a/")[1:]:
-        file = folder / part.partition("\n")[0]
+    for part in re.split(r"^--- a/(?=.*\n\+\+\+ b/)", patch, flags=re.MULTILINE)[1:]:
+        file = folder / part.partition("\n")[0].rstrip("\t")
         try:
             before = file.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as problem:

@@ -61,7 +61,7 @@ def _names(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def loop_lines(source: str) -> list[int]:
+def loop_lines(source: str | bytes) -> list[int]:
     """The lines in which a `for` or `while` begins. Changes move them, and keep their order."""
     return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, LOOPS))
 
@@ -86,7 +86,7 @@ def is_timed(tree: ast.AST, statement: ast.stmt) -> bool:
     block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
     at = block.index(statement) if block else 0
     beside = [*block[max(at - 1, 0) : at], *block[at + 1 : at + 2]]
-    return any(_last_name(call.func) in CLOCKS for each in beside for call in calls_in(each))
+    return any(last_name(call.func) in CLOCKS for each in beside for call in calls_in(each))
 
 
 def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
@@ -97,15 +97,34 @@ def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             parts = [node.test]
         elif isinstance(node, ast.FormattedValue) or (
-            isinstance(node, ast.Call) and _last_name(node.func) in _READERS
+            isinstance(node, ast.Call) and last_name(node.func) in _READERS
         ):
             parts = [node]
         for part in parts if id(node) not in skipped else ():
             yield from _names(part)
 
 
-def _last_name(function: ast.expr) -> str:
+def last_name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def names_in(tree: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    """Names that are read, and attributes of names."""
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+            continue
+        if isinstance(node, ast.Name) or isinstance(node.value, ast.Name):
+            yield node
+
+
+def function_of(tree: ast.AST, statement: ast.stmt) -> ast.AST:
+    """The innermost function that holds a statement; the whole tree at the top level and in classes."""
+    holding = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, _FUNCTIONS[:2]) and any(each is statement for each in ast.walk(node))
+    )
+    return min(holding, key=lambda node: (node.end_lineno or 0) - node.lineno, default=tree)
 
 
 def calls_in(statement: ast.AST) -> Iterator[ast.Call]:
@@ -113,7 +132,7 @@ def calls_in(statement: ast.AST) -> Iterator[ast.Call]:
 
 
 def is_loader(call: ast.Call) -> bool:
-    return _last_name(call.func) == "DataLoader"
+    return last_name(call.func) == "DataLoader"
 
 
 def imports_of(tree: ast.Module) -> Iterator[tuple[str, str, ast.stmt]]:

@@ -6,9 +6,11 @@ before an asynchronous copy has read it, and an array that the script keeps cann
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import sys
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -55,7 +57,6 @@ class Imposed:
         """own: whether a file is the script's. checks: compares all bytes, in runs that are not timed."""
         self.change, self.refused, self.in_force = change, "", False
         self._own, self._checks = own, checks
-        self._arrays: dict[int, np.ndarray[Any, Any]] = {}
 
     def install(self, module: Any) -> None:
         """Wraps the library's calls, once the script has imported it."""
@@ -65,8 +66,50 @@ class Imposed:
         self.in_force = on and not self.refused
 
     def refuse(self, reason: str) -> None:
-        self.switch(False)
         self.refused = reason
+        self.switch(False)
+
+    def _replace(self, owner: Any, name: str, body: Call) -> None:
+        """`body` gets the call and what it is called with, in its place, while the change is in force."""
+
+        def wrap(call: Call) -> Call:
+            @functools.wraps(call, updated=())
+            def wrapped(*args: Any, **options: Any) -> Any:
+                return body(call, *args, **options) if self.in_force else call(*args, **options)
+
+            return wrapped
+
+        replace(owner, name, wrap)
+
+    def _replace_uploads(
+        self,
+        module: Any,
+        body: Callable[[Callable[[], Any], Any, Any, Any], Any],
+        into: tuple[str, ...] = ("set", "__setitem__"),
+    ) -> None:
+        """`body` gets the copy to make, its source, the array that it sets and its stream, or None."""
+
+        def converted(call: Call, *args: Any, **options: Any) -> Any:
+            source = next((each for each in (*args[:1], *options.values()) if _is_host(each)), None)
+            return body(lambda: call(*args, **options), source, None, None)
+
+        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
+            source = next((each for each in (*args, *options.values()) if _is_host(each)), None)
+            stream = options.get("stream", args[1] if args[1:] and source is args[0] else None)
+            return body(lambda: call(array, *args, **options), source, array, stream)
+
+        for name in UPLOADS:
+            self._replace(module, name, converted)
+        for name in into:
+            self._replace(module.ndarray, name, copied)
+
+    def _lifted(self, copy: Callable[[], Any]) -> Any:
+        """The copy's result: what it calls itself is not the script's."""
+        self.in_force = False
+        try:
+            return copy()
+        finally:
+            self.in_force = True
 
     def _is_here(self, line: int = 0) -> bool:
         """Whether the script's line that is running is that of the change (or of its origin)."""
@@ -76,6 +119,17 @@ class Imposed:
         return frame is not None and (frame.f_lineno, frame.f_code.co_filename) == at
 
 
+def _is_host(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def _base(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array whose memory it is, as far as NumPy tells."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 class Locked(Imposed):
     """Arrays that the line uploads are page-locked. Each copy of them, in other lines too, is waited for
     before the host goes on."""
@@ -83,60 +137,21 @@ class Locked(Imposed):
     library = "cupy"
 
     def install(self, module: Any) -> None:
-        self._cupy = module
-        for name in UPLOADS:
-            replace(module, name, self._uploading)
-        replace(module.ndarray, "set", self._setting)
-        replace(module.ndarray, "__setitem__", self._assigning)
+        self._cupy, self._arrays = module, dict[int, np.ndarray[Any, Any]]()
+        self._replace_uploads(module, self._uploading)
 
     def switch(self, on: bool) -> None:
         before = self.in_force
         super().switch(on)
         if self.in_force != before:
-            for array in [*self._arrays.values()]:
+            for array in [*getattr(self, "_arrays", {}).values()]:
                 self._lock(array) if self.in_force else self._unlock(array)
 
-    def _uploading(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(source: Any, *args: Any, **options: Any) -> Any:
-            if not self._applies(source):
-                return call(source, *args, **options)
-            return self._waited(lambda: call(source, *args, **options))
-
-        return wrapped
-
-    def _setting(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, source: Any, stream: Any = None) -> Any:
-            if not self._applies(source):
-                return call(array, source, stream)
-            return self._waited(lambda: call(array, source, stream), stream)
-
-        return wrapped
-
-    def _assigning(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, index: Any, source: Any) -> Any:
-            if not self._applies(source):
-                return call(array, index, source)
-            return self._waited(lambda: call(array, index, source))
-
-        return wrapped
-
-    def _applies(self, source: Any) -> bool:
-        if not (self.in_force and isinstance(source, np.ndarray)):
-            return False
-        base = source
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        return self._is_locked(base) if self._is_here() else id(base) in self._arrays
-
-    def _waited(self, copy: Callable[[], Any], stream: Any = None) -> Any:
-        self.in_force = False  # what the copy calls itself is not the script's
-        try:
-            result = copy()
-        finally:
-            self.in_force = True
+    def _uploading(self, copy: Callable[[], Any], source: Any, _: Any, stream: Any) -> Any:
+        base = None if source is None else _base(source)
+        if base is None or not (self._is_locked(base) if self._is_here() else id(base) in self._arrays):
+            return copy()
+        result = self._lifted(copy)
         (stream or self._cupy.cuda.get_current_stream()).synchronize()
         return result
 
@@ -177,18 +192,23 @@ class Reused(Imposed):
         self._shape: tuple[Any, ...] = ()
         self._last: Callable[[], Any] = lambda: None
         for owner, name in ((module.ndarray, "get"), (module, "asnumpy")):
-            replace(owner, name, self._downloading)
+            self._replace(owner, name, self._downloading)
+        self._replace_uploads(module, self._uploading)
 
-    def _downloading(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, *args: Any, **options: Any) -> Any:
-            plain = not args and not options and isinstance(array, self._cupy.ndarray)
-            if not (self.in_force and plain and self._is_here()):
-                return call(array, *args, **options)
-            out = self._free(array)
-            return call(array) if out is None else call(array, out=out)
+    def _downloading(self, call: Call, *args: Any, **options: Any) -> Any:
+        plain = len(args) == 1 and not options and isinstance(args[0], self._cupy.ndarray)
+        out = self._free(args[0]) if plain and self._is_here() else None
+        return call(*args, **options) if out is None else call(*args, out=out)
 
-        return wrapped
+    def _uploading(self, copy: Callable[[], Any], source: Any, *_: Any) -> Any:
+        """From page-locked memory the copy would be asynchronous, and the script may write it again."""
+        if source is not None and any(_base(source) is each for each in self._kept):
+            self.refuse("the script uploads what it downloads")
+            self._cupy.cuda.runtime.deviceSynchronize()
+            result = copy()
+            self._cupy.cuda.runtime.deviceSynchronize()
+            return result
+        return copy()
 
     def _free(self, array: Any) -> Any:
         """Kept memory that the script does not hold, in the array's shape; None where the change refuses.
@@ -198,17 +218,26 @@ class Reused(Imposed):
         kept, shape, last = self._kept, (array.shape, array.dtype.str), self._last()
         if kept and shape != self._shape:
             self.refuse("it downloads arrays of several shapes")
-            return None
-        twice = last is not None and sys.getrefcount(last) > _FREE + 1
-        kept.reverse()
-        if twice or any(sys.getrefcount(kept[at]) > _FREE + (at == 0) for at in range(len(kept))[::-1]):
-            self.refuse("the script keeps the arrays that it downloads")
+        elif _threads():
+            self.refuse("the script runs threads, which may hold what it downloads")
+        else:
+            kept.reverse()
+            twice = last is not None and sys.getrefcount(last) > _FREE + 1
+            if twice or any(sys.getrefcount(kept[at]) > _FREE + (at == 0) for at in range(len(kept))[::-1]):
+                self.refuse("the script keeps the arrays that it downloads")
+        if self.refused:
             return None
         if len(kept) < 2:
             kept.append(_pinned(self._cupy, array))
         self._shape, out = shape, kept[-1].reshape(array.shape)
         self._last = weakref.ref(out)
         return out
+
+
+def _threads() -> bool:
+    """Whether threads of the script's run; that of a progress bar holds no arrays."""
+    own = (threading.main_thread(), threading.current_thread())
+    return any(t not in own and not type(t).__module__.startswith("tqdm") for t in threading.enumerate())
 
 
 def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
@@ -231,59 +260,44 @@ class Hoisted(Imposed):
         self._download = inspect.unwrap(module.ndarray.get)
         self._first: Any = None
         self._bytes: np.ndarray[Any, Any] | None = None
-        for name in UPLOADS:
-            replace(module, name, self._uploading)
-        replace(module.ndarray, "set", self._setting)
+        self._replace_uploads(module, self._uploading, ("set",))
 
     def switch(self, on: bool) -> None:
         super().switch(on)
         if not self.in_force:
             self._look()
 
-    def _setting(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, source: Any, *args: Any, **options: Any) -> Any:
-            if not (self.in_force and isinstance(source, np.ndarray) and self._is_here()):
-                return call(array, source, *args, **options)
-            if self._first is None:
-                self._first, self._bytes = array, source.copy() if self._checks else None
-                return call(array, source, *args, **options)
-            if self._first is not array:
-                self.refuse("it uploads into several arrays")
-            elif self._bytes is not None and not _same(source, self._bytes):
-                self.refuse("what it uploads is not the same in each frame")
-            elif self._bytes is not None and not _same(self._download(array), self._bytes):
-                self.refuse("the script writes to what it uploads")
-            return call(array, source, *args, **options) if self.refused else None
-
-        return wrapped
-
-    def _uploading(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(source: Any, *args: Any, **options: Any) -> Any:
-            if not (self.in_force and isinstance(source, np.ndarray) and self._is_here()):
-                return call(source, *args, **options)
-            if self._first is None:
-                self.in_force = False
-                self._first = call(source, *args, **options).copy()
-                self.in_force = True
-                self._bytes = source.copy() if self._checks else None
-            elif self._bytes is not None and not _same(source, self._bytes):
-                self.refuse("what it uploads is not the same in each frame")
-            self._look()
-            if self.refused:
-                return call(source, *args, **options)
-            given = self._first.copy()
-            self._given = given if self._checks else None
-            return given
-
-        return wrapped
+    def _uploading(self, copy: Callable[[], Any], source: Any, array: Any, _: Any) -> Any:
+        if source is None or not self._is_here():
+            return copy()
+        if self._first is None:
+            result = self._lifted(copy)
+            self._first = result.copy() if array is None else array
+            self._given, self._bytes = (result, source.copy()) if self._checks else (None, None)
+            return result
+        if array is not None and self._first is not array:
+            self.refuse("it uploads into several arrays")
+        elif self._bytes is not None and not _same(source, self._bytes):
+            self.refuse("what it uploads is not the same in each frame")
+        elif array is not None and self._bytes is not None and not _same(self._download(array), self._bytes):
+            self.refuse(_WRITTEN)
+        self._look()
+        if self.refused:
+            return copy()
+        if array is not None:
+            return None
+        given = self._first.copy()
+        self._given = given if self._checks else None
+        return given
 
     def _look(self) -> None:
         """Refuses where the script wrote to what it got last."""
         given, self._given = self._given, None
         if given is not None and not _same(self._download(given), self._download(self._first)):
-            self.refuse("the script writes to what it uploads")
+            self.refuse(_WRITTEN)
+
+
+_WRITTEN = "the script writes to what it uploads"
 
 
 def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
@@ -298,32 +312,47 @@ class NonBlocking(Imposed):
 
     def install(self, module: Any) -> None:
         self._weak = import_module("torch.multiprocessing.reductions").StorageWeakRef
-        self._copied: dict[int, Any] = {}
+        self._copied: dict[int, tuple[Any, bytes]] = {}
+        """By address: the memory, and its bytes where they are checked."""
         for name in ("to", "cuda"):
-            replace(module.Tensor, name, self._moving)
+            self._replace(module.Tensor, name, self._moving)
 
-    def _moving(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(tensor: Any, *args: Any, **options: Any) -> Any:
-            plain = "non_blocking" not in options and not any(isinstance(each, bool) for each in args)
-            if not (self.in_force and plain and tensor.device.type == "cpu" and self._is_here()):
-                return call(tensor, *args, **options)
-            if not tensor.is_pinned() or self._is_kept(tensor.untyped_storage()):
-                return call(tensor, *args, **options)
-            return call(tensor, *args, non_blocking=True, **options)
+    def switch(self, on: bool) -> None:
+        super().switch(on)
+        if not self.in_force and not self.refused:
+            self._look()
 
-        return wrapped
+    def _moving(self, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
+        plain = "non_blocking" not in options and not any(isinstance(each, bool) for each in args)
+        if not (plain and tensor.device.type == "cpu" and self._is_here()):
+            return call(tensor, *args, **options)
+        if not tensor.is_pinned() or self._is_kept(tensor.untyped_storage()):
+            return call(tensor, *args, **options)
+        return call(tensor, *args, non_blocking=True, **options)
 
     def _is_kept(self, memory: Any) -> bool:
         """Refuses memory that was copied before and that the script still holds, also through a view.
 
         What nobody holds PyTorch gives again once it is copied.
         """
-        before = self._copied.get(memory.data_ptr())
-        if before is not None and not before.expired():
+        self._look()
+        before = self._copied.pop(memory.data_ptr(), None)
+        if before is not None and not before[0].expired():
             self.refuse("the script keeps this page-locked memory, and may write it before it is copied")
-        self._copied[memory.data_ptr()] = self._weak(memory)
+        now = ctypes.string_at(memory.data_ptr(), memory.nbytes()) if self._checks else b""
+        self._copied[memory.data_ptr()] = self._weak(memory), now
         return bool(self.refused)
+
+    def _look(self) -> None:
+        """Refuses where the script wrote to memory that it holds since it was copied, of the last copies."""
+        for pointer in [*getattr(self, "_copied", ())][-_LOOKED_AT:]:
+            memory, before = self._copied[pointer]
+            if before and not memory.expired() and ctypes.string_at(pointer, len(before)) != before:
+                self.refuse("the script writes page-locked memory that it has copied")
+
+
+_LOOKED_AT = 4
+"""Copies before the last whose memory is looked at again: a line copies few tensors of a frame."""
 
 
 class PinnedLoader(NonBlocking):
@@ -334,16 +363,11 @@ class PinnedLoader(NonBlocking):
 
     def install(self, module: Any) -> None:
         super().install(module)
-        replace(import_module("torch.utils.data").DataLoader, "__init__", self._making)
+        self._replace(import_module("torch.utils.data").DataLoader, "__init__", self._making)
 
-    def _making(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(loader: Any, *args: Any, **options: Any) -> None:
-            if self.in_force and self._is_here(self.change.origin_line):
-                options["pin_memory"] = True
-            call(loader, *args, **options)
-
-        return wrapped
+    def _making(self, call: Call, *args: Any, **options: Any) -> None:
+        pinned = {"pin_memory": True} if self._is_here(self.change.origin_line) else {}
+        call(*args, **(options | pinned))
 
 
 IMPOSED: dict[ChangeKind, type[Imposed]] = {

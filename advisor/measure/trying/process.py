@@ -29,7 +29,7 @@ def preloaded(libraries: Sequence[str], files: Sequence[Path]) -> Iterator[ForkS
     None where one of the script's files has to do with variables of the environment, which a library may read
     when it is imported.
     """
-    if any("environ" in text or "putenv" in text for text in (each.read_text("utf-8") for each in files)):
+    if any(b"environ" in text or b"putenv" in text for text in (each.read_bytes() for each in files)):
         yield None
         return
     with fork_server([WORKER, *libraries]) as server:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from advisor.measure.recording.lines import own_frame
 from advisor.profiles.base import Record
 
 _CUPY = ("get", "item", "tolist", "__float__", "__int__", "__bool__", "__complex__")
-_TORCH = ("cpu", "item", "tolist", "__float__", "__int__", "__bool__")
+_TORCH = ("cpu", "to", "item", "tolist", "__float__", "__int__", "__bool__")
 
 
 class Results(Record):
@@ -58,7 +60,8 @@ class Downloads:
             self._inside = True
             try:
                 result = call(array, *args, **options)
-                self._note(result, sys._getframe(1))
+                if call.__name__ != "to" or result.device.type == "cpu" != array.device.type:
+                    self._note(result, sys._getframe(1))
             finally:
                 self._inside = False
             return result
@@ -71,9 +74,18 @@ class Downloads:
             return
         line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         digest = self._digests.setdefault(line, hashlib.blake2b(digest_size=16))
-        if hasattr(result, "detach"):
-            result = result.detach().numpy() if result.dtype.is_floating_point else result.numpy()
-        digest.update(result.tobytes() if isinstance(result, np.ndarray) else repr(result).encode())
+        digest.update(_bytes(result))
+
+
+def _bytes(result: Any) -> bytes:
+    """Of NumPy's array or a tensor; what else it may be by its text."""
+    if isinstance(result, np.ndarray) and not result.dtype.hasobject:
+        return result.tobytes()
+    try:
+        tensor = result.detach().resolve_conj().resolve_neg().contiguous()
+        return bytes(tensor.reshape(-1).view(import_module("torch").uint8).numpy().tobytes())
+    except (AttributeError, RuntimeError):
+        return repr(result).encode()
 
 
 def files_digest(files: Sequence[Path]) -> dict[str, str]:
@@ -97,7 +109,6 @@ class Equality:
             for number, (one, other) in enumerate(zip(first.printed, second.printed, strict=False))
             if one == other and len(first.printed) == len(second.printed)
         ]
-        printed = len(self._printed) < len(first.printed)
         self.unlike = (
             *(
                 f"what line {line} downloads"
@@ -105,8 +116,14 @@ class Equality:
                 if at not in self._downloads
             ),
             *(f"the file {name}" for name in sorted({*first.files} - {*self._files})),
-            *(("some of what it prints",) if printed else ()),
         )
+        prints_others = len(self._printed) < len(first.printed)
+        figures = not prints_others and any(re.search(r"\d", line) for line in first.printed)
+        self.proves = not self.unlike and bool(self._downloads or self._files or figures)
+        """Whether a changed run without a difference is equal. What a script prints may differ, as times do;
+        one that downloads other values differs from itself."""
+        if prints_others:
+            self.unlike += ("some of what it prints",)
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -48,12 +48,14 @@ PATCHED_PROCESSES = 3
 SCREENING = MOST_PROCESSES
 """The number of the process in which CuPy's allocators take turns; those of the patch come after it."""
 PATCHED = "patched"
+_AS_IT_IS = "the script as it is"
 _ANOTHER = "another allocator was faster"
 _WORTH_MORE = 1.05
 _LEAST_SPEEDUP = 1.01
 """In the first process, before further ones are spent on a change. With a process's luck of 2 % a gain of 5 %
 stays in 19 of 20; what is dropped has little to gain."""
 _NO_FASTER = "dropped early: no faster in its first process"
+_UNPROVED = "faster, but results prove nothing: see what was compared"
 _NOT_COMPARED = "the time ended before results were compared"
 RunTrial = Callable[[TrialJob], TrialRun]
 
@@ -63,8 +65,7 @@ def try_script(
 ) -> Trials:
     """Tries changes of the lines of the slowest loop; tells why not, where it does not.
 
-    concluded: the same run with its ceilings and advice. Raises `WorkloadError` where the script does not run
-    a second time.
+    concluded: the same run with its ceilings and advice.
     """
     run = concluded or script
     if script.exit_code:
@@ -118,8 +119,7 @@ class Session:
     _all_compared: bool = False
 
     def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
-        """most: seconds of a frame that memory can change. Raises `WorkloadError` where the script fails
-        unchanged."""
+        """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
         began = monotonic()
         if not suggested:
             reason = "No change that can be imposed fits the lines of this loop."
@@ -131,6 +131,8 @@ class Session:
             patch, written = self._patched(kept, {c.name: c for c in changes}) if kept else (None, ())
         except TimeUp:
             ended = "The time (--max-seconds) ended before all was tried."
+        except WorkloadError as problem:
+            ended = f"Trials ended early: {problem.message}. {problem.next_step}"
         promised = {
             i: seconds for c in suggested if c.change.name in written for i, seconds in c.promised.items()
         }
@@ -163,8 +165,12 @@ class Session:
         return kept
 
     def _judged(self, suggested: Iterable[Candidate]) -> tuple[Trial, ...]:
-        """None is faster whose results were not compared."""
-        without = {} if self._all_compared else {"outcome": "open", "reason": _NOT_COMPARED}
+        """None is faster whose results were not compared, or of a script that differs from itself."""
+        without: dict[str, object] = {}
+        if not self._all_compared:
+            without = {"outcome": "open", "reason": _NOT_COMPARED}
+        elif self._unchanged and not self._unchanged.proves:
+            without = {"outcome": "open", "reason": _UNPROVED}
         return tuple(
             trial.model_copy(update=without if trial.outcome == "faster" else {})
             for trial in self._measured(suggested)
@@ -221,13 +227,17 @@ class Session:
     def _difference(self, changed: Results) -> str:
         """How a changed run differs from an unchanged one. A second unchanged run is needed only where it
         does: it tells what the script does not agree in with itself."""
-        if self._unchanged is None:
-            first = self._results("the script as it is")
-            self._unchanged = Equality(first, first)
-        if not self._ran_twice and self._unchanged.difference(changed):
+        if not self._ran_twice and self._as_it_is().difference(changed):
             self._ran_twice = True
-            self._unchanged = Equality(self._unchanged.expected, self._results("the script as it is"))
-        return self._unchanged.difference(changed)
+            self._unchanged = Equality(self._as_it_is().expected, self._results(_AS_IT_IS))
+        return self._as_it_is().difference(changed)
+
+    def _as_it_is(self) -> Equality:
+        """Raises `WorkloadError` where the script cannot run again."""
+        if self._unchanged is None:
+            first = self._results(_AS_IT_IS)
+            self._unchanged = Equality(first, first)
+        return self._unchanged
 
     def _compare(self, together: Results, changes: Sequence[ScriptChange]) -> None:
         """Whether results are equal under all changes; where they are not, which change is why."""
@@ -331,6 +341,8 @@ class Session:
         run = self.run(self._job("time", contestants, changes, process=process, sources=sources))
         self.progress.end()
         self._refused |= run.refused
+        if run.results.exit_code:
+            self._as_it_is()
         if run.results.exit_code and all(change.kind == "allocator" for change in changes) and changes:
             it = "it" if len(changes) == 1 else "one of the allocators in turns"
             failed = f"the script ends with exit code {run.results.exit_code} under {it}"
@@ -351,7 +363,7 @@ class Session:
             raise TimeUp
         place = self.script.loops[self.loop].place
         file = self.start / place.file
-        lines = loop_lines(file.read_text(encoding="utf-8"))
+        lines = loop_lines(file.read_bytes())
         if place.line not in lines:
             raise WorkloadError(
                 f"{place.file} has no loop in line {place.line} any more", next_step="Profile it again."
@@ -377,12 +389,16 @@ class Session:
         written, left_out = written_changes(kept, changes, loop, self.start)
         sources = {file: after for file, (_, after, _) in written.items()}
         names = tuple(name for _, _, part in written.values() for name in part)
+        folder = self.start
+        if not all(Path(file).is_relative_to(folder) for file in written):
+            folder = Path(os.path.commonpath([Path(file).parent for file in written]))
         text = "".join(
-            diff(os.path.relpath(file, self.start), before, after)
-            for file, (before, after, _) in written.items()
+            diff(os.path.relpath(file, folder), before, after) for file, (before, after, _) in written.items()
         )
         lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
         patch = Patch(text=text, lines=lines, left_out=tuple(left_out))
+        if folder != self.start:
+            patch = patch.model_copy(update={"folder": os.path.relpath(folder, self.start)})
         if not text:
             return patch.model_copy(update={"reason": "none of the changes could be written"}), ()
         difference = self._difference(self._results("the patch", sources=sources))
@@ -390,10 +406,10 @@ class Session:
             return patch.model_copy(update={"equal": False, "reason": difference}), names
         first = SCREENING + 1
         for process in range(first, first + PATCHED_PROCESSES):
-            self._timed("the script as it is", process, {AS_IS: ()})
+            self._timed(_AS_IT_IS, process, {AS_IS: ()})
             self._timed("the patch", process, {PATCHED: ()}, sources=sources)
         mine = [b for b in self._blocks if b.process >= first]
         found = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
         figures = {"speedup": found.value, "interval": (found.low, found.high)} if found else {}
-        compared = bool(self._unchanged and self._unchanged.compared)
-        return patch.model_copy(update={"equal": compared or None, **figures}), names
+        proved = bool(self._unchanged and self._unchanged.proves)
+        return patch.model_copy(update={"equal": proved or None, **figures}), names

@@ -89,7 +89,7 @@ class _Session:
         self.job, self.script = job, job.script
         self.loops = Loops()
         for name, text in job.sources.items():
-            self.loops.compiled(text, name)
+            self.loops.compiled(text.encode(), name)
         self.own = OwnFiles.of(Path(self.script.file), self.script.module)
         checks = job.task == "results"
         self.changes: dict[str, Imposed] = {
@@ -147,7 +147,7 @@ class _Session:
     def _loop(self) -> Loop:
         """The loop of the frames; its file may be a module that the script imports later."""
         file = self.job.loop_file
-        text = self.job.sources.get(file) or Path(file).read_text(encoding="utf-8")
+        text = self.job.sources.get(file, "").encode() or Path(file).read_bytes()
         self.loops.compiled(text, file)
         lines = loop_lines(text)
         loop = self.loops.at(file, lines[self.job.loop]) if self.job.loop < len(lines) else None

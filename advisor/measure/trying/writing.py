@@ -22,9 +22,9 @@ def written_changes(
     left_out = []
     for trial in kept:
         change = changes[trial.name]
-        before, _, names = written.get(change.file) or (_text(change.file), "", ())
         at = loop.line if str(start / loop.file) == change.file else None
         try:
+            before, _, names = written.get(change.file) or (_text(change.file), "", ())
             mine = [*texts.get(change.file, ()), *_edits(change, at)]
             after = edited(before, mine)
         except CannotWrite as reason:
@@ -36,8 +36,11 @@ def written_changes(
 
 
 def _text(file: str) -> str:
-    """With its line ends as they are, which the patch keeps."""
-    return Path(file).read_bytes().decode()
+    """With its line ends as they are, which the patch keeps. Raises `CannotWrite` where it is not UTF-8."""
+    try:
+        return Path(file).read_bytes().decode()
+    except UnicodeDecodeError:
+        raise CannotWrite(f"{Path(file).name} is not in UTF-8") from None
 
 
 def is_variable(change: ScriptChange) -> bool:

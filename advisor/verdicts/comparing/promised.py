@@ -157,7 +157,7 @@ def _together(base: Profile, scope: Scope, gains: Mapping[Followed, float]) -> t
     trials = {(t.place, t.rule): t for t in tried.trials if t.outcome == "faster"} if tried else {}
     patch = tried.patch if tried else None
     in_patch = {key for key, t in trials.items() if t.in_patch}
-    if patch and patch.speedup and patch.equal is not False and in_patch == set(gains) and scope.seconds:
+    if patch and patch.speedup and patch.holds and in_patch == set(gains) and scope.seconds:
         return scope.seconds * (1 - 1 / patch.speedup), True
     alone = trials.get(next(iter(gains))) if len(gains) == 1 else None
     if tried and tried.frame_seconds and alone and alone.frame_seconds:

@@ -12,6 +12,7 @@ import numpy as np
 
 PAGEABLE, PINNED, NEW = 2.4e-3, 4e-4, 1.2e-3
 """Seconds of a copy from or to each memory, and of getting new host memory."""
+_pass_time = getattr(time, "pass_time", time.sleep)
 _locked = {}
 _waiting = []
 
@@ -20,12 +21,17 @@ class CUDARuntimeError(RuntimeError):
     pass
 
 
+class _Pinned(bytearray):
+    """Page-locked memory; the script's own bytearrays are not."""
+
+
 def _is_locked(array):
     base = array
     while isinstance(base.base, np.ndarray):
         base = base.base
     address = base.__array_interface__["data"][0]
-    return address in _locked or isinstance(base.base, bytearray)
+    owner = getattr(base.base, "obj", base.base)  # NumPy may keep a memoryview
+    return address in _locked or isinstance(owner, _Pinned)
 
 
 def _register(pointer, size, flags):
@@ -62,7 +68,7 @@ class Pool:
         self.source = source
 
     def malloc(self, size):
-        time.sleep(self.seconds)
+        _pass_time(self.seconds)
         if callable(self.source):
             self.source(size)
 
@@ -81,7 +87,7 @@ _allocator = [Pool().malloc]
 cuda = types.SimpleNamespace(
     runtime=runtime,
     get_current_stream=lambda: _stream,
-    alloc_pinned_memory=bytearray,
+    alloc_pinned_memory=_Pinned,
     MemoryPool=Pool,
     MemoryAsyncPool=MemoryAsyncPool,
     malloc_managed=_malloc_managed,
@@ -100,15 +106,15 @@ class ndarray:  # noqa: N801
     def get(self, out=None):
         _synchronize()
         if out is None:
-            time.sleep(NEW)
+            _pass_time(NEW)
             out = np.empty(self.shape, self.dtype)
-        time.sleep(PINNED if _is_locked(out) else PAGEABLE)
+        _pass_time(PINNED if _is_locked(out) else PAGEABLE)
         out[...] = self.host
         return out
 
     def set(self, host, stream=None):
         locked = _is_locked(host)
-        time.sleep(PINNED if locked else PAGEABLE)
+        _pass_time(PINNED if locked else PAGEABLE)
         if locked:
             _waiting.append((self, host))
         else:
@@ -134,13 +140,15 @@ class ndarray:  # noqa: N801
         return float(self.host.reshape(-1)[0])
 
 
-def asarray(source):
-    locked = _is_locked(source)
-    time.sleep(PINNED if locked else PAGEABLE)
-    device = ndarray(np.array(source))
+def asarray(a, blocking=False):
+    locked = _is_locked(a)
+    _pass_time(PINNED if locked else PAGEABLE)
+    device = ndarray(np.array(a))
     if locked:
         device.host[...] = 0
-        _waiting.append((device, source))
+        _waiting.append((device, a))
+    if blocking:
+        _synchronize()
     return device
 
 
