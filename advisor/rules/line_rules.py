@@ -5,10 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.devices.memory_class import FOLLOWS
 from advisor.profiles.crossings import Crossing
-from advisor.rules.base import (
-    Finding,
-    Limits,
-)
+from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
 from advisor.rules.snippets.lines import (
     UserLine,
@@ -40,9 +37,7 @@ def pageable_transfer(case: LineCase, limits: Limits) -> Finding | None:
     if not case.is_copy or crossing.memory != "pageable" or crossing.staged or crossing.non_blocking:
         return None
     return page_locked(
-        case,
-        limits,
-        "The driver passes it through its own page-locked buffer, and the host waits.",
+        case, limits, "The driver passes it through its own page-locked buffer, and the host waits."
     )
 
 

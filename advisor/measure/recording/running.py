@@ -82,8 +82,7 @@ def module_program(name: str, arguments: tuple[str, ...]) -> Program:
     code = loader.get_code(spec.name) if spec and hasattr(loader, "get_code") else None
     if spec is None or spec.origin is None or code is None:
         raise WorkloadError(
-            f"module {name} cannot be run",
-            next_step="Run it from the folder in which `python -m` finds it.",
+            f"module {name} cannot be run", next_step="Run it from the folder in which `python -m` finds it."
         )
     sys.argv[0] = spec.origin
     module = ModuleType("__main__")
