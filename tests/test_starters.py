@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from field import InProcess
-from running import QUICK, REPOSITORY, Command, cpu_settings, python_path
+from running import QUICK, REPOSITORY, Command, cpu_settings
 
 from advisor import pipeline
 from advisor.errors import UsageError
@@ -16,8 +16,6 @@ from advisor.measure.observed import observe
 from advisor.measure.progress import Silent
 from advisor.workloads import starters
 from advisor.workloads.loading import load
-
-FAKES = Path(__file__).resolve().parent / "fake_packages"
 
 
 def test_the_starter_passes_as_it_is(command: Command) -> None:
@@ -238,14 +236,10 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("returned", ["image + 1", "None"])
-def test_arrays_on_the_gpu_stay_there(
-    returned: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_on_the_gpu_stay_there(returned: str, tmp_path: Path, command: Command) -> None:
     """They come once, in set-up, and outputs do not go to the host; the inputs of every frame do come."""
     Path("gpu.py").write_text(ON_GPU.replace("HOST(image)", returned), encoding="utf-8")
-    with monkeypatch.context() as patch:
-        patch.setenv("PYTHONPATH", python_path(FAKES))
-        assert command("new", "w.py", "--from", "gpu.py::step").code == 0
+    assert command("new", "w.py", "--from", "gpu.py::step").code == 0
     settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=30.0)
     profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
     access = {b.name: (b.access, b.scratch) for b in profile.workload.buffers}
@@ -282,18 +276,17 @@ print(total)
 
 @pytest.mark.parametrize("line", [13, 14, 15])
 def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
-    line: int, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    line: int, tmp_path: Path, command: Command
 ) -> None:
     """From the upload up to the download, whichever of their lines is named."""
     Path("camera.py").write_text(LOOP, encoding="utf-8")
-    with monkeypatch.context() as patch:
-        patch.setenv("PYTHONPATH", python_path(FAKES))
-        said = command("new", f"w{line}.py", "--from", f"camera.py:{line}")
+    said = command("new", f"w{line}.py", "--from", f"camera.py:{line}")
     assert (said.code, said.out) == (0, f"w{line}.py\nw{line}_part.py\nw{line}.npz\n")
     settings = cpu_settings(Path(f"w{line}.py"), targets=["rtx-4090"], max_seconds=30.0)
     profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
     access = {b.name: b.access for b in profile.workload.buffers}
     assert access["model"] == {"load": "out", "run": "in"}
+    assert access["result"] == {"run": "out", "use": "in"}, "the next line downloads it"
     assert {row.verified for row in profile.measured().values()} == {True}
 
 

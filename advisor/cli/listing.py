@@ -116,7 +116,7 @@ def _from_line(file: Path, source: Path, line: int, *, force: bool) -> list[Path
         except AdvisorError as problem:
             problem.message = problem.message.replace(str(program), str(source))
             raise
-    text = workload_text(file, part, stretch.function, call, inputs)
+    text = workload_text(file, part, stretch.function, call, inputs, stretch.downloaded)
     written = starters.write(part, text=stretch.module, force=force)
     return [*starters.write(file, text=text, force=force), *written, inputs]
 

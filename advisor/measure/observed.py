@@ -1,8 +1,8 @@
 """One call of a user's function, watched in a separate process: for `advisor new FILE --from`.
 
-The file is run as a script until it calls the function. What the call was given, what it changed and what it
-returned is told; an array that it overwrites without reading is found by calling it again on copies that hold
-something else.
+The file is run as a script until it calls the function, without a GPU on what plays one. What the call was
+given, what it changed and what it returned is told; an array that it overwrites without reading is found by
+calling it again on copies that hold something else.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from advisor.errors import AdvisorError, UsageError, WorkloadError, nearest
+from advisor.measure.backends import gpu_count
+from advisor.measure.cupy_mock.arrays import DeviceArray
+from advisor.measure.jobs import ScriptJob
+from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
 from advisor.profiles.scratch import scratch
@@ -196,6 +200,8 @@ def main(file: str, function: str, answer: str, inputs: str) -> None:
         Path(answer).write_text(seen.model_dump_json(), encoding="utf-8")
         raise _Seen
 
+    if not gpu_count():
+        play(ScriptJob(file=file, backend="cpu", gpu=0, directory=".").model_dump_json())
     sys.path.insert(0, str(path.parent))
     sys.argv = [file]
     sys.setprofile(watch)
@@ -277,7 +283,7 @@ def _array(name: str, array: Any, mode: AccessMode, given: Any) -> Argument:
 
 
 def _is_on_device(value: Any) -> bool:
-    return hasattr(value, "__cuda_array_interface__")
+    return isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__")
 
 
 def _again(value: Any, contents: Any) -> Any:
@@ -334,9 +340,15 @@ def {name}({parameters}) -> Workload:
 '''
 
 
-def workload_text(file: Path, source: Path, function: str, call: Observed, inputs: Path) -> str:
-    """A workload for `file` whose device stage calls `function` of `source`; `inputs` is an .npz file."""
-    folder, used = source.resolve().parent, _used(call)
+def workload_text(
+    file: Path, source: Path, function: str, call: Observed, inputs: Path, downloaded: Sequence[int] = ()
+) -> str:
+    """A workload for `file` whose device stage calls `function` of `source`; `inputs` is an .npz file.
+
+    downloaded: results by their place that the program copies to the host.
+    """
+    results = (call.results[place] for place in downloaded if place < len(call.results))
+    folder, used = source.resolve().parent, _used(call, [a.name for a in results if a.kind == "array"])
     near = folder == file.resolve().parent
     modes = sorted({_MODES[a.mode] for a in call.arrays} | {"In", "Out"})
     values = [a for a in call.arguments if a.kind == "value" and a.value is not None]
@@ -373,7 +385,8 @@ def workload_text(file: Path, source: Path, function: str, call: Observed, input
 def _buffer(array: Argument, used: Sequence[str]) -> str:
     """An output on the GPU never leaves it, unless it is all there is to compare strategies by."""
     shape = array.shape[0] if len(array.shape) == 1 else array.shape
-    scratch = ", scratch=True" if array.on_device and array.mode == "out" and used else ""
+    is_scratch = array.on_device and array.mode == "out" and used and array.name not in used
+    scratch = ", scratch=True" if is_scratch else ""
     return f'            "{array.name}": Buffer({shape!r}, "{array.dtype}"{scratch}),'
 
 
@@ -388,10 +401,10 @@ def _producing(stage: str, comment: str, fed: Sequence[Argument]) -> list[str]:
     ]
 
 
-def _used(call: Observed) -> list[str]:
-    """Buffers the host reads: those written there, or one input; none that was on the GPU."""
+def _used(call: Observed, downloaded: Sequence[str]) -> list[str]:
+    """Buffers the host reads: those written there or downloaded, or one input that was not on the GPU."""
     there = [a for a in call.arrays if not a.on_device]
-    written = [a.name for a in there if a.mode != "in"]
+    written = [*(a.name for a in there if a.mode != "in"), *downloaded]
     return written or ([] if len(there) < len(call.arrays) else [a.name for a in there][:1])
 
 

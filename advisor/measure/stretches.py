@@ -38,11 +38,15 @@ _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.A
 
 @dataclass(frozen=True)
 class Stretch:
-    """`module` has the function and what it needs; `program` is the script that calls it."""
+    """`module` has the function and what it needs; `program` is the script that calls it.
+
+    downloaded: which of its results the statement behind it copies to the host.
+    """
 
     function: str
     module: str
     program: str
+    downloaded: tuple[int, ...] = ()
 
 
 def function_at(source: Path, line: int) -> str | Stretch:
@@ -74,7 +78,10 @@ def _holds(node: ast.stmt, line: int) -> bool:
 
 
 def _stretch(tree: ast.Module, text: str, source: Path, line: int) -> Stretch:
-    statements = _around(_block(tree.body, line), line)
+    block = _block(tree.body, line)
+    statements = _around(block, line)
+    behind = block[block.index(statements[-1]) + 1 :][:1]
+    read = {name for node in behind if _calls(node) & _DOWNLOADS for name in _names(node, ast.Load)}
     if any(isinstance(node, _LEAVING) for each in statements for node in ast.walk(each)):
         raise UsageError(
             f"the statements around line {line} of {source} leave their loop or function",
@@ -103,7 +110,10 @@ def _stretch(tree: ast.Module, text: str, source: Path, line: int) -> Stretch:
     call = f"{indent}{', '.join(outputs)} = {name}({given})"
     future = {n.lineno for n in own if isinstance(n, ast.ImportFrom) and n.module == "__future__"}
     rest = ["" if i in future else row for i, row in enumerate(rows, 1)]
-    return Stretch(name, module, "\n".join((observed, *rest[: first - 1], call, *rest[last:], "")))
+    downloaded = tuple(i for i, output in enumerate(outputs) if output in read)
+    return Stretch(
+        name, module, "\n".join((observed, *rest[: first - 1], call, *rest[last:], "")), downloaded
+    )
 
 
 def _body(lines: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
