@@ -14,6 +14,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from advisor.measure.jobs import BlockDone, FinalRound, Problem
 from advisor.measure.sampling import Clock, settled
@@ -117,12 +118,9 @@ def unequal(
 ) -> Iterator[tuple[str, Problem]]:
     """Contestants whose loops ran otherwise in that round than the baseline's (or else the first one's) over
     the same frames: another amount of work, so that times cannot be compared."""
-    at = (process, number)
-    here = {
-        b.contestant: b
-        for b in blocks
-        if b.contestant in contestants and (b.process, b.round) == at and not b.energy
-    }
+    latest = takewhile(lambda block: block.process == process, reversed(blocks))
+    of_round = [b for b in latest if b.round == number and b.contestant in contestants and not b.energy]
+    here = {block.contestant: block for block in reversed(of_round)}
     name = next((n for n in here if contestants[n] == BASELINE), next(iter(here), None))
     for other, block in here.items():
         for loop, mean in block.iterations.items():

@@ -260,16 +260,16 @@ def _logs(
     mine = [block for block in blocks if block.contestant in place]
     processes = {p: i for i, p in enumerate(sorted({block.process for block in mine}))}
     rounds = {r: i for i, r in enumerate(sorted({block.round for block in mine}))}
-    logs = np.full((len(processes), len(rounds), len(names)), np.nan)
+    logs = [[[math.nan] * len(names) for _ in rounds] for _ in processes]  # filled faster than an array
     for block in mine:
-        at = processes[block.process], rounds[block.round], place[block.contestant]
+        row, column = logs[processes[block.process]][rounds[block.round]], place[block.contestant]
         seconds = figure(block)
         if not (seconds > 0 and math.isfinite(seconds)):
             raise ValueError(f"the mean frame of a block must be positive and finite: {seconds}")
-        if np.isfinite(logs[at]):
+        if not math.isnan(row[column]):
             raise ValueError(f"{block.contestant} has two blocks in round {block.round} of {block.process}")
-        logs[at] = math.log(seconds)
-    return logs
+        row[column] = math.log(seconds)
+    return np.array(logs).reshape(len(processes), len(rounds), len(names))
 
 
 def _lent(variances: Floats, freedom: Floats) -> Floats:

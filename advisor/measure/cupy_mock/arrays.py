@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from advisor.measure.cupy_mock.checks import NotFilled, NotTaken, Unknowable, Watch
 from advisor.measure.cupy_mock.traced import mapped, same_argument
@@ -33,12 +34,11 @@ _JOINING = frozenset(("concatenate", "stack", "hstack", "vstack", "dstack", "col
 _OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", "cross", "copyto"))
 
 
-class DeviceArray:
-    """See the module. `plain` is the NumPy array that holds the values."""
+class DeviceArray(NDArrayOperatorsMixin):
+    """See the module; operators are calls of ufuncs. `plain` is the NumPy array that holds the values."""
 
     __array_priority__ = 100
     __slots__ = ("_watch", "plain")
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, plain: npt.NDArray[Any], watch: Watch) -> None:
         self.plain = plain
@@ -266,32 +266,4 @@ def given(result: Any, arguments: Any, watch: Watch) -> Any:
     return same_argument(own, [each.plain for each in own], result, wrapped(result, watch))
 
 
-def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Python's operators, which CuPy's arrays make calls of its ufuncs."""
-    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "matmul": np.matmul, "pow": np.power}
-    binary |= {"truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder}
-    binary |= {"lshift": np.left_shift, "rshift": np.right_shift}
-    binary |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    for name, ufunc in binary.items():
-        yield f"__{name}__", _operator(ufunc)
-        yield f"__r{name}__", _operator(ufunc, reflected=True)
-        yield f"__i{name}__", _operator(ufunc, in_place=True)
-    compared = {"lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "gt": np.greater}
-    for name, ufunc in {**compared, "ge": np.greater_equal}.items():
-        yield f"__{name}__", _operator(ufunc)
-    for name, ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute}.items():
-        yield f"__{name}__", _operator(ufunc)
-    yield "__invert__", _operator(np.invert)
-
-
-def _operator(ufunc: np.ufunc, *, reflected: bool = False, in_place: bool = False) -> Callable[..., Any]:
-    def operate(self: DeviceArray, *other: Any) -> Any:
-        operands = (*other, self) if reflected else (self, *other)
-        return compute_ufunc(self._watch, ufunc, operands, {"out": self} if in_place else {})
-
-    return operate
-
-
-for _name, _function in _operators():
-    setattr(DeviceArray, _name, _function)
 DeviceArray.__module__, DeviceArray.__name__, DeviceArray.__qualname__ = "cupy", "ndarray", "ndarray"
