@@ -61,6 +61,7 @@ from advisor.verdicts.versions import (
 )
 from advisor.verdicts.versions import compare_versions as comparing_versions
 from advisor.version import __version__
+from advisor.workloads.outline import imported_early
 
 PARTIAL = "profile.partial.json"
 
@@ -288,7 +289,7 @@ def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launch
         yield launcher
     else:
         libraries = ["cupy"] if settings.backend == "cuda" else []
-        with fork_server([*WORKERS, *libraries]) as server:
+        with fork_server([*WORKERS, *libraries, *imported_early(settings.file)]) as server:
             yield ProcessLauncher(settings.timeout, server=server)
 
 

@@ -20,6 +20,7 @@ from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.processes import python_command
 from advisor.measure.settings import Settings
+from advisor.workloads.outline import imported_early
 
 MODULES = "advisor.measure.worker,advisor.measure.final_worker,shared_server"
 
@@ -36,11 +37,11 @@ class SharedServer(ForkServer):
 
 
 @cache
-def server() -> SharedServer:
-    """Of this pytest process, with which it ends."""
+def server(libraries: str = "") -> SharedServer:
+    """Of this pytest process, with which it ends; its workers have those libraries imported."""
     scratch = tempfile.TemporaryDirectory(prefix="advisor-tests-")
     atexit.register(scratch.cleanup)
-    command = [*python_command("advisor.measure.fork_server"), str(os.getpid()), MODULES]
+    command = [*python_command("advisor.measure.fork_server"), str(os.getpid()), MODULES + libraries]
     command[2] = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n{command[2]}"
     made = SharedServer(command, Path(scratch.name) / "log")
     atexit.register(made.close)
@@ -50,7 +51,8 @@ def server() -> SharedServer:
 def launching(settings: Settings) -> ProcessLauncher:
     """Forked workers for a workload on the CPU; else started ones."""
     forked = settings.arguments is None and settings.backend == "cpu"
-    return ProcessLauncher(settings.timeout, server=server() if forked else None)
+    libraries = "".join(f",{name}" for name in imported_early(settings.file)) if forked else ""
+    return ProcessLauncher(settings.timeout, server=server(libraries) if forked else None)
 
 
 def main(arguments: list[str]) -> None:

@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> None:
     die_with_parent(int(parent), signal.SIGTERM)
     adopt_orphans()
     for name in modules.split(","):
-        with suppress(ImportError):  # whoever needs it will say so
+        with suppress(Exception):  # whoever needs it will say so
             import_module(name)
     link = socket.socket(fileno=int(descriptor))
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # OpenBLAS's threads, which know of forks

@@ -15,6 +15,7 @@ _SIMPLE = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, a
 _MOST_DIGITS = 40
 MOST_WORKLOADS = 100
 """Workloads that one command runs: at the default of a minute each, more than an hour and a half."""
+SLOW_IMPORTS = ("torch", "numba")
 LARGEST_SOURCE = 2_000_000
 """Bytes. Python takes a second to compile as much, in each process of a run."""
 
@@ -28,6 +29,28 @@ def parsed(path: Path) -> ast.Module:
         return ast.parse(source)
     except (RecursionError, MemoryError):
         raise SyntaxError("an expression is nested too deep") from None
+
+
+def imported_early(path: Path) -> list[str]:
+    """Libraries that the file imports and that take seconds to import: one process does so for all workers.
+
+    None where the file has to do with variables of the environment, which a library may read when it is
+    imported, and none that lies beside the file under that name.
+    """
+    try:
+        nodes = list(ast.walk(parsed(path)))
+    except (OSError, ValueError, SyntaxError):
+        return []
+    names = {last_name(node) for node in nodes if isinstance(node, ast.expr)}
+    modules = {n.module or "" for n in nodes if isinstance(n, ast.ImportFrom) and not n.level}
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            (modules if isinstance(node, ast.Import) else names).update(alias.name for alias in node.names)
+    if not names.isdisjoint(("environ", "putenv")):
+        return []
+    tops = {module.partition(".")[0] for module in modules}
+    beside = {name for name in SLOW_IMPORTS for own in (name, f"{name}.py") if (path.parent / own).exists()}
+    return [name for name in SLOW_IMPORTS if name in tops - beside]
 
 
 def last_name(node: ast.expr) -> str:
