@@ -61,7 +61,8 @@ class LeftOut:
     @cached_property
     def scores(self) -> list[Score]:
         """Every figure with its draws where nothing is left unexplained."""
-        return [score for case in self.fit.cases if not case.relative for score in self._scores(case)]
+        cases = (c for c in self.fit.cases if not c.relative and family_of(c.entry) not in self.fit.gone)
+        return [score for case in cases for score in self._scores(case)]
 
     def _scores(self, case: Case) -> Iterable[Score]:
         entry = sheet(case.entry)

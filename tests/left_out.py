@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -152,6 +152,17 @@ def _middle(low: float, high: float) -> dict[str, float]:
     return {"low": low, "value": value, "high": high, "prior": value}
 
 
+def from_the_middle(among: Defaults, *, fitted_alone: bool) -> Defaults:
+    """The defaults as if nothing were known of a constant but its range, or of each that is fitted."""
+    changed = {
+        (i, name): {**_middle(figure.low, figure.high), "low": figure.low, "high": figure.high}
+        for i, layer in enumerate(among.layers)
+        for name, figure in layer.figures.items()
+        if (figure.figures or not fitted_alone) and not name.startswith(("unexplained", "slower_clocks"))
+    }
+    return with_values(among, changed)
+
+
 def with_values(among: Defaults, changed: Mapping[Key, Mapping[str, float]]) -> Defaults:
     """The defaults with other values, or ends, of some figures."""
     layers = []
@@ -182,6 +193,8 @@ class Fit:
 
     cases: Sequence[Case]
     among: Defaults = field(default_factory=defaults)
+    gone: frozenset[str] = frozenset()
+    """Families of which nothing is known, whichever else is left out."""
     _families: dict[str | None, Defaults] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -194,7 +207,8 @@ class Fit:
     @cached_property
     def observed(self) -> list[Observed]:
         """All figures, about the values of the file."""
-        return [x for case in self.cases for x in self._of(case)]
+        kept = (case for case in self.cases if family_of(case.entry) not in self.gone)
+        return [x for case in kept for x in self._of(case)]
 
     def _of(self, case: Case) -> Iterable[Observed]:
         columns = {key: n + 1 for n, key in enumerate(self.keys)}
@@ -254,7 +268,8 @@ class Fit:
     def _among_without(self, family: str | None) -> Defaults:
         """Asked for once per case; each answer reads the whole catalogue and every source."""
         if family not in self._families:
-            self._families[family] = without_family(self.among, family)
+            wanted = sorted({*self.gone, *([family] if family else [])})
+            self._families[family] = reduce(without_family, wanted, self.among)
         return self._families[family]
 
     def behind(self) -> list[int]:

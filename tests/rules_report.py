@@ -18,7 +18,8 @@ from statistics import median
 
 from advisor import stats, units
 from advisor.measure.trying.candidates import candidates
-from advisor.model.measured import compare
+from advisor.model.measured import modelled
+from advisor.model.terms import span
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise
@@ -109,8 +110,8 @@ def possible(name: str, profile: Profile) -> Iterator[Change]:
 
 
 def _change(name: str, rule: str, old: str, new: str, profile: Profile) -> Iterator[Change]:
-    rows = {row.strategy: row for row in compare(profile).rows}
-    if {old, new} <= set(rows):
+    likely = {strategy: span(seconds)[1] for strategy, seconds in modelled(profile).items()}
+    if {old, new} <= set(likely):
         measured = profile.measured()
         pairs, names = compared(profile, "throughput"), [old, new]
         if set(names) <= set(pairs.names):
@@ -122,10 +123,10 @@ def _change(name: str, rule: str, old: str, new: str, profile: Profile) -> Itera
             rule,
             old,
             new,
-            rows[old].measured,
-            rows[new].measured,
-            rows[old].likely,
-            rows[new].likely,
+            measured[old].median_seconds,
+            measured[new].median_seconds,
+            likely[old],
+            likely[new],
             ratio.low > 1 or ratio.high < 1,
         )
 

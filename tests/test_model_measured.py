@@ -14,9 +14,10 @@ from advisor.devices.catalogue import load
 from advisor.model.context import Context
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
-from advisor.model.measured import compare, entry_of, host_spread, learned, pooled
+from advisor.model.measured import entry_of, host_spread, learned, modelled, pooled
 from advisor.model.predict import predict
 from advisor.model.stages import kernel_seconds
+from advisor.model.terms import span
 from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, StageWork, Trace
 from advisor.strategies.registry import by_name
 
@@ -46,6 +47,17 @@ def measured_on(name: str, kernel: float, host: float, **fields: Any) -> Profile
         ("Tesla T4", "discrete", {}, "t4"),
         ("NVIDIA H100 80GB HBM3", "discrete", {}, "h100-sxm"),
         ("NVIDIA A100-SXM4-40GB", "discrete", {}, "a100"),
+        ("NVIDIA A100-SXM4-80GB", "discrete", {}, "a100-sxm4-80gb"),
+        ("NVIDIA A100-PCIE-40GB", "discrete", {}, None),
+        ("NVIDIA GeForce RTX 3060", "discrete", {}, "rtx-3060"),
+        ("NVIDIA GeForce RTX 3060 Laptop GPU", "discrete", {}, "rtx-3060-laptop"),
+        ("NVIDIA GeForce RTX 3060 Ti", "discrete", {}, None),
+        ("NVIDIA RTX 6000 Ada Generation", "discrete", {}, "rtx-6000-ada"),
+        ("Tesla V100-SXM2-32GB", "discrete", {}, None),
+        ("NVIDIA H200", "discrete", {}, "h200"),
+        ("NVIDIA GH200 480GB", "coherent", {}, "gh200"),
+        ("NVIDIA GB10", "coherent", {}, "gb10"),
+        ("", "discrete", {}, None),
         ("Orin", "tegra-io-coherent", {"total_global_mem": 64_000_000_000}, "agx-orin"),
         ("NVIDIA Thor", "tegra-coherent", {"total_global_mem": 131_000_000_000}, "agx-thor"),
         ("Orin", "tegra-io-coherent", {"total_global_mem": 7_900_000_000}, None),  # Nano or Nano Super
@@ -112,25 +124,19 @@ def test_kernels_of_an_unknown_device_are_not_scaled_and_it_is_said() -> None:
     assert any("no entry for NVIDIA Unheard of" in sentence for sentence in found.assumptions)
 
 
-def test_predicted_against_measured_on_the_same_device() -> None:
+def test_the_model_alone_on_the_measured_device() -> None:
+    """Not its measured stages, which would make it look better than it is."""
     row = predicted(builders.cpu_profile(traffic=builders.vector_add_trace()), "t4")["pinned"]
-    results = (builders.measured("pinned", row.likely_seconds), builders.measured("pageable", 9.0))
-    found = compare(measured_on("Tesla T4", 0.5, 0.01, results=results))
-    assert (found.device, found.reason, found.inside) == ("T4", "", 1)
-    pageable, pinned = found.rows
-    assert (pinned.strategy, pinned.inside) == ("pinned", True)
-    # The model alone: the measured stages would make it look better than it is.
-    assert pinned.ratio == pytest.approx(1.0)
-    assert (pageable.inside, pageable.measured) == (False, 9.0)
-    assert pageable.low < pageable.likely < pageable.high
-
-
-def test_no_comparison_has_a_reason() -> None:
-    assert "nothing was measured" in compare(builders.cpu_profile()).reason
-    assert "no entry for NVIDIA Unheard of" in compare(measured_on("NVIDIA Unheard of", 1, 1)).reason
-    nothing = measured_on("Tesla T4", 1, 1, traffic=None)
-    assert "'add' is unknown" in compare(nothing).reason
-    assert "no strategy was measured" in compare(measured_on("Tesla T4", 1, 1, results=())).reason
+    found = modelled(measured_on("Tesla T4", 0.5, 0.01))
+    assert set(found) == {"pageable", "pinned"}
+    assert span(found["pinned"]) == pytest.approx((row.low_seconds, row.likely_seconds, row.high_seconds))
+    for nothing in (
+        builders.cpu_profile(),
+        measured_on("NVIDIA Unheard of", 1, 1),
+        measured_on("Tesla T4", 1, 1, traffic=None),
+        measured_on("Tesla T4", 1, 1, results=()),
+    ):
+        assert modelled(nothing) == {}
 
 
 def test_on_the_measured_device_its_host_stages_are_certain() -> None:

@@ -23,8 +23,9 @@ from rules_report import (
     tried_table,
 )
 
-from advisor.model.measured import compare
+from advisor.model.measured import modelled
 from advisor.model.predict import with_estimates
+from advisor.model.terms import span
 from advisor.profiles.conclusions import Advice, Gain
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, Profile
@@ -49,7 +50,7 @@ def advised(run: Profile):
 
 def test_the_models_estimate_stands_beside_the_measured_gain() -> None:
     told = advised(on_an_h200())
-    likely = {row.strategy: row.likely for row in compare(on_an_h200()).rows}
+    likely = {name: span(seconds)[1] for name, seconds in modelled(on_an_h200()).items()}
     assert (told.gain.basis, told.gain.over) == ("measured", "pageable")
     assert told.gain.seconds_per_frame == pytest.approx(0.020)
     assert told.gain.estimated_seconds_per_frame == pytest.approx(likely["pageable"] - likely["pinned"])

@@ -204,12 +204,12 @@ def devices_import(
     from advisor import units
     from advisor.calibration import assembling, calibrations
     from advisor.devices import host_rates
-    from advisor.devices.catalogue import load
+    from advisor.devices.catalogue import load, named
     from advisor.profiles.text_files import write_atomically
 
     calibrations.require_free(out, force=force)
     output = host_rates.read(file)
-    entry = load(base) if base else host_rates.card(output.device)
+    entry = load(base) if base else named(output.device)
     if entry is None:
         device = f"{output.device!r}, which is not in the catalogue" if output.device else "no card"
         raise UsageError(

@@ -57,6 +57,34 @@ def load(name_or_path: str) -> CatalogueEntry:
     )
 
 
+def named(device: str | None) -> CatalogueEntry | None:
+    """The entry of a card as its driver names it (NVIDIA A100-SXM4-80GB); None if in doubt.
+
+    A Grace Hopper's name has the size of its CPU's memory.
+    """
+    words, size = _words(device or "")
+    alike = (load(name) for name in names() if words & set(name.split("-")))
+    told = [(entry, *_words(entry.name)) for entry in alike]
+    found = [
+        entry
+        for entry, its, of in told
+        if its == words and ("" in (size, of) or of == size or entry.memory_class == "coherent")
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+_COMMON = r"\(.*?\)|\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU|Generation)\b"
+"""What cards of different kinds have in common in their names."""
+
+
+def _words(name: str) -> tuple[set[str], str]:
+    """What tells one card from another, and the size of its memory."""
+    size = re.search(r"(\d+) ?GB", name, re.IGNORECASE)
+    return set(re.findall(r"[^\s-]+", re.sub(_COMMON, " ", name, flags=re.IGNORECASE).lower())), (
+        size[1] if size else ""
+    )
+
+
 def of_device(name: str) -> CatalogueEntry | None:
     """The entry of the catalogue for a device's name, or for several of it; None if there is none."""
     count, _, one = name.rpartition(_TIMES)

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from advisor import units
-from advisor.devices.catalogue import System, load, names, under
+from advisor.devices.catalogue import System, load, under
 from advisor.devices.entries import CatalogueEntry, Figure
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.text_files import read_bytes
@@ -29,8 +29,10 @@ RATES = {
 }
 """What --host calls a figure of a catalogue entry."""
 _GIVEN = ("given with --host", "read from the output of")
-SPREAD = 0.05
-"""A rate that was read once is taken to be this share off at most: repeats of one host differ by 1 to 5 %."""
+_SPREADS = {"pinned": 0.07, "pageable": 0.2, "zero": 0.07}
+"""Share by which a host's rate at one size is off at its other sizes, by kind of memory (docs/devices.md)."""
+_OTHER_WAY = {"pinned": (0.85, 1.25), "pageable": (0.65, 1.25)}
+"""Rate of the way that is not given over the given one: most of twelve published cards, and of eight."""
 EXAMPLE = "--host pinned_up=12GB/s,pageable_up=6GB/s"
 LARGEST = 1 << 20
 """Bytes of an output that is read."""
@@ -50,7 +52,7 @@ def parse(text: str) -> dict[str, Figure]:
             )
         if RATES[name] in figures:
             raise UsageError(f"--host gives {name} twice", next_step="Give each rate once.")
-        figures[RATES[name]] = _figure(_rate(name, value), f"{_GIVEN[0]} {name}")
+        figures[RATES[name]] = _figure(RATES[name], _rate(name, value), f"{_GIVEN[0]} {name}")
     if not figures:
         raise UsageError("--host is empty", next_step=f"For example: {EXAMPLE}.")
     return figures
@@ -70,19 +72,54 @@ def _rate(name: str, text: str) -> float:
     return rate
 
 
-def _figure(rate: float, source: str) -> Figure:
-    return Figure(value=rate, low=rate * (1 - SPREAD), high=rate * (1 + SPREAD), source=source)
+def _figure(key: str, rate: float, source: str) -> Figure:
+    spread = _SPREADS[key.partition("_")[0]]
+    return Figure(value=rate, low=rate * (1 - spread), high=rate * (1 + spread), source=source)
 
 
 def with_rates(entry: CatalogueEntry, figures: Mapping[str, Figure]) -> CatalogueEntry:
-    """The entry with these figures in place of its own."""
-    return entry.model_copy(update={"figures": entry.figures.model_copy(update=dict(figures))})
+    """The entry with these figures in place of its own.
+
+    What the catalogue read on another host goes too: the other way takes about the given rate, copies of
+    pageable memory and zero-copy what the model makes of it. Raises `UsageError` for more than the link.
+    """
+    link = entry.figures.link_bytes_per_second
+    for key, figure in figures.items():
+        if link is not None and figure.value > link.value:
+            raise UsageError(
+                f"{key} = {units.rate(figure.value)} is more than the link of {entry.name} carries "
+                f"({units.rate(link.value)})",
+                next_step="Check the unit of the rate, and that it is of this card.",
+            )
+    measured_here = "total_global_mem" in entry.attributes
+    others = {} if link is None or measured_here else _of_the_same_host(figures)
+    changed = {**others, **figures}
+    return entry.model_copy(update={"figures": entry.figures.model_copy(update=changed)})
 
 
-def given(entry: CatalogueEntry) -> dict[str, Figure]:
-    """The entry's copy rates that a user gave, by name."""
+def _of_the_same_host(figures: Mapping[str, Figure]) -> dict[str, Figure | None]:
+    names = {key: name for name, key in RATES.items()}
+    found: dict[str, Figure | None] = {}
+    for key in figures.keys() & {RATES["pinned_up"], RATES["pinned_down"]}:
+        way = "read" if key == RATES["pinned_up"] else "write"
+        found |= {key.replace("pinned", "pageable"): None, f"zero_copy_{way}_bytes_per_second": None}
+    for key in figures.keys() & names.keys():
+        kind, _, way = names[key].partition("_")
+        rate, (low, high) = figures[key].value, _OTHER_WAY[kind]
+        source = f"{_LIKE} {way}, {figures[key].source}: {low:g} to {high:g} of it on most published hosts"
+        other = Figure(value=rate, low=rate * low, high=rate * high, source=source)
+        found[RATES[f"{kind}_{'down' if way == 'up' else 'up'}"]] = other
+    return found
+
+
+_LIKE = "as"
+
+
+def given(entry: CatalogueEntry, *, inferred: bool = False) -> dict[str, Figure]:
+    """The entry's copy rates that a user gave, by name; `inferred`: those that follow from them too."""
     figures = {name: getattr(entry.figures, figure) for name, figure in RATES.items()}
-    return {name: x for name, x in figures.items() if x is not None and x.source.startswith(_GIVEN)}
+    begins = (*_GIVEN, *[f"{_LIKE} up, ", f"{_LIKE} down, "] * inferred)
+    return {name: x for name, x in figures.items() if x is not None and x.source.startswith(begins)}
 
 
 # What NVIDIA's programs print
@@ -110,22 +147,7 @@ class Output:
                 )
                 if known is not None:
                     found[RATES[f"pageable_{direction}"]] = 1 / (1 / known.value + self.pageable_beyond)
-        return {name: _figure(rate, f"{_GIVEN[1]} {self.program}") for name, rate in found.items()}
-
-
-def card(device: str | None) -> CatalogueEntry | None:
-    """The catalogue's entry for a device as its driver names it (NVIDIA A100-SXM4-80GB); None if in doubt."""
-    words, size = _words(device or "")
-    alike = [(entry, _words(entry.name)) for entry in map(load, names())]
-    found = [entry for entry, (its, of) in alike if its == words and (not size or not of or of == size)]
-    return found[0] if len(found) == 1 else None
-
-
-def _words(name: str) -> tuple[set[str], str]:
-    """What tells one card from another, and the size of its memory."""
-    size = re.search(r"(\d+) ?GB", name, re.IGNORECASE)
-    parts = re.sub(r"\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU)\b", " ", name, flags=re.IGNORECASE)
-    return set(re.findall(r"[^\s-]+", parts.lower())), size[1] if size else ""
+        return {key: _figure(key, rate, f"{_GIVEN[1]} {self.program}") for key, rate in found.items()}
 
 
 def read(file: Path) -> Output:
@@ -146,26 +168,31 @@ def read(file: Path) -> Output:
 
 
 def parsed(text: str) -> Output:
-    """The rates in a program's output. Raises `FileProblem` where there are none."""
+    """The rates in a program's output. Raises `FileProblem` where there are none, or of several cards."""
     lines = [line.strip() for line in text.splitlines()]
-    named = next((line for line in lines if line.startswith(_DEVICE)), "")
-    device = named.removeprefix(_DEVICE).partition("(")[0].strip()[:_LONGEST_NAME] or None
+    cards = list(dict.fromkeys(name[2] for line in lines if (name := re.match(_DEVICE, line))))
     if "UMhint" in text:
         output = Output("UnifiedMemoryPerf", None, {}, _pageable_beyond(lines))
     elif "nvbandwidth" in text:
-        output = Output("nvbandwidth", device, dict(_nvbandwidth(text, lines)))
+        cards = list(dict.fromkeys(n[2] for line in lines if (n := re.match(_DEVICE, line)) and n[1] == "0"))
+        output = Output("nvbandwidth", next(iter(cards), None), dict(_nvbandwidth(text, lines)))
     else:
-        output = Output("bandwidthTest", device, _bandwidth_test(lines))
+        output = Output("bandwidthTest", next(iter(cards), None), _bandwidth_test(lines))
+    if len(cards) > 1 and output.program != "UnifiedMemoryPerf":
+        raise FileProblem(
+            f"the file has rates of several cards: {', '.join(cards[:4])}",
+            next_step="Give the output for one of them, for example with --device=0.",
+        )
     if not output.rates and output.pageable_beyond is None:
         raise FileProblem(
             "the file has no rate between 1 MB/s and 2 TB/s of copies between host and GPU",
-            next_step="Give the whole output of nvbandwidth, bandwidthTest or UnifiedMemoryPerf.",
+            next_step="Give the whole output of nvbandwidth, bandwidthTest or UnifiedMemoryPerf (times, not "
+            "-reportAsBandwidth).",
         )
     return output
 
 
-_DEVICE = "Device 0:"
-_LONGEST_NAME = 100
+_DEVICE = r"Device (\d{1,3}): ([^(]{1,100}?)\s*(?:\(|$)"
 _TESTCASES = {
     "host_to_device_memcpy_ce": "pinned_to_device_bytes_per_second",
     "device_to_host_memcpy_ce": "pinned_to_host_bytes_per_second",
@@ -218,21 +245,34 @@ def _gigabytes(value: object, scale: float = 1e9) -> float | None:
 
 
 def _bandwidth_test(lines: Iterable[str]) -> dict[str, float]:
-    """The rate of the largest size, by direction and kind of memory, of both its forms of output."""
+    """The rate of the largest size, by direction and kind of memory, of both its forms of output.
+
+    Of several cards it prints the sum of rates that it measured one after another.
+    """
     rates: dict[str, tuple[int, float]] = {}
     direction = memory = unit = ""
+    count = 1
     for line in lines:
-        if title := re.match(r"(\w+ to \w+) Bandwidth", line):
-            direction, memory, unit = title[1], "", ""
+        if title := re.match(r"(\w+ to \w+) Bandwidth(?:, (\d{1,3}) Device)?", line):
+            direction, memory, unit, count = title[1], "", "", int(title[2] or 1)
         elif kind := re.match("(PINNED|PAGEABLE) Memory Transfers", line):
             memory = kind[1]
+        elif line.startswith("Write-Combined"):
+            memory = ""
         elif header := re.match(r"Transfer Size \(Bytes\)\s+Bandwidth\((GB|MB)/s\)", line):
             unit = header[1]
         elif direction in _DIRECTIONS and memory and unit and (row := re.fullmatch(_ROW, line)):
-            _largest(rates, _DIRECTIONS[direction], memory, int(row[1]), _gigabytes(row[2], _UNITS[unit]))
+            _largest(
+                rates,
+                _DIRECTIONS[direction],
+                memory,
+                int(row[1]),
+                _gigabytes(row[2], _UNITS[unit] / max(count, 1)),
+            )
         elif row := re.match(_CSV_ROW, line):
-            way, kind_of, rate, its_unit, size = row.groups()
-            _largest(rates, _DIRECTIONS[way], kind_of.upper(), int(size), _gigabytes(rate, _UNITS[its_unit]))
+            way, kind_of, rate, its_unit, size, cards = row.groups()
+            each = _gigabytes(rate, _UNITS[its_unit] / max(int(cards or 1), 1))
+            _largest(rates, _DIRECTIONS[way], kind_of.upper(), int(size), each)
     return {figure: rate for figure, (_, rate) in rates.items()}
 
 
@@ -241,6 +281,7 @@ _DIRECTIONS = {"Host to Device": True, "Device to Host": False, "H2D": True, "D2
 _ROW = r"(\d{1,18})\s+([\d.]{1,40})"
 _CSV_ROW = (
     r"bandwidthTest-(H2D|D2H)-(Pinned|Paged), Bandwidth = ([\d.]{1,40}) (GB|MB)/s,.*?Size = (\d{1,18}) bytes"
+    r"(?:, NumDevsUsed = (\d{1,3}))?"
 )
 _UNITS = {"GB": 1e9, "MB": 1e6}
 
@@ -259,10 +300,18 @@ _LARGE = 1 << 20
 
 def _pageable_beyond(lines: Iterable[str]) -> float | None:
     """From the columns MemCopy and CpPglAs, which differ in the kind of host memory alone: two matrices go up
-    and one comes down."""
-    rows = [line.split() for line in lines]
-    table = [[float(cell) for cell in row] for row in rows if len(row) == 9 and all(map(_is_number, row))]
-    beyond = [(row[5] - row[8]) * 1e-3 / (3 * row[0] * 1024) for row in table if row[0] * 1024 >= _LARGE]
+    and one comes down. Options add tables of parts, of deviations and of rates: whole times in ms count."""
+    whole = in_milliseconds = True
+    beyond = []
+    for line in lines:
+        if " For matrixMultiplyPerf" in line:
+            whole = line.startswith("Overall Time")
+        elif line.startswith("Printing "):
+            in_milliseconds = line.startswith("Printing Average") and line.endswith("(ms)")
+        cells = line.split()
+        if whole and in_milliseconds and len(cells) == 9 and all(map(_is_number, cells)):
+            size, row = int(float(cells[0])) * 1024, [float(cell) for cell in cells]
+            beyond += [(row[5] - row[8]) * 1e-3 / (3 * size)] if size >= _LARGE else []
     middle = median(beyond) if beyond else 0.0
     return middle if 1 / _FASTEST < middle < 1e-6 else None
 

@@ -3,20 +3,18 @@ and how far the model is from it on its own device."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
-from advisor.devices.catalogue import load, names
+from advisor.devices.catalogue import load, named, names
 from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.model.context import Context, Learned, scaled
 from advisor.model.machines import Machine
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.stages import roof_seconds
-from advisor.model.terms import Values, span
+from advisor.model.terms import Values
 from advisor.profiles.schema import Device, Measured, Profile, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
@@ -28,56 +26,16 @@ MEMORY_MARGIN = 0.1
 """How far a device's memory may be from an entry's: carve-outs take a few percent of a Jetson's."""
 
 
-@dataclass(frozen=True)
-class RowAgainstRun:
-    """A strategy measured and predicted on the same device, in seconds per frame."""
-
-    strategy: str
-    measured: float
-    low: float
-    likely: float
-    high: float
-
-    @property
-    def inside(self) -> bool:
-        return self.low <= self.measured <= self.high
-
-    @property
-    def ratio(self) -> float:
-        return self.likely / self.measured
-
-
-@dataclass(frozen=True)
-class ModelAgainstRun:
-    """The model against a measured profile. `reason` says why there is none, where there is none."""
-
-    device: str
-    rows: tuple[RowAgainstRun, ...] = ()
-    reason: str = ""
-
-    @property
-    def inside(self) -> int:
-        return sum(row.inside for row in self.rows)
-
-
-def compare(profile: Profile) -> ModelAgainstRun:
-    """Predicted against measured on the profile's own device, by the model and the traced traffic alone."""
-    device = profile.device
-    if device.kind != "cuda":
-        return ModelAgainstRun(device.name, reason="nothing was measured on a GPU")
-    entry = entry_of(device)
+def modelled(profile: Profile) -> dict[str, Values]:
+    """Seconds a frame of each measured strategy on the profile's own GPU, by the model and the traced traffic
+    alone; empty where the catalogue has no entry for it or the traffic is unknown."""
+    entry = entry_of(profile.device) if profile.device.kind == "cuda" else None
     if entry is None:
-        return ModelAgainstRun(device.name, reason=f"the catalogue has no entry for {device.name}")
+        return {}
     measured = profile.measured()
     chosen = [strategy for strategy in STRATEGIES if strategy.name in measured]
     found = simulate(profile.workload, profile.traffic, Machine(entry), chosen)
-    rows = tuple(
-        RowAgainstRun(name, measured[name].median_seconds, *span(s.seconds))
-        for name, s in found.items()
-        if isinstance(s, Simulated)
-    )
-    refused = next((s for s in found.values() if isinstance(s, str)), "no strategy was measured")
-    return ModelAgainstRun(entry.name, rows, "" if rows else refused)
+    return {name: each.seconds for name, each in found.items() if isinstance(each, Simulated)}
 
 
 def learned(profile: Profile, target: Machine) -> Learned:
@@ -220,23 +178,22 @@ def _kernel_factors(
 
 
 def entry_of(device: Device) -> CatalogueEntry | None:
-    """The catalogue's entry for a measured device, by the words of its name; None where that is not certain.
+    """The catalogue's entry for a measured device, by its name; None where that is not certain.
 
     Jetsons all report the name of their chip: then memory class and size must single one out.
     """
-    words = set(re.split(r"[^a-z0-9]+", device.name.lower()))
-    if "hbm3" in words:
-        words.add("sxm")  # CUDA names an H100 SXM by its memory
-    whole = [name for name in names() if set(name.split("-")) <= words]
-    if whole:
-        found = [load(max(whole, key=len))]
-    else:
-        found = [load(name) for name in names() if words & set(name.split("-"))]
     kind, memory = (device.memory_class or "").removesuffix("-hmm"), device.attributes.get("total_global_mem")
-    found = [entry for entry in found if entry.memory_class.removesuffix("-hmm") == kind]
-    if not whole:
+    entry = named(device.name)
+    alike = (
+        [entry]
+        if entry
+        else [load(name) for name in names() if set(device.name.lower().split()) & set(name.split("-"))]
+    )
+    found = [each for each in alike if each.memory_class.removesuffix("-hmm") == kind]
+    if entry is None:
         size = memory if isinstance(memory, (int, float)) else 0
-        found = [e for e in found if abs(size / e.figures.memory_bytes.value - 1) <= MEMORY_MARGIN]
+        shared = (each for each in found if each.attributes["integrated"].value)
+        found = [e for e in shared if abs(size / e.figures.memory_bytes.value - 1) <= MEMORY_MARGIN]
     if len(found) != 1 or found[0].memory_class == device.memory_class:
         return found[0] if len(found) == 1 else None
     # Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured.

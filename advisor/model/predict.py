@@ -18,7 +18,7 @@ from advisor.devices.host_rates import RATES, given
 from advisor.model.context import Learned
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
-from advisor.model.measured import compare, cpu_busy, host_spread, learned, slowed
+from advisor.model.measured import cpu_busy, host_spread, learned, modelled, slowed
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.terms import DRAWS, Values, constant, span
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -274,22 +274,20 @@ def _interval(found: Simulated, *, host: bool) -> tuple[float, float] | None:
     return (low, high) if low > 0 and found.latency is None else None
 
 
-def with_estimates(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
-    """The advice with the model's estimate beside each gain that was measured, where it has one.
+def with_estimates(profile: Profile, advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    """The advice with the model's estimate beside each gain that was measured, where it has one."""
+    if not any(item.gain and item.gain.basis == "measured" for item in advice):
+        return tuple(advice)
+    likely = {name: span(seconds)[1] for name, seconds in modelled(profile).items()}
 
-    The model is asked as if nothing had been measured, like `compare`.
-    """
-    told = list(advice)
-    if not any(item.gain and item.gain.basis == "measured" for item in told):
-        return tuple(told)
-    likely = {row.strategy: row.likely for row in compare(profile).rows}
-    for number, item in enumerate(told):
-        gain = item.gain
-        if gain and gain.basis == "measured" and {gain.over, item.strategy} <= likely.keys():
-            estimate = likely[gain.over or ""] - likely[item.strategy or ""]
-            gain = gain.model_copy(update={"estimated_seconds_per_frame": estimate})
-            told[number] = item.model_copy(update={"gain": gain})
-    return tuple(told)
+    def with_estimate(item: Advice) -> Advice:
+        gain, new = item.gain, item.strategy
+        if not gain or gain.basis != "measured" or gain.over not in likely or new not in likely:
+            return item
+        estimate = {"estimated_seconds_per_frame": likely[gain.over] - likely[new]}
+        return item.model_copy(update={"gain": gain.model_copy(update=estimate)})
+
+    return tuple(map(with_estimate, advice))
 
 
 def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
@@ -304,7 +302,7 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
         *_of_the_trace(trace, machine),
         *(
             f"Copies, {name.replace('_', ' ')}: {units.rate(figure.value)} ({figure.source})."
-            for name, figure in given(target).items()
+            for name, figure in given(target, inferred=True).items()
         ),
         *(
             f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from advisor.devices.host_rates import card
+from advisor.devices.catalogue import named
 from advisor.errors import UsageError, nearest
 from advisor.nsys.database import THREAD_BITS, Database, Tables
 from advisor.nsys.gpu_traces import GpuFigures
@@ -108,7 +108,7 @@ def _devices(database: Database) -> Names:
 
 def _links(name: str | None) -> dict[str, Link]:
     """The catalogue's rates of page-locked copies, by direction; none for a GPU that it has not."""
-    entry = card(name)
+    entry = named(name)
     if entry is None:
         return {}
     found = {}

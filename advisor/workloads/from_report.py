@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from advisor import units
-from advisor.devices.host_rates import card
+from advisor.devices.catalogue import named
 from advisor.errors import UsageError
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.workloads.starters import function_name
@@ -70,7 +70,7 @@ def _buffers(gpu: GpuTrace, way: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 def _flops(gpu: GpuTrace) -> str:
     """Arithmetic that takes as long on that GPU as its kernels did, where the catalogue has its rate."""
-    entry = card(gpu.name)
+    entry = named(gpu.name)
     rate = entry.figures.flops_per_second if entry else None
     return f", flops={gpu.kernel_seconds / gpu.units * rate.value:.3g}" if rate and gpu.kernel_seconds else ""
 
