@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """How a result looks in a notebook, and in a plain prompt."""
+    """How a result is shown in a notebook and at a prompt."""
 
     def _page(self) -> Page:
         raise NotImplementedError
@@ -58,7 +58,7 @@ class Shown:
         return html.notebook_cell(self._page())
 
     def __repr__(self) -> str:
-        """Its verdict: all figures of a profile take 100,000 characters."""
+        """The verdict alone: all figures of a profile take 100,000 characters."""
         page = self._page()
         return f"<{type(self).__name__} of {page.title}: {pages.render(page, 'verdict')}>"
 
@@ -66,7 +66,7 @@ class Shown:
 
 
 class Profile(Shown, schema.Profile):
-    """What one `advisor profile` learned, with what a program or a notebook asks of it."""
+    """The result of one `advisor profile`, for programs and notebooks."""
 
     @classmethod
     def of(cls, profile: schema.Profile) -> Profile:
@@ -185,7 +185,7 @@ def run_versions(
 def _sides(
     settings: Settings, base: Path | str, head: Path | str | None, against: str | None
 ) -> Iterator[tuple[Settings | None, Settings, tuple[str, str], str]]:
-    """The settings of BASE and of HEAD, what the two are, and a note; why, where there is no BASE."""
+    """Settings of BASE (None if it does not exist) and HEAD, their labels, and a note."""
     file, name = scripts.file_and_name(str(base))
     if head is not None:
         if against is not None:
@@ -389,7 +389,7 @@ def assignments(parameters: Mapping[str, Value]) -> list[str]:
 
 
 def _command(workload: str | Path | Definition, source: OptionSource) -> str:
-    """The command line that comes closest, for the report."""
+    """The equivalent command line, for the report."""
     words = ["profile", str(workload) if isinstance(workload, (str, Path)) else workload.name]
     for option in OPTIONS.values():
         value = () if option.positional else source.values.get(option.name, ())

@@ -40,25 +40,24 @@ CALL = "advisor.profile:"
 
 @dataclass(frozen=True)
 class OptionSource:
-    """What one place says. `where` names it in messages; it is empty for the command line."""
+    """The options given in one place. `where` names it in messages; "" is the command line."""
 
     where: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def called(self, name: str) -> str:
-        """What the option is called there: `--max-seconds`, or `advisor.toml: max-seconds`."""
+        """The option's name there: `--max-seconds`, or `advisor.toml: max-seconds`."""
         key = OPTIONS[name].key
         return f"{self.where} {name if self.where == CALL else key}" if self.where else f"--{key}"
 
     def written(self, name: str, value: object) -> str:
-        """How a value was written there: `--rounds 0`, or `advisor.profile: rounds=0`."""
+        """An option and its value as written there: `--rounds 0`, or `advisor.profile: rounds=0`."""
         if self.where:
             return f"{self.called(name)}{'=' if self.where == CALL else ' '}{value!r}"
         return f"{self.called(name)} {shlex.quote(str(value))}" if value != "" else self.called(name)
 
     @property
     def silences_as(self) -> str:
-        """What silences a rule, in the words of a report."""
         return self.where.rstrip(":") or "--ignore"
 
 
@@ -124,7 +123,7 @@ def _flat(table: object) -> dict[Any, object]:
 
 
 def _not_empty(value: object) -> object:
-    """An empty variable of a shell is no directory, though a path of it is the working one."""
+    """An empty shell variable is not a directory, although Path("") is the working directory."""
     if not str(value).strip():
         raise ValueError("is empty")
     if "\0" in str(value):
@@ -169,7 +168,7 @@ KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 
 
 def command_line(**given: Any) -> OptionSource:
-    """What the options say, in the words of a shell. Raises `UsageError` for a wrong value."""
+    """Options of the command line. Raises `UsageError` for a wrong value."""
     values = {name: value for name, value in given.items() if value not in (None, False, [])}
     if "rules" in values:
         values["rules"] = dict(map(_assignment, values["rules"]))
@@ -179,7 +178,7 @@ def command_line(**given: Any) -> OptionSource:
 
 
 def arguments(**given: object) -> OptionSource:
-    """What the arguments of `advisor.profile` say. Raises `UsageError` for a wrong value."""
+    """Arguments of `advisor.profile`. Raises `UsageError` for a wrong value."""
     return _read(CALL, {name: value for name, value in given.items() if value is not None})
 
 
@@ -194,7 +193,6 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _placements(words: Sequence[str]) -> dict[str, str]:
-    """By buffer, each of which may be named once."""
     placements: dict[str, str] = {}
     for word in words:
         buffer, placement = (part.strip() for part in (word.partition("=")[::2]))
@@ -234,7 +232,7 @@ def places(
 
 
 def merged(sources: Sequence[OptionSource]) -> Options:
-    """One value for each option, by the last place that says one; thresholds and silences add up."""
+    """One value for each option: the last place wins; thresholds and silenced rules add up."""
     values = {name: value for source in sources for name, value in source.values.items()}
     values["ignore"] = tuple(rule for source in sources for rule in source.values.get("ignore", ()))
     values["rules"] = {
@@ -244,7 +242,7 @@ def merged(sources: Sequence[OptionSource]) -> Options:
 
 
 def preferences(sources: Sequence[OptionSource], recorded: Preferences | None = None) -> Preferences:
-    """By what to conclude, on top of what a profile has recorded."""
+    """The preferences given, over those that a profile recorded."""
     options, before = merged(sources), recorded or Preferences()
     silenced = {
         rule: source.silences_as for source in reversed(sources) for rule in source.values.get("ignore", ())
@@ -259,7 +257,7 @@ def preferences(sources: Sequence[OptionSource], recorded: Preferences | None = 
 
 
 def files(directory: Path) -> Iterator[OptionSource]:
-    """What the nearest directory with a configuration says, pyproject.toml before advisor.toml."""
+    """Options in the nearest directory with a configuration, pyproject.toml before advisor.toml."""
     for folder in (directory.resolve(), *directory.resolve().parents):
         pyproject, own = folder / "pyproject.toml", folder / FILE
         tool = _toml(pyproject).get("tool", {}) if pyproject.is_file() else {}
@@ -300,12 +298,11 @@ def _of_table(table: object, where: str, folder: Path) -> OptionSource:
 
 
 def _relative(folder: Path, path: Path | str) -> str:
-    """A path in a file of that folder, as seen from the working directory."""
+    """A path of a file in that folder, relative to the working directory."""
     return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
 
 def _read(where: str, given: Mapping[str, Any]) -> OptionSource:
-    """The values of one place, each checked."""
     place = OptionSource(where)
     values = {name: read(place, name, value) for name, value in given.items()}
     if "rules" in values:
@@ -377,7 +374,7 @@ def _different(options: Options) -> tuple[int, ...]:
 
 
 def _search(sources: Sequence[OptionSource], options: Options) -> SearchMode:
-    """By itself it adds no mix to strategies that were named."""
+    """Strategies that were named are not searched for mixes unless --search asks."""
     return (
         options.search
         if _is_given(sources, "search") or not (options.strategies or options.arguments)
@@ -396,7 +393,7 @@ def _naming_source(sources: Sequence[OptionSource], name: str) -> Iterator[None]
 
 
 def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
-    """`html,md,json` as names, each one of the known. Raises `UsageError`."""
+    """`html,md,json` as names. Raises `UsageError` for an unknown one."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     unknown = [name for name in names if name not in known]
     if unknown or not names:

@@ -24,14 +24,11 @@ class AdvisorError(Exception):
         self.detail = detail
 
     def __str__(self) -> str:
-        """All of it, for those who meet it as a Python exception."""
         step = f"  next: {self.next_step}" if self.next_step else ""
         return "\n".join(filter(None, (self.message, step, self.detail)))
 
 
 class UsageError(AdvisorError):
-    """A wrong option or argument."""
-
     exit_code = 2
 
 
@@ -42,8 +39,6 @@ class WorkloadError(AdvisorError):
 
 
 class NothingMeasured(AdvisorError):
-    """Nothing could be measured or predicted."""
-
     exit_code = 4
 
 
@@ -70,6 +65,5 @@ def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float =
 
 
 def did_you_mean(near: Sequence[str]) -> str:
-    """The end of a message: 'a', 'b' or 'c'?; nothing where there is none."""
     named = " or ".join(filter(None, (", ".join(map(repr, near[:-1])), *map(repr, near[-1:]))))
     return f"; did you mean {named}?" if near else ""

@@ -125,7 +125,6 @@ def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: 
 
 
 def _recorded(settings: Settings, context: RunContext) -> Profile:
-    """A script's one run."""
     secrets.remember(secrets.given(settings.arguments or (), {}))
     with scratch() as folder:
         found = record(settings, folder)
@@ -147,7 +146,7 @@ def _measured(
     context: RunContext,
     keep_in: Path,
 ) -> Run:
-    """All phases of the measurement, up to the one in which Ctrl-C ends it."""
+    """All phases of the measurement; after Ctrl-C, what was measured."""
     measurement = Measurement(
         settings,
         launcher,
@@ -166,7 +165,7 @@ def _measured(
 
 
 def _left(settings: Settings) -> Callable[[], float]:
-    """Seconds of the run's time before it concludes."""
+    """A function that gives the seconds left for measuring."""
     if settings.began is None:
         return lambda: math.inf
     end = settings.began + settings.options.max_seconds - CONCLUDING_SECONDS
@@ -220,7 +219,7 @@ def compare_versions(
 
 
 def _concluded_version(settings: Settings, run: Run, context: RunContext, rows: Sequence[Result]) -> Profile:
-    """Predicted and advised by the rows of the final, where both versions ran alike."""
+    """The profile of one version, concluded from the rows of the final that both versions share."""
     complete = _assembled(settings, run, _ended(context, run, settings))
     hidden = anonymous(complete, include_host=settings.options.include_host)
     together = hidden.model_copy(update={"results": tuple(rows)})
@@ -260,14 +259,14 @@ def _version_run(
 
 
 def _save(run: Run, settings: Settings, context: RunContext, directory: Path) -> None:
-    """Saves what is measured so far; one that fails costs that alone, for the last one may succeed."""
+    """Saves what was measured so far. A failure is ignored: a later save may succeed."""
     hidden = anonymous(_assembled(settings, run, context), include_host=settings.options.include_host)
     with suppress(FileProblem):
         outputs.write(directory, PARTIAL, _published(hidden, settings).to_json())
 
 
 def _require(settings: Settings, description: Description) -> None:
-    """What can be asked of this workload on this device; its secrets are known from here on."""
+    """Raises `AdvisorError` for options that do not fit workload or device; remembers its secrets."""
     secrets.remember(secrets.given((), description.workload.parameters))
     require_rules(description.workload)
     require_fits(settings.strategies, description.workload, description.device)
@@ -284,7 +283,7 @@ def _require(settings: Settings, description: Description) -> None:
 
 @contextmanager
 def _launching(settings: Settings, launcher: Launcher | None) -> Iterator[Launcher]:
-    """Workers of a workload are forked."""
+    """The launcher given, or one that forks its workers."""
     if launcher is not None:
         yield launcher
     else:
@@ -307,7 +306,7 @@ def _screening_order(measurement: Measurement, context: RunContext) -> list[str]
 
 
 def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
-    """What the model, calibrated with what was screened, says of mixes; nothing of an unknown device."""
+    """Predicted times of mixes, calibrated with the screening; empty for an unknown device."""
     target = like_device(profile)
     placing = [s for s in settings.strategies if isinstance(s, Strategy) and not isinstance(s, Mix)]
     mixes = outlook(profile, target, placing) if target else None
@@ -319,7 +318,7 @@ def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
 
 
 def _ended(context: RunContext, measured: Run, settings: Settings) -> RunContext:
-    """With what the machine says once everything has run: clocks, throttling, other users of the GPU."""
+    """Adds the readings after the run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
     place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
     after = finished(

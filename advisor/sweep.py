@@ -126,7 +126,7 @@ def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingPro
 
 
 def _forms(name: str, defaults: Mapping[str, Value]) -> str:
-    """What to write for that parameter: values around its default."""
+    """The forms of --sweep, with values around the parameter's default."""
     value = defaults.get(name)
     if isinstance(value, bool):
         return f"Write --sweep {name}=false,true."
@@ -181,7 +181,7 @@ def _range(text: str, low: str, high: str, forms: str) -> tuple[str, ...]:
 
 
 def _factor(first: float, last: float) -> float:
-    """The least power of two that takes the range in so many steps."""
+    """The least power of two that covers the range in `MOST_STEPS` steps."""
     return 2.0 ** max(1, math.ceil(math.log2(last / first) / MOST_STEPS - 1e-9))
 
 
@@ -200,7 +200,6 @@ def _plain(text: str) -> Value:
 
 
 def _folder(label: str) -> str:
-    """A name of one folder, whatever the value holds."""
     name = quote(label, safe="=+, ")
     if len(name) <= _NAME_LENGTH:
         return name
@@ -298,7 +297,7 @@ class SweepProgress(Progress):
         self._progress.begin(f"{self._label}: {what}" if self._label else what)
 
     def printed(self, lines: str) -> None:
-        """Shows the output of the first value that prints; the others print much the same."""
+        """Shows the output of the first value that prints; the others' is much the same."""
         if not self._printed:
             self._printed = True
             self._progress.printed(lines)
@@ -319,7 +318,7 @@ class Runner:
     """None for real processes, forked again for each value."""
 
     def require_readable(self, swept: Sweep, settings: Settings) -> None:
-        """Has a process import the file and read every value, so that nothing runs where one is wrong."""
+        """Reads file and values in a process of its own, so that nothing runs if one is wrong."""
         self.progress.begin("checking the values")
         with scratch() as folder:
             launch = self.launcher or ProcessLauncher(settings.timeout)
@@ -335,7 +334,7 @@ class Runner:
             )
 
     def points(self, steps: Sequence[Step]) -> tuple[list[Point], list[AdvisorError]]:
-        """A point for every value, those that Ctrl-C left out among them."""
+        """A point for every value, including those that Ctrl-C left out."""
         points: list[Point] = []
         problems: list[AdvisorError] = []
         try:

@@ -36,7 +36,7 @@ def is_name(text: str) -> bool:
 
 
 def for_log(text: str) -> str:
-    """The text with no line that the log of a CI system takes for a command."""
+    """The text without lines that a CI system's log would take for commands."""
     return _COMMAND.sub(lambda match: f"{match[0]} ", text)
 
 
@@ -63,25 +63,24 @@ def without_first_word(text: str, longest: int = _LONGEST_WORD) -> str:
 
 
 def without_last_word(text: str, longest: int = _LONGEST_WORD) -> str:
-    """For a text whose end was cut."""
     begin = max(len(text) - longest, 0)
     blanks = [blank.start() for blank in _BLANK.finditer(text, begin)]
     return text[: blanks[-1]] if blanks else text
 
 
 def shortened(value: object, most: int = 200) -> str:
-    """What a message says of a value that anybody may have written."""
+    """A foreign value, short enough for a message."""
     return bounded(str(value), most)
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are: a, b and 3 more."""
+    """a, b and 3 more."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 
 
 def quoted(value: object) -> str:
-    """The same with quotes around a text."""
+    """The value's repr, short enough for a message."""
     try:
         return shortened(repr(value))
     except (ValueError, RecursionError):  # longer than Python writes a number, deeper than it writes a list

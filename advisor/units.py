@@ -63,7 +63,7 @@ def ratio(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as 12 % or 1.5 %."""
+    """12 %, 1.5 %."""
     return f"{digits(value * 100, 2)} %"
 
 

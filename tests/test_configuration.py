@@ -13,7 +13,7 @@ import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
 from every import every
 from rendering import shown
-from running import REPOSITORY, Command, missing
+from running import REPOSITORY, Command, asked, missing
 
 from advisor import configuration, units
 from advisor.configuration import OptionSource, command_line, files, places, preferences
@@ -27,6 +27,7 @@ from advisor.profiles.schema import Profile
 from advisor.rules import concluding
 from advisor.rules.advise import advise, apply, cases, require_rules
 from advisor.rules.registry import RULES, limits
+from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Workload
 
 PASSES = "zero-copy-reread.passes"
@@ -359,6 +360,9 @@ SECONDS = "Give seconds above 0 and below 100000000"
             "Choose from time, latency-p99, th",
         ),
         ("memory_budget", "memory-budget", "2 GiBs", "is not a size above 0", "Write 2GiB, 512MiB, or a num"),
+        ("rounds", "rounds", 1001, "is out of range", "Give 1 to 1000; the default is 3."),
+        ("seed", "seed", 2**32, "is out of range", "Give 0 to 4294967295"),
+        ("seed", "seed", -1, "is out of range", "Give 0 to 4294967295"),
     ],
 )
 def test_a_wrong_value_has_one_message_wherever_it_is_said(
@@ -444,6 +448,29 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
 def test_what_means_nothing_for_a_script_is_refused_where_it_is_said(name: str) -> None:
     with pytest.raises(UsageError, match=f"--{OPTIONS[name].key} applies only to workloads"):
         places(OptionSource("", {name: "x"}), script=True)
+
+
+def test_what_a_run_is_asked_for() -> None:
+    assert [(each.file, each.workload) for each in (asked("a/b.py"), asked("a/b.py::two"))] == [
+        (Path("a/b.py"), None),
+        (Path("a/b.py"), "two"),
+    ]
+    assert asked("b.py").strategies == STRATEGIES
+    chosen = asked("b.py", strategies=["zero-copy", "pageable", "zero-copy"]).strategies
+    assert [strategy.name for strategy in chosen] == ["pageable", "zero-copy"], "in the order of the table"
+    assert configuration.parse_formats("md,md,,html, json") == ("md", "html", "json")
+    with pytest.raises(UsageError, match="not valid UTF-8") as caught:
+        asked("caf\udce9.py")
+    assert "Rename" in caught.value.next_step
+
+
+def test_a_cpu_run_predicts_the_default_devices_unless_told_which() -> None:
+    assert (asked("b.py").targets, asked("b.py").targets_under) == ((), "linux")
+    assert asked("b.py", target_os="windows").targets_under == "windows"
+    assert asked("b.py", backend="cuda").targets_under is None
+    assert asked("b.py", targets=["h200"]).targets_under is None
+    chosen = asked("b.py", backend="cuda", targets=["h200", "orin-nano", "h200"])
+    assert [target.origin for target in chosen.targets] == ["h200", "orin-nano"]
 
 
 DOCUMENT = REPOSITORY / "docs" / "configuration.md"

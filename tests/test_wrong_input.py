@@ -174,13 +174,10 @@ def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
         (["--target", "h2o"], "device 'h2o'", "advisor devices"),
         (["--format", "pdf"], "format pdf", "html, md, json"),
         (["--format", ","], "format ','", "html, md, json"),
-        (["--rounds", "0"], "--rounds 0 ", "1 to 1000; the default is 3"),
         (["--rounds", "many"], "--rounds many ", "1 to 1000; the default is 3"),
         (["--gpu", "-1"], "--gpu -1 ", "0 or more"),
-        (["--numa", "near"], "--numa near ", "local"),
         (["--max-seconds", "nan"], "--max-seconds nan ", "above 0"),
         (["--timeout", "0"], "--timeout 0 ", "above 0"),
-        (["--seed", "4294967296"], "--seed 4294967296 ", "4294967295"),
         (["--gpu", "0", "--no-gpu"], "--gpu and --no-gpu ", "one of them"),
         (["--out", ""], "--out ", ". is the working directory"),
         (["--out", "w.py"], "--out w.py cannot be written: File exists", "--out DIR"),
@@ -269,23 +266,15 @@ def test_a_failing_run_leaves_earlier_reports_alone(command: Command) -> None:
     ("text", "message"),
     [
         (None, "p.json does not exist"),
-        ("", "p.json is damaged: EOF while parsing a value"),
-        ("[" * 100000, "p.json is damaged"),
-        ("{}", 'p.json is not a profile: the key "format" is missing'),
-        ("[1, 2]", 'p.json is not a profile: the key "format" is missing'),
         ('{"format": 99}', "p.json has format 99; this advisor reads format 2"),
-        ('{"format": 1}', "p.json has format 1; this advisor reads format 2"),
-        ('{"format": 2}', "p.json is damaged: tool: Field required"),
-        ("\udcff", "p.json is damaged: it is not UTF-8 text"),
         ("half", "p.json is damaged"),
-        ("extra", "p.json is damaged: surprise: Extra inputs"),
     ],
 )
 def test_a_profile_that_cannot_be_read(command: Command, text: str | None, message: str) -> None:
+    """Each kind of damage: `test_profiles.py`."""
     whole = cpu_profile().model_dump_json()
-    made = {"half": whole[: len(whole) // 2], "extra": whole[:-1] + ', "surprise": 1}'}
     if text is not None:
-        Path("p.json").write_text(made.get(text, text), encoding="utf-8", errors="surrogateescape")
+        Path("p.json").write_text(whole[: len(whole) // 2] if text == "half" else text, encoding="utf-8")
     said = command("report", "p.json")
     assert (said.code, said.out) == (5, "")
     assert said.error[0].startswith(f"error: {message}")

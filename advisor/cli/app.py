@@ -39,7 +39,7 @@ _MOST_SAID = 2000
 
 
 def main(around: Around = REAL) -> NoReturn:
-    """The entry point: an error we know is one message and its exit code, a bug its traceback and 70."""
+    """The entry point. A known error is one message and its exit code; a bug is a traceback and 70."""
     AROUND.set(around)
     settle()
     _take_signals()
@@ -144,7 +144,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def _take_signals() -> None:
-    """Ctrl-C, SIGTERM and SIGHUP interrupt; those stay ignored that are, as nohup and a shell's `&` do it."""
+    """Ctrl-C, SIGTERM and SIGHUP interrupt, unless nohup or a shell's `&` made the process ignore them."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, *_ENDING))
     for number in (signal.SIGINT, *_ENDING):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -153,17 +153,17 @@ def _take_signals() -> None:
 
 
 def _as_interrupt(*_: object) -> NoReturn:
-    """The first of them; what is kept and cleared away then is not interrupted by another."""
+    """Interrupts at the first signal; further ones cannot interrupt the clean-up."""
     for number in _ENDING:
         signal.signal(number, _ignored)  # not SIG_IGN, which programs that are started would inherit
     raise KeyboardInterrupt
 
 
 def _deaf() -> None:
-    """Python, about to end, gives signals their defaults back, and another one would change the exit code."""
+    """At exit Python restores the default handlers; a signal then would change the exit code."""
     for number in (signal.SIGINT, *_ENDING):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _ignored(*_: object) -> None:
-    """A second SIGTERM."""
+    """Handles a second SIGTERM."""

@@ -122,7 +122,7 @@ def fleet(
 
 
 def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | None) -> tuple[Path, ...]:
-    """Where the results of each workload go: for several, into a folder by its name."""
+    """The folder of each workload's results: of several, one named after each."""
     if str(out) == "-":
         raise UsageError(
             "advisor fleet writes a folder and cannot print to stdout",

@@ -20,14 +20,14 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def of_profile(name: str, **other: Any) -> Any:
-    """An option of `advisor profile` for any command, which may explain it otherwise."""
+    """An option of `advisor profile` for another command, which may change its help."""
     option = OPTIONS[name]
     facts = {"metavar": option.metavar, "help": option.help, **other}
     return typer.Option(f"--{option.key}", *option.short, rich_help_panel=option.panel, **facts)
 
 
 def takes(*names: str) -> Callable[[Command], Command]:
-    """Gives a command these options of `advisor profile` for its `**given`: text, which one reader checks."""
+    """Adds these options of `advisor profile` to a command as `**given`; `configuration` reads the texts."""
 
     def add(command: Command) -> Command:
         own = signature(command, eval_str=True).parameters.values()
@@ -51,7 +51,7 @@ def _parameter(option: Option) -> Parameter:
 
 
 class Grouped(TyperCommand):
-    """Lists the options by what they are about, as typer does with Rich, in plain text."""
+    """Help in plain text, with the options under their panels' titles."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
@@ -67,7 +67,7 @@ class Grouped(TyperCommand):
 
 
 class ProfileCommand(Grouped):
-    """Tells who forgot the -- before a script's own options."""
+    """Suggests the -- that a script's own options need."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses as typer does, with a hint about scripts where an option is unknown.

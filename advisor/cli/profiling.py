@@ -149,7 +149,7 @@ def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
 
 @contextmanager
 def _telling_what_is_kept(partial: Path) -> Iterator[None]:
-    """Ctrl-C or a full disk before there is a report: says where the figures are, if there are any yet."""
+    """After Ctrl-C or on a full disk, says where the figures measured so far are."""
     before = partial.stat().st_mtime_ns if partial.exists() else None
 
     def is_kept() -> bool:
@@ -207,7 +207,7 @@ def _save(result: Profile, merged: Options) -> None:
 
 
 def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
-    """The patch of a script's trials as a file of its own, where there is one that holds."""
+    """Writes the patch of a script's trials, unless it changes results."""
     from advisor.profiles import outputs
 
     patch = result.trials.patch if result.trials else None
@@ -221,7 +221,7 @@ def _patch_name(settings: Settings) -> str:
 
 
 def _apply(result: Profile) -> None:
-    """Changes the user's files where the patch was proved equal. Raises `UsageError` otherwise."""
+    """Applies the patch if its results were equal; otherwise raises `UsageError`."""
     from advisor.strategies.patches import apply
     from advisor.strategies.syntax import CannotWrite
 
@@ -239,7 +239,7 @@ def _apply(result: Profile) -> None:
 
 
 def _apply_to_function(result: Profile, target: str) -> None:
-    """Page-locks arrays of the function where the recommended strategy does; tells what it leaves."""
+    """Page-locks the function's arrays that the recommended strategy page-locks; lists what is left to do."""
     from advisor.strategies.functions import written_as
     from advisor.strategies.patches import apply, diff
     from advisor.strategies.syntax import CannotWrite

@@ -27,7 +27,7 @@ _NEEDED = ("numpy", "pydantic", "pydantic_core", "typer", "jinja2", "rich", "psu
 
 
 def prepare() -> None:
-    """Takes variables of the surroundings back that would change how a command begins or ends."""
+    """Removes environment variables that would change how a command begins or ends."""
     if os.environ.pop("PYTHONINSPECT", None) and sys.flags.inspect:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # Python reads it before the program
     if not is_completion(sys.argv[1:], os.environ):
@@ -42,7 +42,7 @@ def is_completion(arguments: list[str], environment: Mapping[str, str]) -> bool:
 
 
 def obstacle() -> tuple[str, str]:
-    """What keeps the program from running, and what to do; two empty texts if nothing does."""
+    """A limit too low to run under, and the next step; two empty texts if there is none."""
     for limit, (least, what, text, step) in _LEAST.items():
         soft = resource.getrlimit(limit)[0]
         if soft != resource.RLIM_INFINITY and soft < least:
@@ -51,7 +51,7 @@ def obstacle() -> tuple[str, str]:
 
 
 def hidden() -> tuple[str, str]:
-    """Which modules in PYTHONPATH hide Python's or those that advisor needs; asked only after a failure."""
+    """The module in PYTHONPATH that hides one of Python's or of advisor's dependencies, after a failure."""
     folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     hiding = [path for folder in folders for path in _in(Path(folder))]
     if not hiding:
@@ -60,7 +60,7 @@ def hidden() -> tuple[str, str]:
 
 
 def leave_if_hidden() -> None:
-    """Exits with 2, wrong usage, if that explains a failure; imports nothing, which might fail again."""
+    """Exits with 2 if a hidden module explains a failure. Imports nothing, which might fail again."""
     wrong, step = hidden()
     if wrong:
         leave(wrong, step, 2)

@@ -36,7 +36,7 @@ class Fleet(Shown, FleetRecord):
     folder: Path = Path()
 
     def profile(self, row: Row) -> Profile:
-        """Reads the profile of a device. Raises `AdvisorError` for a row that has none."""
+        """The profile of a device. Raises `AdvisorError` for a row without one."""
         return load(self.folder / row.folder / "profile.json")
 
     def _page(self) -> Page:
@@ -92,7 +92,6 @@ def prepare(
     wait: float,
     task_seconds: float | None = None,
 ) -> tuple[Request, Options]:
-    """What to run for one workload, and its options. Raises `AdvisorError`."""
     sources = configuration.places(source)
     options = configuration.merged(sources)
     configuration.parse_formats(options.formats)
@@ -104,7 +103,7 @@ def prepare(
 def clusters(
     scheduler: str | Client | None, file: Path | None, local: int | None, tls: Sequence[Path | None]
 ) -> AbstractContextManager[Cluster]:
-    """The cluster to enter. Raises `UsageError` unless one was given, `NothingMeasured` without Dask."""
+    """The cluster. Raises `UsageError` unless exactly one was given, `NothingMeasured` without Dask."""
     options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
     given = [option for option, value in options.items() if value]
     scheduler = scheduler or (None if given else os.environ.get("DASK_SCHEDULER_ADDRESS"))
@@ -137,7 +136,7 @@ def run(
     resume: bool,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Outcome, Page, list[Path]]:
-    """Runs it and writes its folder. Returns the outcome, the combined page and the paths of its files."""
+    """Runs a request and writes its folder. Returns the outcome, the combined page and its files."""
 
     def write(profile: schema.Profile, folder: Path) -> None:
         outputs.set_aside(folder)

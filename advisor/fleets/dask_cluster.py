@@ -90,7 +90,7 @@ class DaskCluster:
         return {w for w in present if w not in self._heard or now - self._heard[w][1] <= self._silent}
 
     def _listen(self) -> None:
-        """Notes new heartbeats; now and then, as what Dask says of 200 workers is a megabyte."""
+        """Notes new heartbeats, now and then: Dask's answer for 200 workers is a megabyte."""
         now = self._clock()
         if now - self._listened < self._silent / 10:
             return
@@ -110,7 +110,7 @@ class DaskCluster:
         return any(key not in own for key in self._asked(self._client.processing, [worker]).get(worker, ()))
 
     def lock(self, device: str) -> bool:
-        """By a lease, which ends half a minute after a command that was killed."""
+        """A lease, which expires half a minute after a command was killed."""
         lock = Semaphore(1, f"advisor-{device}", scheduler_rpc=self._client.scheduler, loop=self._client.loop)
         if self._asked(lock.acquire, timeout=0):
             self._locks[device] = lock
@@ -185,7 +185,7 @@ def _lost(problem: object) -> SchedulerLost:
 
 
 def _line(problem: object) -> str:
-    """An exception as one printable line: a worker can have written anything."""
+    """An exception as one printable line; a worker may have written it."""
     kind = f"{type(problem).__name__}: " if isinstance(problem, BaseException) else ""
     return printable(shortened(here().hide(f"{kind}{problem}".strip().partition("\n")[0]), 300))
 
@@ -220,7 +220,6 @@ async def _reach(address: str, arguments: dict[str, Any]) -> None:
 
 
 def _address(file: Path) -> str:
-    """Address from a scheduler file."""
     try:
         address = json.loads(read_bytes(file, 1_000_000))["address"]
     except FileNotFoundError:
@@ -278,7 +277,7 @@ def _opened(make: Callable[[], Client]) -> Iterator[Client]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Threads and processes that start within it never get a terminal's Ctrl-C, which is this command's."""
+    """Threads and processes that start here do not get the terminal's Ctrl-C."""
     resource_tracker.ensure_running()  # its start would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -289,7 +288,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask warns of ports in use and of large graphs, which tell a user of advisor nothing."""
+    """Without Dask's warnings of ports in use and of large graphs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

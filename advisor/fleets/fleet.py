@@ -70,25 +70,25 @@ class Cluster(Protocol):
     """`dask_cluster.DaskCluster`, or a test's. Raises `SchedulerLost` from each of these."""
 
     def workers(self) -> Collection[str]:
-        """Addresses of the workers that are there now."""
+        """Addresses of the live workers."""
 
     def start(self, worker: str, function: Function, text: str = "") -> Call:
         """Starts a call on that worker alone."""
 
     def replies(self, seconds: float) -> Sequence[Reply]:
-        """The calls that ended since the last time; waits so long at most for the first."""
+        """The calls that ended since the last time; waits at most so long for one."""
 
     def cancel(self, call: Call) -> None:
-        """Nobody waits for that call any more: the worker ends it."""
+        """Ends a call."""
 
     def is_busy(self, worker: str) -> bool:
-        """Whether the worker has tasks of others, behind which a call of this command waits."""
+        """Whether calls may be queued behind other clients' tasks there."""
 
     def scale_up(self) -> Call:
-        """Starts a call on any worker, for which an adaptive cluster starts one."""
+        """Starts a call on any worker, so that an adaptive cluster starts one."""
 
     def lock(self, device: str) -> bool:
-        """Whether the device is this command's now, and no other's of the cluster until `unlock`."""
+        """Locks the device against other commands of the cluster, until `unlock`; False if one has it."""
 
     def unlock(self, device: str) -> None: ...
 
@@ -106,8 +106,6 @@ class _Running:
 
 
 class Dispatcher:
-    """Schedules one run of a fleet."""
-
     def __init__(
         self,
         cluster: Cluster,
@@ -148,7 +146,7 @@ class Dispatcher:
         yield from self._waiting
 
     def _turn(self) -> bool:
-        """Starts what can be started; whether anything is left to wait for."""
+        """Starts what can be started. Returns whether anything is left to wait for."""
         present = set(self._cluster.workers())
         for worker in self._devices.keys() - present:
             del self._devices[worker]
@@ -171,7 +169,7 @@ class Dispatcher:
         return bool(self._calls or self._waiting or starting)
 
     def _inspected(self, reply: Reply) -> None:
-        """Adds the devices of a worker's machine, and the tasks of those that are new."""
+        """Adds the devices of a worker's machine, and tasks for the new ones."""
         worker, selection = reply.call.worker, self._request.selection
         machine = _machine(reply)
         if isinstance(machine, Unfit):
@@ -216,7 +214,7 @@ class Dispatcher:
             self._results.begun(item)
 
     def _homes(self, item: Item) -> Iterator[tuple[str, Device]]:
-        """Workers with this device, or one like it, that have not lost the item before."""
+        """Workers with such a device that have not lost the item before."""
         key = self._request.key(item.device)
         for worker, own in self._devices.items():
             for device in own:
@@ -224,7 +222,7 @@ class Dispatcher:
                     yield worker, device
 
     def _wait_on(self, item: Item) -> None:
-        """Keeps it, unless there has been no such device for too long: it has failed then."""
+        """Keeps the item waiting; it fails if there has been no such device for too long."""
         now = self._clock()
         inspecting = any(running.item is None for running in self._calls.values())
         if inspecting or next(self._homes(item), None) is not None:
@@ -268,7 +266,7 @@ class Dispatcher:
             self._answered(call.worker, running, Answer(status="lost", reason=reason))
 
     def _answered(self, worker: str, running: _Running, answer: Answer) -> None:
-        """Profiled and failed are final; what was lost is tried once more elsewhere."""
+        """Records the answer; a lost task is tried once more elsewhere."""
         item, now = running.item, self._clock()
         if item is None:
             return

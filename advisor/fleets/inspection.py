@@ -33,7 +33,6 @@ _CUPY = re.compile(r"cupy(?:-cuda(\d+)x)?", re.IGNORECASE)
 
 
 def machine() -> Machine:
-    """This machine, in well below a second."""
     cupy, built_for = _cupy()
     return Machine(
         host=socket.gethostname(),

@@ -61,7 +61,7 @@ class Task(Record):
 
 
 class Answer(Record):
-    """How it ended. `lost` asks for another try elsewhere: the process died, or took too long."""
+    """How a task ended. `lost`: its process died or took too long; it is tried elsewhere."""
 
     status: Literal["profiled", "failed", "lost"]
     profile: Annotated[str, Field(max_length=LARGEST)] = ""
@@ -72,7 +72,7 @@ class Answer(Record):
 
 
 def wrong(problem: ValidationError) -> str:
-    """The first thing that is wrong with a record, in a line."""
+    """The first error in a record, as one line."""
     first = problem.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
 
@@ -106,17 +106,17 @@ class Device:
 
     @property
     def lock(self) -> str:
-        """Its name among the locks of the cluster: alike for all commands, whatever their options."""
+        """Name of its lock on the cluster: the same for all commands, whatever their options."""
         return sha256((self.identity if self.kind == "cuda" else self.place).encode()).hexdigest()
 
     def key(self, *, each: bool) -> str:
-        """Identifies its results without revealing its UUID or host."""
+        """Identifies the device's results without revealing UUID or host."""
         return sha256((self.identity if each else self.model).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Item:
-    """One profile to make: of a device, or another one like it, at one value of the swept parameter."""
+    """One profile to make: a device, or another one like it, and a value of the swept parameter."""
 
     device: Device
     value: str

@@ -91,7 +91,7 @@ def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
 
 
 def _still_wanted() -> bool:
-    """Whether this task of the Dask worker is still to run: not if it was cancelled, or its client left."""
+    """False once the task was cancelled or its client left."""
     from distributed import get_worker  # the worker's own; elsewhere there is none
 
     worker: Any = get_worker()
@@ -138,6 +138,6 @@ def _profile(task: Task) -> Profile:
 
 
 def _require_gpu(problem: str) -> None:
-    """A worker that was given a GPU measures on it, or says why it cannot."""
+    """A worker that was given a GPU does not fall back to its CPU."""
     what, _, step = problem.partition("\n  next: ")
     raise NothingMeasured(what, next_step=step)

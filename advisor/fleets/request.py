@@ -99,7 +99,6 @@ def make_request(
     send: Sequence[Path],
     arguments: Sequence[str],
 ) -> Request:
-    """The request of a command line. Raises `AdvisorError`."""
     options = configuration.merged(sources)
     file, name = scripts.file_and_name(options.workload)
     package = gather(file, send)

@@ -41,7 +41,7 @@ Write = Callable[[Profile, Path], object]
 
 
 class Results:
-    """The rows of one run, with those of an earlier one that it resumes: saved and reported as they come."""
+    """The rows of one run and of the one it resumes; saved and reported as they arrive."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Results:
             self._tell(f"resumed: {len(self.rows)} profiled before")
 
     def values_left(self, device: Device) -> Sequence[str]:
-        """The values that no earlier run has profiled on this device."""
+        """Values not yet profiled on this device."""
         self._label(device)
         left = [value for value in self._request.values if self._task(device, value) not in self.rows]
         self._total += len(left)
@@ -110,7 +110,6 @@ class Results:
         self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
 
     def row(self, item: Item, status: RowStatus, reason: str = "", seconds: float = 0.0) -> Row:
-        """The row of a task without a profile."""
         label, value = self._label(item.device), self._shown(item.value)
         return Row(
             task=self._task(item.device, item.value),
@@ -251,7 +250,7 @@ _MOST = 24
 
 
 def write(record: FleetRecord, directory: Path, formats: Sequence[str]) -> tuple[Page, list[Path]]:
-    """Writes all of them. Returns the combined page and the paths of its files. Raises `FileProblem`."""
+    """Writes the pages of all devices. Returns the combined one and its files. Raises `FileProblem`."""
     beside = list(_side_by_side(record, directory, formats))
     page = fleet_page(record, [folder for folder in beside if "html" in formats])
     return page, pages.write(page, directory, formats)

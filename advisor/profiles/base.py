@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema
 
 
 class TextKind(Enum):
-    """What a text of a record is, which decides what is masked in it."""
+    """Kinds of texts in a record, which decide what is masked."""
 
     WORD = "a word of advisor's, or a name that the code has to have: only tokens of a known form are masked"
     NAME = "a label of the user's, by which parts refer to one another: masked alike everywhere"
@@ -44,19 +44,19 @@ class Record(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """With an end to what is told of a list: a damaged one may have millions of wrong items."""
+        """Reports one wrong item of each list: a damaged one may have millions."""
         schema = handler(source)
         _fail_fast(schema)
         return schema
 
 
 def optional(description: str, default: object = None) -> Any:
-    """A field that has its default, mostly None, where nothing is known."""
+    """A field with a default, mostly None, for what is unknown."""
     return Field(default=default, description=description)
 
 
 def table(description: str) -> Any:
-    """A field that is an empty dictionary where nothing is known."""
+    """A dictionary, empty where nothing is known."""
     return Field(default_factory=dict, description=description)
 
 

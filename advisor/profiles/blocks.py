@@ -19,14 +19,14 @@ MOST_FRAMES = 200
 
 
 class GpuEnergy(Record):
-    """What a GPU took while a block's frames ran, all of it, and what it takes while nothing runs."""
+    """Energy of a GPU during a block's frames, and its idle power."""
 
     joules: Amount
     idle_watts: Amount
 
 
 class Energy(GpuEnergy):
-    """The same of the device, all its GPUs together."""
+    """Energy of all GPUs of the device together."""
 
     joules: Positive
     source: Text = Field(description="The counter or the rails, and what they include")
@@ -86,8 +86,6 @@ class Tried(Record):
 
 
 class Search(Record):
-    """The search for a mix that is better than the best uniform strategy."""
-
     mode: SearchMode
     reason: Text = optional("Why nothing was measured, or why the search ended early", "")
     over: Word = optional("The uniform strategy that gains are over", "")
@@ -119,7 +117,7 @@ def rounds(blocks: Iterable[Block]) -> list[list[float]]:
 
 
 class FinalRecord(Record):
-    """How the final was held: processes that each hold all contestants, in rounds of random order."""
+    """How the final was run: processes with all contestants, in rounds of random order."""
 
     contestants: dict[Word, Word] = Field(description="Name to strategy; two names of one check the run")
     alias: Word = optional("The name under which one of them ran again", "")

@@ -42,7 +42,7 @@ class Preferences(Record):
 
     @property
     def choice(self) -> tuple[Objective, int | None, float]:
-        """What the recommendation depends on; the rest is of the rules alone."""
+        """What the recommendation depends on; the other preferences are the rules'."""
         return self.objective, self.memory_budget_bytes, self.indifference
 
 
@@ -93,12 +93,12 @@ class Recommendation(Record):
 
     @property
     def least_memory(self) -> bool:
-        """Whether it alone needs the least memory, where that was asked for."""
+        """Whether the objective is memory, and this strategy alone needs the least."""
         return self.objective == "footprint" and self.groups == ((self.strategy,),)
 
 
 class Evidence(Record):
-    """A figure of this very run that made a rule speak."""
+    """A figure of this run that a rule rests on."""
 
     label: Text
     value: float

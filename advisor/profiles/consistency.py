@@ -59,7 +59,7 @@ Problem = tuple[str, str]
 
 
 def contradiction(profile: Profile) -> Problem | None:
-    """The first part that names what no other part has, or that leaves out what has to be there."""
+    """The first reference to something missing, or first missing part; None if the profile is consistent."""
     return next(_contradictions(profile), None)
 
 
@@ -103,7 +103,7 @@ def _all(record: Record, paths: Iterable[str], where: str = "") -> Iterator[tupl
 
 
 def _places(value: Any, path: str, where: str = "") -> Iterator[tuple[str, Any]]:
-    """What lies at a path of a record, each with its place; nothing where a part of the way is None."""
+    """The values at a path of a record, each with its place; None is passed over."""
     step, _, rest = path.partition(".")
     if step == "*":
         inner = [(f"{where}.{number}", each) for number, each in enumerate(value)]
@@ -180,7 +180,7 @@ def _of_advice(profile: Profile) -> Iterator[Problem]:
 
 
 def _of_script(script: ScriptRun) -> Iterator[Problem]:
-    """What names a loop or a crossing names one that is there; predictions have one figure for each."""
+    """Loops and crossings that are named exist; predictions have a figure for each crossing."""
     loops, crossings = len(script.loops), len(script.crossings)
     for where, loop in _all(script, ("crossings.*.loop", "ceilings.*.loop"), "script"):
         if not 0 <= loop < loops:
@@ -212,7 +212,7 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
 
 
 def _of_loops(workload: WorkloadRecord) -> Iterator[Problem]:
-    """They are numbered in order, and each is of stages in a row."""
+    """Loops are numbered in order, and the stages of each follow one another."""
     runs = [loop for loop, _ in groupby(workload.frame_stages(), key=lambda stage: stage.loop) if loop]
     if [loop.number for loop in runs] != list(range(len(runs))):
         yield "workload.stages", "the loops are not numbered in the order of their stages"
@@ -248,7 +248,7 @@ def _inside(bounds: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> bool
 
 
 def _element(dtype: str) -> np.dtype[np.generic] | None:
-    """The dtype of that text, which is NumPy's own for it; None where there is none."""
+    """The dtype that NumPy writes as this text; None if there is none."""
     try:
         # A structured one is the list or the table that makes it.
         element = np.dtype(literal_eval(dtype) if dtype.startswith(("[", "{")) else dtype)

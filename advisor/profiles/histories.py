@@ -77,7 +77,7 @@ def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
 
 
 def _files(directory: Path, left_out: list[LeftOut]) -> list[Path]:
-    """The profiles; folders that cannot be read go to `without`."""
+    """Paths of the profiles; folders that cannot be read are added to `left_out`."""
 
     def unreadable(problem: OSError) -> None:
         name = os.path.relpath(problem.filename or directory, directory)

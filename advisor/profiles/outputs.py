@@ -71,7 +71,7 @@ def link_in(directory: Path, name: str) -> Path | None:
 
 
 def unused(path: Path) -> Path:
-    """The path, or the first with a number at which nothing is."""
+    """The path, or the first numbered one that is free."""
     numbered = (path.with_stem(f"{path.stem}-{n}") if n > 1 else path for n in count(1))
     return next(each for each in numbered if not os.path.lexists(each))
 
@@ -81,7 +81,7 @@ def is_plain(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """What is there if it is not a regular file."""
+    """ "absent" or the kind of file there; "" for a regular one."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -137,7 +137,7 @@ def _files(folder: Path) -> Mapping[str, Hashes]:
 
 
 def _record(folder: Path, changes: Mapping[str, Hashes | None]) -> None:
-    """Changes the list; None forgets a file. A damaged list stays as it is. Raises `FileProblem`."""
+    """Updates the list; None removes a file from it. A damaged list is left. Raises `FileProblem`."""
     manifest = _manifest(folder)
     if manifest is None:
         return
@@ -166,7 +166,6 @@ def write(directory: Path, name: str, text: str) -> Path:
 
 
 def copy(source: Path, directory: Path, name: str) -> Path:
-    """Copies a file there, as `write` does."""
     return _put(directory, name, _digest(source), lambda path: shutil.copyfile(source, path))
 
 

@@ -17,7 +17,7 @@ from advisor.profiles import secrets
 from advisor.profiles.base import Record, cleaned
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.redaction import Masking
-from advisor.profiles.schema import FORMAT, Failed, Measured, Predicted, Profile, Skipped
+from advisor.profiles.schema import FORMAT, GONE, Failed, Measured, Predicted, Profile, Skipped
 from advisor.profiles.text_files import as_path, read_unpacked
 from advisor.texts import quoted, shortened
 
@@ -52,7 +52,7 @@ def first_problem(value: object, record: type[Record], where: str = "") -> str |
 
 @cache
 def _keys(record: type[Record]) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str]]:
-    """Keys that have to be there; all, each with its form where records lie in it; those of what is shown."""
+    """Required keys; all keys, with their type where it holds records; keys whose items a report shows."""
     fields = record.model_fields
     required = tuple(name for name, field in fields.items() if field.is_required())
     forms = {name: field.annotation if _records(field.annotation) else None for name, field in fields.items()}
@@ -66,7 +66,7 @@ def _leaves(form: Any) -> set[Any]:
 
 
 def _records(form: Any) -> list[type[Record]]:
-    """The records that a value of this form may be or hold."""
+    """Record types in a type."""
     if isinstance(form, type) and not get_args(form):
         return [form] if issubclass(form, Record) else []
     return [record for part in get_args(form) for record in _records(part)]
@@ -90,7 +90,7 @@ def _within(value: object, form: Any, where: str) -> Iterator[tuple[str, object,
 
 
 def _in_one_of(value: object, form: Any, where: str) -> Iterator[tuple[str, object, type[Record]]]:
-    """The same where a value may have one of several forms."""
+    """`_within` for a union."""
     kinds = len(_records(form))
     for part in get_args(form):
         if get_args(part) or not _records(part):
@@ -108,8 +108,6 @@ _MOST_VALUES = 4_000_000
 """In lists and tables together, each of which takes some 100 bytes while it is read."""
 _SHORTEST, _LONGEST = 1e-12, 1e9
 """Seconds: far below one cycle of any clock, and thirty years."""
-_GONE = ("alternatives", "sensitivity")
-"""Keys that earlier versions wrote and nothing reads."""
 _GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 
@@ -141,7 +139,7 @@ def parse(text: str | bytes, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     content = _content(data, name)
-    if [content.pop(key) for key in _GONE if key in content]:
+    if [content.pop(key) for key in GONE if key in content]:
         data = to_json(content, inf_nan_mode="constants")
     if wrong := first_problem(content, Profile):
         raise _damaged(name, wrong)
@@ -192,7 +190,7 @@ def _damaged(name: str, what: str) -> FileProblem:
 
 
 def _content(data: bytes, name: str) -> dict[str, Any]:
-    """What the text holds, of a format that is read. Raises `FileProblem`."""
+    """The parsed JSON of a format that is read. Raises `FileProblem`."""
     if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         raise FileProblem(f"{name} is damaged: it holds more than {_MOST_VALUES} values", next_step=_GIVE)
     try:

@@ -77,7 +77,7 @@ class HostPages(Record):
 
 
 class StrategyFigures(FrameFigures):
-    """The same and what is read once, in a process's sample and in the strategy's row."""
+    """Also what is read once per process, in its sample and in the strategy's row."""
 
     host_pages: HostPages | None = None
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Name, Record, Text, Word, optional, table
@@ -61,8 +61,6 @@ class Commit(Record):
 
 
 class Tool(Record):
-    """What wrote the file."""
-
     name: Literal["advisor"] = "advisor"
     version: Word
 
@@ -94,7 +92,6 @@ class Loop(Record):
 
 
 def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
-    """Each loop of stages in a row once, in order."""
     return tuple(dict.fromkeys(loop for loop in loops if loop is not None))
 
 
@@ -309,7 +306,7 @@ PredictedResult = Annotated[Predicted | Skipped, Field(discriminator="status")]
 
 
 class Trace(Record):
-    """What the traced CPU run saw."""
+    """Memory traffic and work seen in the traced CPU run."""
 
     traffic: tuple[Traffic, ...] = ()
     work: tuple[StageWork, ...] = ()
@@ -337,9 +334,18 @@ class Prediction(Record):
     )
 
 
+GONE = ("alternatives", "sensitivity")
+"""Keys that earlier versions wrote and nothing reads."""
+
+
+def _with_gone(schema: dict[str, Any]) -> None:
+    schema["properties"].update({key: {"deprecated": True} for key in GONE})
+
+
 class Profile(Record):
     """One run of one workload on one device."""
 
+    model_config = ConfigDict(json_schema_extra=_with_gone)
     format: Literal[2] = 2
     tool: Tool
     created: Word = Field(description="ISO 8601, UTC")
@@ -369,7 +375,7 @@ class Profile(Record):
     @field_validator("format", mode="before")
     @classmethod
     def _format_is_a_number(cls, value: object) -> object:
-        """`true` equals 1."""
+        """`true` would be taken for 1."""
         if isinstance(value, bool):
             raise ValueError("the format is a number")
         return value

@@ -21,7 +21,7 @@ _LOCK = "advisor.lock"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty folder but for its lock; it goes at the end of the block, or once this process is gone."""
+    """An empty folder (but for its lock) for the block; a later process removes it if this one is killed."""
     remove_abandoned()
     while True:
         with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
@@ -53,7 +53,7 @@ def remove_abandoned() -> None:
 
 
 def _identity(folder: Path) -> bytes:
-    """What no copy of the folder, and none of another name, has."""
+    """Identifies the folder: a copy or a renamed one has another."""
     status = folder.stat()
     return f"{folder.name} {status.st_dev}:{status.st_ino}\n".encode()
 

@@ -125,7 +125,6 @@ class Parts:
                     places.append((secret, at))
 
     def mask(self, text: str) -> str:
-        """The text without them."""
         return "".join(self._masked(text)) if self._places else text
 
     def _masked(self, text: str) -> Iterator[str]:
@@ -281,7 +280,7 @@ def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[st
 
 
 def _long(values: Iterable[str]) -> Iterator[str]:
-    """What secrets are made of, but for what is too short to be looked for in every text."""
+    """Parts of the secrets that are long enough to be looked for in every text."""
     for value in values:
         for part in (value, *pieces(value, is_secret)):
             if len(part.strip()) >= _SHORTEST_OF_ENVIRONMENT:
@@ -295,7 +294,7 @@ def _passwords(text: str) -> list[str]:
 
 
 def remember(values: Iterable[str]) -> None:
-    """Masks these in whatever this process tells from now on."""
+    """Masks these in everything that this process writes from now on."""
     _KNOWN.update(values)
 
 

@@ -62,7 +62,7 @@ class SweepResults:
 
     @property
     def ordered(self) -> bool:
-        """Whether "up to" and "from" mean something for the values."""
+        """Whether the values are numbers."""
         return all(is_number(point.value) for point in self.points)
 
     @property
@@ -100,7 +100,6 @@ def is_number(value: Value) -> bool:
 
 
 def pair(parts: Sequence[object]) -> str:
-    """(n, uses), (1024, 10)."""
     return f"({', '.join(map(str, parts))})"
 
 
@@ -111,7 +110,6 @@ def sweep_results(
     command: str = "",
     notes: Sequence[str] = (),
 ) -> SweepResults:
-    """names: of the parameter, or of two."""
     grid = () if isinstance(names, str) else tuple(names)
     results = SweepResults(
         workload, pair(grid) if grid else str(names), tuple(points), command, tuple(notes), grid

@@ -59,7 +59,7 @@ def read_bytes(path: Path, largest: int) -> bytes:
 
 
 def opened(path: Path) -> BinaryIO:
-    """A regular file, for reading. Raises OSError, for what is none too; opening it waits for nobody."""
+    """Opens a regular file without waiting. Raises OSError, also for a FIFO or a device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except ValueError as problem:  # a NUL in the name
