@@ -318,7 +318,7 @@ class Runner:
     """None for real processes, forked again for each value."""
 
     def require_readable(self, swept: Sweep, settings: Settings) -> None:
-        """Reads file and values in a process of its own, so that nothing runs if one is wrong."""
+        """Reads file and values in another process first, so that nothing runs if one is wrong."""
         self.progress.begin("checking the values")
         with scratch() as folder:
             launch = self.launcher or ProcessLauncher(settings.timeout)

@@ -40,7 +40,7 @@ class CombinedRow(Record):
 
 
 class Combined(Record):
-    """The figures of a page over several profiles."""
+    """The figures of a page about several profiles."""
 
     format: Literal[1] = 1
     kind: Literal["sweep", "workloads", "devices"] = Field(description="The page's kind, and the file's name")
