@@ -134,6 +134,21 @@ class Program:
         )
         self.ready[0, "stream 7"] = self.now
 
+    def graph(self, copies: int, kernels: int) -> None:
+        """A CUDA graph, recorded node by node: all of it by one call."""
+        call, begin = self.call("cudaGraphLaunch"), self.now
+        where = {"correlationId": call, "streamId": 7}
+        for node in range(copies):
+            nodes = {"graphNodeId": node + 1, **where}
+            self.export.copy(begin, begin + 1200, 4 * KIB, "HTOD", "PINNED", "_DEVICE", **nodes)
+            begin += 1500
+        for node in range(kernels):
+            values = {"start": begin, "end": begin + 40 * US, "globalPid": PROCESS, **where}
+            name = self.export.string(f"node{node}")
+            self.export.add("CUPTI_ACTIVITY_KIND_KERNEL", shortName=name, graphNodeId=100 + node, **values)
+            begin += 41 * US
+        self.ready[0, "stream 7"] = begin
+
     def range(self, name: str, begin: int) -> None:
         self.export.range(name, begin, self.now, domain=0)
 
@@ -364,6 +379,43 @@ def generates(p: Program) -> None:
         p.host(100 * US)
 
 
+def small_in_graphs(p: Program) -> None:
+    for _ in range(20):
+        p.graph(60, 40)
+        p.wait()
+
+
+def two_problems(p: Program) -> None:
+    for _ in range(20):
+        p.copy("HTOD", 16 * MIB, "PAGEABLE")
+        p.kernel("first", 500 * US)
+        p.copy("HTOD", 64 * MIB, gpu=1, rate=12e9)
+        p.kernel("second", 500 * US, gpu=1)
+        p.wait()
+
+
+def waits_in_nccl(p: Program) -> None:
+    """GPU 1 has less to do, and waits for GPU 0 in a kernel."""
+    for _ in range(20):
+        for gpu, ns in ((0, 9 * MS), (1, 4 * MS)):
+            p.copy("HTOD", 16 * MIB, gpu=gpu)
+            p.kernel("gemm", ns, gpu=gpu)
+            p.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10 * MS - ns, gpu=gpu)
+        p.wait()
+
+
+def nested_ranges(p: Program) -> None:
+    for _ in range(12):
+        begin = p.now
+        p.copy("HTOD", 16 * MIB, "PAGEABLE")
+        inner = p.now
+        p.kernel("step", MS)
+        p.wait()
+        p.range("step", inner)
+        p.range("step", begin)
+        p.host(200 * US)
+
+
 def once(p: Program) -> None:
     """No loop at all: upload, compute, download."""
     p.copy("HTOD", 256 * MIB, "PAGEABLE")
@@ -472,6 +524,26 @@ PROGRAMS = (
         14,
         "pageable",
         frame="epoch",
+    ),
+    Planted("graphs", small_in_graphs, (), ("small-transfers", "serial-copies", "implicit-wait"), 20),
+    Planted(
+        "two-problems",
+        two_problems,
+        ("pageable-transfer", "link-below-best"),
+        ("unbalanced-split", "small-transfers", "implicit-wait"),
+        20,
+        "",
+        gpus=2,
+    ),
+    Planted("nccl", waits_in_nccl, ("unbalanced-split",), _COPIES, 20, gpus=2),
+    Planted(
+        "nested",
+        nested_ranges,
+        ("pageable-transfer",),
+        ("implicit-wait", "pin-per-frame"),
+        12,
+        "pageable",
+        frame="step",
     ),
     Planted("generates", generates, (), (*_COPIES, *_PAGES, "serial-copies", "pin-per-frame"), 30),
     Planted(

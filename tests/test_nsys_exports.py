@@ -321,7 +321,7 @@ def test_a_text_where_a_number_belongs(tmp_path: Path) -> None:
     export.kernel(1, 2, "add")
     export.add("CUPTI_ACTIVITY_KIND_KERNEL", start="soon", end=3)
     assert problem(export.done()).message.endswith(
-        "damaged: a value that has to be a number is none, or is too large"
+        "damaged: a value that has to be a number is not one, or is too large"
     )
 
 

@@ -47,7 +47,15 @@ def test_frames_and_kinds_of_memory(planted: Planted) -> None:
     assert [gpu.label for gpu in program.gpus] == [f"GPU {n}" for n in range(planted.gpus)]
     for gpu in program.gpus:
         assert (gpu.frames and gpu.frames.count) == planted.frames
-        assert {flow.memory for flow in gpu.flows or ()} == ({planted.memory} if planted.memory else set())
+        memory = {flow.memory for flow in gpu.flows or ()}
+        if planted.name == "two-problems":
+            assert memory == {{"GPU 0": "pageable", "GPU 1": "pinned"}[gpu.label]}
+        else:
+            assert memory == ({planted.memory} if planted.memory else set())
+        own = [one for one in program.advice if one.device == gpu.label and one.gain]
+        assert gpu.ceiling
+        promised = sum(one.gain.seconds_per_frame or 0.0 for one in own if one.gain) * gpu.units
+        assert promised <= gpu.ceiling.seconds * 1.001, "more than memory can change"
 
 
 def test_two_gpus_that_do_the_same_are_told_once(tmp_path: Path) -> None:
@@ -131,6 +139,37 @@ def test_a_table_without_a_column_is_no_evidence_and_null_gpus_are_left_out(tmp_
     assert (gpu.label, gpu.flows) == ("GPU 0", None)
     outcomes = {one.rule: one.outcome for one in judged(seen.program).advice}
     assert outcomes["pageable-transfer"] == outcomes["serial-copies"] == "not-applicable"
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "half-link")
+    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
+    copies = "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET"
+    connection.execute(f'{copies} "end" = start WHERE rowid = 20')  # kept, and no rate
+    for change in (
+        "start = NULL WHERE rowid = 40",
+        '"end" = start - 5 WHERE rowid = 41',
+        "bytes = NULL WHERE rowid = 42",
+    ):
+        connection.execute(f"{copies} {change}")
+    connection.commit()
+    seen = read(tmp_path / "a.sqlite")
+    assert seen.notes[0].startswith("Rows of CUPTI_ACTIVITY_KIND_MEMCPY skipped: 3 (")
+    assert seen.program
+    told = {one.rule: one.outcome for one in judged(seen.program).advice}
+    assert told["link-below-best"] == "advice"
+
+
+def test_calls_without_names_are_no_evidence(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "pins")
+    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
+    connection.execute("DELETE FROM StringIds WHERE value LIKE '%HostRegister%'")
+    connection.commit()
+    program = read(tmp_path / "a.sqlite").program
+    assert program
+    told = {one.rule: one.outcome for one in judged(program).advice}
+    assert told["pin-per-frame"] == told["implicit-wait"] == "not-applicable"
+    assert "names of all CUDA calls of the host" in program.absent
 
 
 def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) -> None:

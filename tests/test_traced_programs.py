@@ -209,6 +209,6 @@ def test_copies_in_both_directions_take_turns_only_where_the_gpu_has_two_engines
 
 def test_copies_too_short_for_advice_are_told_and_pages_are_promised_once() -> None:
     nopin = render(trace_page(FileTrace(program=judged(_program("vae_nopin")))), "txt")
-    assert "Too little for advice: Copies of pageable memory above 64 KiB take 10.7" in nopin
+    assert "Too little for advice: Copies of pageable memory above 64 KiB take 105" in nopin
     pages = render(trace_page(FileTrace(program=judged(_program("pingpong_add")))), "txt")
     assert "already counted above (ping-pong-migration)" in " ".join(pages.split())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -44,7 +45,7 @@ _LARGEST_VALUE = 10_000_000
 """Bytes: SQLite would take a GB."""
 _SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
 """Processor time that one file may take. A damaged one has no end where its pages point at one another."""
-_NO_NUMBER = "a value that has to be a number is none, or is too large"
+_NO_NUMBER = "a value that has to be a number is not one, or is too large"
 _ENDLESS = "reading it takes longer than {:.0f} s of processor time"
 _STEPS = 10_000
 """SQLite instructions between two checks of the time limit."""
@@ -102,6 +103,8 @@ class Database:
         self._columns = {name: frozenset(str(row[1]) for row in rows) for name, rows in told.items()}
         self._full = {name: frozenset(str(row[1]) for row in rows if row[3]) for name, rows in told.items()}
         """Columns that are never NULL, by their table."""
+        self.unusable: Counter[str] = Counter()
+        """Rows that `blocks` left out, by table."""
 
     def _run(self, query: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         if time.thread_time() > self._until:
@@ -157,7 +160,8 @@ class Database:
     ) -> Iterator[dict[str, Integers]]:
         """Integer columns of a table in blocks of rows; `UNKNOWN` for NULL, and for a column it has not.
 
-        Of the `first` rows alone. Raises ValueError for more than `MOST_ROWS`.
+        Only the `first` rows. Those without a start, a size or a kind, or with an end before the start, are
+        left out and counted in `unusable`. Raises ValueError for more than `MOST_ROWS`.
         """
         there = self._columns.get(table, frozenset())
         full = self._full.get(table, frozenset())
@@ -174,6 +178,10 @@ class Database:
                 raise ValueError(f"{table} holds more than {MOST_ROWS / 1e6:.0f} million rows")
             if time.thread_time() > self._until:
                 raise TimeoutError
+            usable = _usable(block)
+            if not usable.all():
+                self.unusable[table] += int((~usable).sum())
+                block = block[usable]
             yield {column: np.ascontiguousarray(block[column]) for column in columns}
 
     def _pairs(self, enumeration: str, column: str) -> dict[int, str]:
@@ -182,6 +190,14 @@ class Database:
             return {number: pair[column == "label"] for number, pair in known.items()}
         query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} WHERE id NOT NULL"
         return {int(number): str(text) for number, text in self._run(f"{query} LIMIT {_MOST_NAMES}")}
+
+
+def _usable(block: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    usable: npt.NDArray[np.bool_] = block["start"] != UNKNOWN
+    for column, least in (("end", block["start"]), ("bytes", 0), ("copyKind", 0)):
+        if column in (block.dtype.names or ()):
+            usable &= block[column] >= least
+    return usable
 
 
 def distinct(values: Integers) -> list[int]:

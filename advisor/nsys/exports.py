@@ -38,17 +38,25 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
         notes = _notes(database, about.get("EXPORT_SCHEMA_VERSION", ""))
         parts = [about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION")]
         tool = " ".join(part for part in parts if part) or None
-        if frame is None and (frames := steady_frames(database)):
-            return FileTrace(tool=tool, strategies=strategies(database, frames), notes=notes)
-        return FileTrace(tool=tool, program=program(database, frame), notes=notes)
+        frames = steady_frames(database) if frame is None else []
+        seen = FileTrace(
+            tool=tool,
+            strategies=strategies(database, frames) if frames else (),
+            program=None if frames else program(database, frame),
+        )
+        notes += [
+            f"Rows of {table} skipped: {count} (no start, size or kind, or an end before the start)."
+            for table, count in database.unusable.items()
+        ]
+        return seen.model_copy(update={"notes": tuple(notes)})
 
 
-def _notes(database: Database, version: str) -> tuple[str, ...]:
+def _notes(database: Database, version: str) -> list[str]:
     """Limits of the reading: a newer schema, tables whose columns are not those that are known.
 
     Raises `FileProblem` where a newer version holds nothing that is known.
     """
-    notes = []
+    notes: list[str] = []
     major = version.partition(".")[0]
     if major.isdecimal() and int(major) > KNOWN_SCHEMA:
         notes.append(
@@ -63,4 +71,4 @@ def _notes(database: Database, version: str) -> tuple[str, ...]:
             f"{database.path} is an export whose tables this advisor does not support: {notes[0]}",
             next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
         )
-    return tuple(notes)
+    return notes

@@ -53,7 +53,7 @@ class GpuFigures:
     def __post_init__(self) -> None:
         # First, since it takes most memory.
         self.marked: Marked | None = (
-            by_ranges(*self.named)
+            by_ranges(*self.named, self.work)
             if self.named
             else by_repeats(self.work, self.calls, self.copied(UP), self.copied(DOWN))
         )
@@ -75,6 +75,8 @@ class GpuFigures:
         )
         kernels, copies = (seconds(self.window, each) for each in (self.kernels, self.copies))
         either = seconds(self.window, union([self.kernels, self.copies]))
+        ways = [self._running(way) for way in (UP, DOWN)]
+        up, down = (seconds(self.window, way) for way in ways)
         trace = GpuTrace(
             label="",
             process=self.work.process,
@@ -82,10 +84,12 @@ class GpuFigures:
             total_seconds=(end - begin) / 1e9,
             frames=self._frames(),
             kernel_seconds=kernels,
+            collective_seconds=self._collective(kernels),
             copy_seconds=copies,
             hidden_seconds=max(round(kernels + copies - either, 9), 0.0),
-            up_seconds=self._without(DOWN),
-            down_seconds=self._without(UP),
+            up_seconds=up,
+            down_seconds=down,
+            both_seconds=max(round(up + down - seconds(self.window, union(ways)), 9), 0.0),
             idle_seconds=length(self.idle),
             flows=self._flows(steady) if self.database.copies_known() else None,
             set_up=self._flows(others),
@@ -109,11 +113,22 @@ class GpuFigures:
         chosen = np.flatnonzero(np.isin(self.work.copies.get("kind", NOTHING)[at], wanted))
         return chosen if isinstance(at, slice) else at[chosen]
 
-    def _without(self, way: str) -> float:
-        """Seconds of the window in which a copy ran that goes another way."""
-        others = np.setdiff1d(np.arange(len(self.work.copies.get("start", NOTHING))), self.copied(way))
+    def _running(self, way: str) -> Intervals:
+        """When a copy in that direction ran."""
         begins, ends = self.work.intervals("copies")
-        return seconds(self.window, union([(begins[others], ends[others])]))
+        at = self.copied(way)
+        return union([(begins[at], ends[at])])
+
+    def _collective(self, kernels: float) -> float:
+        """Seconds of the window in which no kernel but NCCL's ran: they wait for the other GPUs."""
+        if not self.work.kernels:
+            return 0.0
+        named = self.work.kernels["name"]
+        names = self.database.strings(np.unique(named).tolist())
+        nccl = [number for number, name in names.items() if name.startswith("nccl")]
+        own = ~np.isin(named, nccl)
+        begins, ends = self.work.intervals("kernels")
+        return max(kernels - seconds(self.window, union([(begins[own], ends[own])])), 0.0) if nccl else 0.0
 
     def _at(self, kind: str) -> Integers:
         """Positions of the work in the window."""
@@ -159,19 +174,31 @@ class GpuFigures:
         if not len(at):
             return None
         copies = {name: column[at] for name, column in self.work.copies.items()}
-        lasted, large = union([(copies["start"], copies["end"])]), copies["bytes"] >= LARGE
-        rates = copies["bytes"] / np.maximum(copies["end"] - copies["start"], 1)
+        lengths, called = copies["end"] - copies["start"], copies["call"]
+        lasted, large = union([(copies["start"], copies["end"])]), (copies["bytes"] >= LARGE) & (lengths > 0)
+        rates = copies["bytes"] / np.maximum(lengths, 1)
+        known = np.unique(called[called > 0])
         return Flow(
             kind=way,
             memory=memory,
             small=small,
             count=len(at),
+            calls=len(known) + int((called <= 0).sum()),
             bytes=int(copies["bytes"].sum(dtype=np.int64)),
             seconds=length(lasted),
             hidden_seconds=seconds(lasted, self.kernels),
+            staging_seconds=self._staging(called) if memory == "pageable" else 0.0,
             best_bytes_per_second=float(rates[large].max()) * 1e9 if large.any() else None,
             where=origin(self.database, copies["call"], self.work.process),
         )
+
+    def _staging(self, called: Integers) -> float:
+        """The GPU's idle time in the calls of these copies, in which the host fills or empties a buffer."""
+        if self.calls is None:
+            return 0.0
+        columns = self.calls.columns
+        at = np.flatnonzero(np.isin(columns["call"], called) & (columns["work"] == WORKS.index("copies")))
+        return seconds(self.idle, union([self.calls.intervals(at)]))
 
     def _managed(self) -> Managed | None:
         """Migrations; None where none of this GPU were recorded."""
@@ -241,18 +268,21 @@ class GpuFigures:
         heavy = [self._host_time(calls, work, at) for work, at in of.items() if len(at)]
         light = list(self._light(calls.light))
         in_calls = seconds(self.idle, union([calls.intervals()]))
-        # Without waits for other GPUs.
-        others = union([calls.intervals(calls.of("page-locking", "allocation", "copies"))])
-        waiting = union([calls.intervals(calls.of("waits")), self.elsewhere])
-        removable = seconds(self.idle, others) + seconds(self.idle, waiting)
-        waits, behind = self._waits(columns, begun)
+        waits, gaps = self._waits(columns, begun)
+        work = calls.intervals(calls.of("page-locking", "allocation", "copies"))
+        waiting = [calls.intervals(calls.of("waits")), gaps]
+        # Waits and what is behind them count only while no other GPU works.
+        removable, others, either = (
+            seconds(self.idle, union(pieces))
+            for pieces in ([work], [work, self.elsewhere], [work, self.elsewhere, *waiting])
+        )
         return {
             "host": (*heavy, *light),
             "idle_in_calls_seconds": in_calls,
-            "removable_seconds": max(removable - seconds(self.idle, self.elsewhere), 0.0),
+            "removable_seconds": max(removable + either - others, 0.0),
             "outside_seconds": max(length(self.idle) - in_calls - sum(c.idle_seconds for c in light), 0.0),
             "waits": waits,
-            "wait_gap_seconds": behind,
+            "wait_gap_seconds": max(length(gaps) - seconds(gaps, self.elsewhere), 0.0),
         }
 
     def _host_time(self, calls: Calls, work: HostWork, at: Integers) -> HostTime:
@@ -279,7 +309,7 @@ class GpuFigures:
             if count:
                 yield HostTime(work=work, count=int(count), seconds=lasted / 1e9, idle_seconds=idled / 1e9)
 
-    def _waits(self, columns: Columns, at: Integers) -> tuple[int, float]:
+    def _waits(self, columns: Columns, at: Integers) -> tuple[int, Intervals]:
         """Calls that wait for the GPU, and the idle time that begins while they wait, but for the longest of
         each frame: one wait at its end is needed."""
         # Copies to the host whose call returns when they are done wait too; blocking uploads are copies.
@@ -287,13 +317,16 @@ class GpuFigures:
         waiting = columns["work"][at] == WORKS.index("waits")
         ends = columns["end"][at[waiting | (downloads & (columns["blocking"][at] == 1))]]
         begins, stops = self.idle
-        if not len(begins):
-            return len(ends), 0.0
+        if not len(begins) or not len(ends):
+            return len(ends), (NOTHING, NOTHING)
         # The idle interval that each wait ends in, once.
         behind, first = np.unique(np.searchsorted(begins, ends, side="right") - 1, return_index=True)
-        ended = (behind >= 0) & (ends[first] < stops[behind])
-        gaps = (stops - begins)[behind[ended]].tolist()
-        return len(ends), sum(sorted(gaps)[: max(len(gaps) - self.units, 0)]) / 1e9
+        behind = behind[(behind >= 0) & (ends[first] < stops[behind])]
+        begins, stops = begins[behind], stops[behind]
+        frames = np.searchsorted(self.marked.begins if self.marked else NOTHING, begins, side="right")
+        order = np.lexsort((begins - stops, frames))
+        needed = order[np.append(True, np.diff(frames[order]) > 0)] if len(order) else order
+        return len(ends), (np.delete(begins, needed), np.delete(stops, needed))
 
     def _kernels(self) -> tuple[Kernels, ...]:
         """The kernels that take longest."""

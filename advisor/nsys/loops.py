@@ -22,6 +22,8 @@ _WARM = 1.25
 _COVERED = 1 / 3
 """The least share of the GPU's busy time in frames: a choice. Less is not the program's loop."""
 _MOST_COUNTS = 4
+_MIXING, _PRIME = 1_000_003, (1 << 31) - 1
+"""Turn what is equal into numbers whose sums seldom are: a frame's work in any order is one number."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Marked:
         return self.begins[self.first :], self.ends[self.first :]
 
 
-def by_ranges(name: str, ranges: Intervals) -> Marked | None:
+def by_ranges(name: str, ranges: Intervals, work: GpuWork) -> Marked | None:
     """Frames by the ranges of one name. One that launches and does not wait ends before its work does: where
     ranges follow one another closely, a frame lasts until the next begins."""
     begins, ends = ranges
@@ -52,7 +54,20 @@ def by_ranges(name: str, ranges: Intervals) -> Marked | None:
         whole = np.median(gaps) < np.median(ends - begins)
         reached = begins[1:] if whole else np.minimum(ends[:-1], begins[1:])
         ends = np.append(reached, ends[-1])
-    return Marked("nvtx", name, 1.0, begins, ends, _warm(begins, ends))
+    return Marked("nvtx", name, _alike(work, begins), begins, ends, _warm(begins, ends))
+
+
+def _alike(work: GpuWork, begins: Integers) -> float:
+    """The share of frames in which the same kernels and copies begin as in most."""
+    totals = np.zeros(len(begins) + 1)
+    for columns, names in ((work.kernels, ("name",)), (work.copies, ("bytes", "kind"))):
+        if columns:
+            kinds = np.zeros(len(columns["start"]), np.int64)
+            for name in names:
+                kinds = (kinds * _MIXING + columns[name]) * _MIXING % _PRIME
+            totals += np.bincount(np.searchsorted(begins, columns["start"], side="right"), kinds, len(totals))
+    _, counts = np.unique(totals[1:], return_counts=True)
+    return float(counts.max() / len(begins))
 
 
 def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers) -> Marked | None:

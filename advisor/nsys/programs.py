@@ -40,7 +40,8 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
             f"the report has no NVTX range {frame!r}{nearest(frame, known)}",
             next_step=f"It has: {', '.join(known)}." if known else "Omit --frame: none of its ranges recurs.",
         )
-    calls, works, gpus = read_calls(database), read_work(database), []
+    calls = {process: each for process, each in read_calls(database).items() if not each.unnamed}
+    works, gpus = read_work(database), []
     devices, places = _devices(database), [(work.process, work.device) for work in works]
     for (process, device), elsewhere in zip(places, _elsewhere(works), strict=True):
         named = (frame, ranges[process]) if frame and process in ranges else None
@@ -123,22 +124,25 @@ def _links(name: str | None) -> dict[str, Link]:
     return found
 
 
+_OPTIONS = {
+    Tables.CALLS: ("CUDA calls of the host", "--trace=cuda"),
+    Tables.MEMORY: ("sizes and kinds of allocations", "--cuda-memory-usage=true"),
+    Tables.CPU_FAULTS: ("page faults by the CPU", "--cuda-um-cpu-page-faults=true"),
+    Tables.GPU_FAULTS: ("page faults by the GPU", "--cuda-um-gpu-page-faults=true"),
+    "CUDA_CALLCHAINS": ("the functions that made the calls", "--cudabacktrace=all --sample=process-tree"),
+    "NVTX_EVENTS": ("NVTX ranges, which can mark the frames", "--trace=cuda,nvtx"),
+}
+"""What a missing table means, and the option of nsys that records it."""
+
+
 def _absent(database: Database, gpus: Sequence[GpuTrace]) -> Iterator[tuple[str, str]]:
     """What was not recorded, and how it would be."""
     if not gpus:
         yield "any work of a GPU", "--trace=cuda,nvtx,osrt"
         return
-    if not database.has(Tables.CALLS):
-        yield "CUDA calls of the host", "--trace=cuda"
-    if not database.has(Tables.MEMORY):
-        yield "sizes and kinds of allocations", "--cuda-memory-usage=true"
-    if any(gpu.managed for gpu in gpus):
-        for table, side in ((Tables.CPU_FAULTS, "cpu"), (Tables.GPU_FAULTS, "gpu")):
-            if not database.has(table):
-                yield f"page faults by the {side.upper()}", f"--cuda-um-{side}-page-faults=true"
-    if not database.has("CUDA_CALLCHAINS"):
-        yield "the functions that made the calls", "--cudabacktrace=all --sample=process-tree"
-    if not database.has("NVTX_EVENTS"):
-        yield "NVTX ranges, which can mark the frames", "--trace=cuda,nvtx"
+    needless = () if any(gpu.managed for gpu in gpus) else (Tables.CPU_FAULTS, Tables.GPU_FAULTS)
+    yield from (row for table, row in _OPTIONS.items() if not database.has(table) and table not in needless)
+    if database.has(Tables.CALLS) and not any(gpu.host for gpu in gpus):
+        yield "names of all CUDA calls of the host", "export the report again"
     if database.has(Tables.GRAPHS):
         yield "kernels and copies inside CUDA graphs", "--cuda-graph-trace=node"

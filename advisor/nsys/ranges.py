@@ -5,14 +5,14 @@ Times are nsys's, in nanoseconds.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
-from advisor.nsys.database import LONGEST, THREAD_BITS, Database
+from advisor.nsys.database import LONGEST, THREAD_BITS, Database, Integers, Tables
 from advisor.nsys.intervals import Intervals
 
 DOMAIN = "advisor"
@@ -73,18 +73,39 @@ def recurring(database: Database) -> tuple[tuple[str, int], ...]:
 
 
 def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
-    """The ranges of that name by process; of a process, those of the thread that has most."""
+    """The ranges of that name by process, of the threads that call CUDA; without those inside another of the
+    same thread."""
     if not database.has("NVTX_EVENTS", *_EVENTS):
         return {}
     rows = database.rows(
-        f"SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
-        f"{_name(database)} = ? AND end > start AND globalTid NOT NULL ORDER BY start LIMIT {_MOST_MARKS}",
+        f"SELECT globalTid, start, end FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
+        f"{_name(database)} = ? AND end > start AND globalTid NOT NULL ORDER BY 1, 2, 3 DESC "
+        f"LIMIT {_MOST_MARKS}",
         (wanted,),
     )
     table = np.array([tuple(map(int, row)) for row in rows], np.int64).reshape(-1, 3)
-    threads, counts = np.unique(table[:, 2], return_counts=True)
-    by_thread = {thread: table[table[:, 2] == thread] for thread in threads[np.argsort(counts)].tolist()}
-    return {thread // THREAD_BITS: (mine[:, 0], mine[:, 1]) for thread, mine in by_thread.items()}
+    threads: dict[int, Integers] = {}
+    for thread in np.unique(table[:, 0]).tolist():
+        mine = table[table[:, 0] == thread, 1:]
+        reached = np.maximum.accumulate(np.append(-1, mine[:-1, 1]))
+        threads[thread] = mine[mine[:, 1] > reached]
+    calling = _calling(database) & threads.keys()
+    processes: defaultdict[int, list[Integers]] = defaultdict(list)
+    for thread, mine in threads.items():
+        if not calling or thread in calling:
+            processes[thread // THREAD_BITS].append(mine)
+    merged = {process: np.concatenate(parts) for process, parts in processes.items()}
+    return {process: (*each[np.argsort(each[:, 0], kind="stable")].T,) for process, each in merged.items()}
+
+
+def _calling(database: Database) -> set[int]:
+    """The threads that called CUDA."""
+    if not database.has(Tables.CALLS, "globalTid"):
+        return set()
+    rows = database.rows(
+        f"SELECT DISTINCT globalTid FROM {Tables.CALLS} WHERE globalTid NOT NULL LIMIT 100000"
+    )
+    return {int(thread) for (thread,) in rows}
 
 
 def _name(database: Database) -> str:

@@ -30,7 +30,7 @@ _CALLS: tuple[tuple[HostWork, str], ...] = (
 )
 """Calls of the runtime and the driver by name, the first that fits."""
 _HEAVY = WORKS[:4]
-_BLOCKING = re.compile(r"cuda(Memcpy|Memcpy2D|Memcpy3D)(_|$)|cuMemcpy[A-Z0-9]\w*?(?<!Async)(_v\d+)?$")
+_BLOCKING = re.compile(r"cu(da)?Memcpy(?!\w*(Async|Peer|DtoD))")
 """Copies whose call returns when they are done."""
 DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
 _CAUSES = {"speculative prefecth": "speculative prefetch"}
@@ -68,7 +68,10 @@ def read_work(database: Database, where: str = "1", *, device_copies: bool = Fal
     own = {n for n, name in names.items() if re.search(r"_KIND_[DA]TO[DA]$", name) and not device_copies}
     for kind, blocks in (
         ("kernels", _kernels(database, where, own)),
-        ("copies", _copies(database, f"{where} AND copyKind NOT IN ({_listed(pages | own)})")),
+        (
+            "copies",
+            _copies(database, f"{where} AND COALESCE(copyKind, {UNKNOWN}) NOT IN ({_listed(pages | own)})"),
+        ),
         ("moved", _moved(database, f"{where} AND copyKind IN ({_listed(pages)})")),
     ):
         parts: defaultdict[int, list[Columns]] = defaultdict(list)
@@ -120,7 +123,7 @@ def _kernels(database: Database, where: str, own: set[int]) -> _Blocks:
 def _timed(block: Columns) -> Columns:
     return {
         "start": block["start"],
-        "end": np.maximum(block["end"], block["start"]),
+        "end": block["end"],
         "stream": block["streamId"],
         "call": block["correlationId"],
     }
@@ -155,7 +158,7 @@ def _moved(database: Database, where: str) -> _Blocks:
             block,
             {
                 "start": block["start"],
-                "end": np.maximum(block["end"], block["start"]),
+                "end": block["end"],
                 "bytes": block["bytes"],
                 "kind": block["copyKind"] * MOST_KINDS + block["migrationCause"] + 1,
                 "range": np.where(block["virtualAddress"] > 0, block["virtualAddress"] >> RANGE, UNKNOWN),
@@ -181,6 +184,8 @@ class Calls:
     """Those that memory decides on: copies, waits, allocations and page-locking."""
     light: Columns
     """The others, which are many: begin, length, work and correlation id."""
+    unnamed: bool
+    """Whether the report lacks names of calls, which may be any call."""
 
     def of(self, *works: HostWork) -> Integers:
         """Positions of the calls of these kinds."""
@@ -211,12 +216,14 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
         return {}
     heavy: defaultdict[int, list[Columns]] = defaultdict(list)
     light: defaultdict[int, list[Columns]] = defaultdict(list)
+    unnamed = False
     for block in database.blocks(Tables.CALLS, columns, f"{where} AND {_once(database)}"):
         kinds, which = np.unique(block["nameId"], return_inverse=True)
         names = database.strings(kinds.tolist())
+        unnamed |= len(names) < len(kinds)
         known = [(_work(name), _blocks(name)) for name in (names.get(n, "") for n in kinds.tolist())]
         work, blocking = np.array(known, np.int8)[which.reshape(-1)].T
-        ends, processes = np.maximum(block["end"], block["start"]), block["globalTid"] // THREAD_BITS
+        ends, processes = block["end"], block["globalTid"] // THREAD_BITS
         calls = _small(block["correlationId"])
         for process in distinct(processes):
             mine = processes == process
@@ -233,7 +240,8 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
             }
             light[process].append({name: column[rows] for name, column in kept.items()})
     return {
-        process: Calls(_joined(heavy.pop(process)), _joined(light.pop(process))) for process in list(heavy)
+        process: Calls(_joined(heavy.pop(process)), _joined(light.pop(process)), unnamed)
+        for process in list(heavy)
     }
 
 

@@ -31,9 +31,11 @@ class Flow(Record):
     memory: Word = Field(description="The host's: pageable, pinned (also registered), managed, unknown, ...")
     small: bool
     count: Number
+    calls: Number = Field(description="Of the host that made them: one for all copies of a CUDA graph")
     bytes: Bytes
     seconds: Seconds = Field(description="In which at least one of them ran")
     hidden_seconds: Seconds = Field(description="Of these, while a kernel ran on the same GPU")
+    staging_seconds: Seconds = optional("Of pageable copies: the GPU idle and the host in their calls", 0.0)
     best_bytes_per_second: float | None = optional("Of the fastest one of 1 MiB or more")
     where: Text | None = optional("The function that called for most of them, by the report's backtraces")
 
@@ -44,6 +46,11 @@ class Flow(Record):
     @property
     def exposed_seconds(self) -> float:
         return self.seconds - self.hidden_seconds
+
+    def spared(self, rate: float | None) -> float:
+        """What copies at that rate, or none, would take less while no kernel runs."""
+        faster = 1 - min(self.bytes / rate / self.seconds, 1.0) if rate and self.seconds else 1.0
+        return self.exposed_seconds * faster + self.staging_seconds
 
 
 class HostTime(Record):
@@ -128,10 +135,12 @@ class GpuTrace(Record):
     total_seconds: PositiveSeconds = Field(description="From its first work to its last")
     frames: Frames | None = None
     kernel_seconds: Seconds
+    collective_seconds: Seconds = optional("Of these, while only NCCL's kernels ran", 0.0)
     copy_seconds: Seconds
     hidden_seconds: Seconds = Field(description="Of the copies, while a kernel ran")
-    up_seconds: Seconds | None = optional("Of the copies, all but downloads")
-    down_seconds: Seconds | None = optional("Of the copies, all but uploads")
+    up_seconds: Seconds | None = optional("Of the copies, while an upload ran")
+    down_seconds: Seconds | None = optional("Of the copies, while a download ran")
+    both_seconds: Seconds | None = optional("Of the copies, while both ran")
     copy_engines: int | None = optional("Copies that the GPU can run at once")
     idle_seconds: Seconds
     idle_in_calls_seconds: Seconds | None = optional(
@@ -155,11 +164,6 @@ class GpuTrace(Record):
     def units(self) -> int:
         """How many frames the figures are of; 1 where there are none."""
         return self.frames.steady_count if self.frames else 1
-
-    @property
-    def both_ways_seconds(self) -> float:
-        """Copies in both directions at once."""
-        return max((self.up_seconds or 0.0) + (self.down_seconds or 0.0) - self.copy_seconds, 0.0)
 
     def host_time(self, work: HostWork) -> HostTime | None:
         return next((each for each in self.host or () if each.work == work), None)

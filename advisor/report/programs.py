@@ -99,7 +99,14 @@ def _verdicts(gpus: Sequence[GpuTrace]) -> Iterator[Verdict]:
 
 def _same(one: GpuTrace, other: GpuTrace) -> bool:
     figures = [
-        (gpu.units, gpu.seconds, gpu.copy_seconds, gpu.kernel_seconds, gpu.idle_seconds)
+        (
+            gpu.units,
+            gpu.seconds,
+            gpu.copy_seconds,
+            gpu.kernel_seconds,
+            gpu.collective_seconds,
+            gpu.idle_seconds,
+        )
         for gpu in (one, other)
     ]
     near = all(abs(a - b) <= _NEAR * one.seconds for a, b in zip(figures[0][1:], figures[1][1:], strict=True))
@@ -121,7 +128,8 @@ def _parts(gpu: GpuTrace) -> str:
     shares = [(_transfer(f), sum(flow.exposed_seconds for flow in f)) for f in flows.values() if f]
     shares += [
         ("migration", gpu.managed.exposed_seconds if gpu.managed else 0.0),
-        ("kernels", gpu.kernel_seconds),
+        ("kernels", gpu.kernel_seconds - gpu.collective_seconds),
+        ("NCCL", gpu.collective_seconds),
         ("idle", gpu.idle_seconds),
     ]
     listed = ", ".join(f"{units.percent(s / gpu.seconds)} {n}" for n, s in shares if s >= 0.005 * gpu.seconds)
@@ -135,7 +143,7 @@ def _parts(gpu: GpuTrace) -> str:
 
 def _transfer(flows: Sequence[Flow]) -> str:
     """ "pinned upload", where the large ones are all of one kind of memory."""
-    memory = {flow.memory for flow in flows if not flow.small and flow.kind in _LINKS}
+    memory = {flow.memory for flow in flows if not flow.small and flow.kind in _LINKS} - {"unknown"}
     return " ".join((*(memory if len(memory) == 1 else ()), _WAYS[flows[0].kind]))
 
 
@@ -149,10 +157,12 @@ def _copying(gpu: GpuTrace) -> Iterator[str]:
         link = gpu.links.get(_LINKS.get(flow.kind, ""))
         best = f" ({units.rate(link.bytes_per_second)} possible)" if link else ""
         mean, rate = units.size(flow.bytes / flow.count), units.rate(flow.bytes_per_second or 0.0)
-        yield f"{number}{each} of {mean}, {flow.memory}, {rate}{best}."
+        staged = flow.staging_seconds >= _NEAR * flow.seconds
+        call = f", and {units.seconds(flow.staging_seconds / flow.calls)} in its call" * staged
+        yield f"{number}{each} of {mean}, {flow.memory}, {rate}{best}{call}."
     if gpu.copy_seconds > 0.01 * gpu.seconds and gpu.kernel_seconds:
-        hidden, both = gpu.hidden_seconds / gpu.copy_seconds, gpu.both_ways_seconds / gpu.copy_seconds
-        ways = f", {units.percent(both)} in both directions at once" if both > 0 else ""
+        hidden, both = gpu.hidden_seconds / gpu.copy_seconds, (gpu.both_seconds or 0.0) / gpu.copy_seconds
+        ways = f", {units.percent(both)} in both directions at once" if both >= 0.005 else ""
         yield f"{units.percent(hidden)} of the copies' time beside kernels{ways}."
 
 
@@ -219,6 +229,7 @@ def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
 def _time(gpu: GpuTrace) -> Iterator[Fact]:
     parts: list[tuple[str, float | None]] = [
         ("kernels and work on the device", gpu.kernel_seconds),
+        ("of these, only NCCL's kernels", gpu.collective_seconds or None),
         ("copies", gpu.copy_seconds),
         ("of these, beside kernels", gpu.hidden_seconds),
         ("idle", gpu.idle_seconds),

@@ -29,6 +29,8 @@ _SLOW = 0.75
 _OVERLAPPED = 0.5
 """The share of the copies that runs beside kernels from which they are overlapped already: a choice."""
 _MOSTLY = 0.5
+_HARDLY = 0.01
+"""Of the kernels of the busiest GPU, below which another one has no share of the work: a choice."""
 
 
 def stopped(moved: Managed) -> float:
@@ -95,10 +97,10 @@ def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
     if gpu.flows and all(flow.memory == "unknown" for flow in gpu.flows):
         return not_applicable("The export does not tell the kind of host memory of any copy.")
     flows = [f for way in _LINKS for f in gpu.copies(way, "pageable")]
-    seconds, saved, rates = exposed(flows), 0.0, []
+    seconds, saved, rates = exposed(flows) + sum(flow.staging_seconds for flow in flows), 0.0, []
     for flow in flows:
         best = _best(gpu, flow.kind)
-        saved += max(flow.exposed_seconds - (flow.bytes / best[0] if best else 0.0), 0.0)
+        saved += flow.spared(best and best[0])
         own = f"{units.rate(flow.bytes_per_second or 0)} {_LINKS[flow.kind].replace('-', ' the ')}"
         rates.append(own + (f" (page-locked: {units.rate(best[0])}, {best[1]})" if best else ""))
     return _finding(
@@ -123,21 +125,24 @@ def _best(gpu: GpuTrace, kind: str) -> tuple[float, str] | None:
 
 def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
     flows = [f for way in _LINKS for f in gpu.flows or () if f.small and f.kind == way]
-    count = sum(flow.count for flow in flows)
+    count, made = sum(flow.count for flow in flows), sum(flow.calls for flow in flows)
     call = gpu.host_time("copies")
     alone = call and call.count and not any(not flow.small for flow in gpu.flows or ())
     each = max(_CALL_SECONDS, call.seconds / call.count if call and alone else 0.0)
-    spared = max(count - len({flow.kind for flow in flows}) * gpu.units, 0)
+    # In a CUDA graph, copies have no calls of their own and take their time on the GPU.
+    spent = max(made * each, exposed(flows))
+    saved = spent * max(1 - len({flow.kind for flow in flows}) * gpu.units / max(count, 1), 0.0)
     mean = units.size(sum(flow.bytes for flow in flows) / max(count, 1))
+    own = f", {units.seconds(each)} a call" * (made == count)
     return _finding(
         gpu,
-        spared * each >= limit["share"] * gpu.seconds and count >= 2 * gpu.units,
-        f"{count / gpu.units:.3g} copies{_a_frame(gpu)} of {mean} on average, {units.seconds(each)} a call: "
-        f"{_of(gpu, count * each)}. One copy in each direction would do.{_by(*(f.where for f in flows))}",
-        f"Copies of at most {units.size(SMALL)} cost {_of(gpu, count * each)}.",
+        saved >= limit["share"] * gpu.seconds and count >= 2 * gpu.units,
+        f"{count / gpu.units:.3g} copies{_a_frame(gpu)} of {mean} on average{own}: "
+        f"{_of(gpu, spent)}. One copy in each direction would do.{_by(*(f.where for f in flows))}",
+        f"Copies of at most {units.size(SMALL)} cost {_of(gpu, spent)}.",
         _number("copies of at most 64 KiB", count, gpu),
-        _time("their calls", count * each, gpu),
-        saved=spared * each,
+        _time("they and their calls", spent, gpu),
+        saved=saved,
     )
 
 
@@ -146,11 +151,10 @@ def serial_copies(gpu: GpuTrace, limit: Limits) -> Finding:
         return not_applicable(by_id("serial-copies").text.elsewhere)
     kernels = max(gpu.kernel_seconds - (gpu.managed.stalled_seconds if gpu.managed else 0.0), 0.0)
     busy = gpu.copy_seconds + kernels - min(gpu.hidden_seconds, kernels)
-    both, engines = gpu.both_ways_seconds, gpu.copy_engines or 1
+    both, other = gpu.both_seconds or 0.0, (gpu.down_seconds or 0.0, gpu.up_seconds or 0.0)
     # One after another, unless the report says that the GPU has an engine for each direction.
-    up, down = (
-        each if engines > 1 and each else gpu.copy_seconds for each in (gpu.up_seconds, gpu.down_seconds)
-    )
+    alone = 0.0 if (gpu.copy_engines or 1) < 2 else 1.0
+    up, down = (gpu.copy_seconds - alone * max(each - both, 0.0) for each in other)
     saved = max(busy - max(up, down, kernels), 0.0)
     beside = min(gpu.hidden_seconds + both, gpu.copy_seconds) / (gpu.copy_seconds or 1.0)
     each_way = f": {units.seconds(up / gpu.units)} up, {units.seconds(down / gpu.units)} down"
@@ -190,7 +194,7 @@ def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
         rates.append(f"{way} at {units.rate(own)}, {units.rate(best)} possible ({link.source})")
         if own < _SLOW * best:
             slow.append((rates[-1], flow))
-            saved += max(flow.exposed_seconds - flow.bytes / best, 0.0)
+            saved += flow.spared(best)
     took = exposed([flow for _, flow in slow])
     return _finding(
         gpu,
@@ -312,7 +316,7 @@ def peer_access_off(gpu: GpuTrace, limit: Limits) -> Finding:
         f"enable peer access (`cudaDeviceEnablePeerAccess`).{_by(*(flow.where for flow in flows))}",
         f"The fastest copy to another GPU runs at {rates} ({link.source}).",
         _time("copies to other GPUs, beside no kernel", seconds, gpu),
-        saved=max(seconds - sum(flow.bytes for flow in flows) / link.bytes_per_second, 0.0),
+        saved=sum(flow.spared(link.bytes_per_second) for flow in flows),
     )
 
 
@@ -320,20 +324,25 @@ def unbalanced_split(gpus: Sequence[GpuTrace], limit: Limits) -> Finding:
     sending = [any(flow.kind == PEER for flow in gpu.flows or ()) for gpu in gpus]
     if any(sending) and not all(sending):
         return not_applicable("The GPUs copy to one another in one direction: a pipeline, not a split.")
+    own = {gpu.label: (gpu.kernel_seconds - gpu.collective_seconds) / gpu.units for gpu in gpus}
+    # Frameworks make a context on other GPUs too, and hardly use it.
+    gpus = [gpu for gpu in gpus if own[gpu.label] >= _HARDLY * max(own.values())]
     counts = [gpu.units if gpu.frames else 0 for gpu in gpus]
-    if min(counts) == 0 or max(counts) > 1.1 * min(counts) + 1:
-        return not_applicable("The GPUs do not have the same number of frames.")
-    busy = {gpu.label: (gpu.seconds - gpu.idle_seconds) / gpu.units for gpu in gpus}
-    longest = max(gpus, key=lambda gpu: busy[gpu.label])
-    most, mean = busy[longest.label], sum(busy.values()) / len(busy)
+    if len(gpus) < 2 or min(counts) == 0 or max(counts) > 1.1 * min(counts) + 1:
+        return not_applicable("No two GPUs have the same number of frames.")
+    longest = max(gpus, key=lambda gpu: own[gpu.label])
+    most, mean = own[longest.label], sum(own[gpu.label] for gpu in gpus) / len(gpus)
+    saved = (most - mean) * longest.units
+    nccl = " (without those of NCCL, which wait for the other GPUs)"
     return _finding(
         longest,
-        most >= limit["ratio"] * mean > 0,
-        f"{longest.label} is busy for {units.seconds(most)} of a frame, "
-        f"{units.ratio(most / mean) if mean else ''} the mean of {len(busy)} GPUs.",
-        "The GPUs are about equally busy.",
-        *(Evidence(label=f"{n}, busy per frame", value=s, unit="seconds") for n, s in busy.items()),
-        saved=(most - mean) * longest.units,
+        most >= limit["ratio"] * mean > 0 and saved >= (limit["ratio"] - 1) * longest.seconds,
+        f"{longest.label} runs kernels for {units.seconds(most)} of a frame, "
+        f"{units.ratio(most / mean) if mean else ''} the mean of {len(gpus)} GPUs"
+        f"{nccl * any(gpu.collective_seconds for gpu in gpus)}.",
+        "The GPUs run kernels for about as long, or little of the frame.",
+        *(Evidence(label=f"{g.label}, kernels per frame", value=own[g.label], unit="seconds") for g in gpus),
+        saved=saved,
     )
 
 

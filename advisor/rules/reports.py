@@ -18,7 +18,8 @@ from advisor.rules.registry import by_id, limits
 from advisor.rules.report_rules import RULES, UP, estimate, exposed, judge, stopped, unbalanced_split
 
 _PAGES = ("page-fault-migration", "ping-pong-migration")
-_COPIES = ("pageable-transfer", "link-below-best", "serial-copies")
+_COPIES = ("pageable-transfer", "link-below-best", "serial-copies", "small-transfers", "peer-access-off")
+_HOST = ("pin-per-frame", "implicit-wait")
 """Rules whose gains are of the same time."""
 _ROUNDING = 1e-9
 _IN_PLACE = (
@@ -36,29 +37,39 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     if len(gpus) > 1:
         split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
         advice.append(_advice("unbalanced-split", split, None))
-    asked = [question for gpu in gpus for question in _questions(gpu)] + [*_exchanged(gpus)]
-    asked += [_IN_PLACE] if in_place else []
-    questions = tuple(dict.fromkeys(asked))
+    questions = (*_asked(gpus), *_exchanged(gpus), *[_IN_PLACE] * in_place)
     return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": questions})
+
+
+def _asked(gpus: Sequence[GpuTrace]) -> Iterator[str]:
+    """Each question once, with the GPUs that it is for, unless it is for all."""
+    labels: dict[str, list[str]] = {}
+    for gpu in gpus:
+        for question in _questions(gpu):
+            labels.setdefault(question, []).append(gpu.label)
+    for question, those in labels.items():
+        yield question if len(those) == len(gpus) else f"{', '.join(those)}: {question}"
 
 
 def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
     """What each rule says of a GPU, no time promised twice: larger gains come first."""
     findings = {rule: judge(rule, gpu, _limits(rule, wanted)) for rule in RULES}
-    worth = {
-        rule: (g.seconds_per_frame or 0.0) * gpu.units for rule, one in findings.items() if (g := one.gain)
-    }
-    for rules, most in ((_PAGES, _paging(gpu)), (_COPIES, gpu.copy_seconds - gpu.hidden_seconds)):
-        before: list[str] = []
-        for rule in sorted(worth.keys() & {*rules}, key=lambda r: (-worth[r], rules.index(r))):
-            left = most - sum(worth[each] for each in before)
-            if worth[rule] > left + _ROUNDING:
-                shared = f" What it saves is partly counted in {' and '.join(before)}, and left out here."
-                worth[rule] = max(left, 0.0)
-                findings[rule] = replace(
-                    findings[rule], detail=findings[rule].detail + shared, gain=estimate(gpu, worth[rule])
-                )
-            before.append(rule)
+    worth = {r: (f.gain.seconds_per_frame or 0.0) * gpu.units for r, f in findings.items() if f.gain}
+    calls = gpu.host_time("copies")
+    copying = gpu.copy_seconds - gpu.hidden_seconds + (calls.idle_seconds if calls else 0.0)
+    most = gpu.ceiling.seconds if gpu.ceiling else gpu.seconds
+    pools = ((_PAGES, _paging(gpu)), (_COPIES, copying), ((*_PAGES, *_COPIES, *_HOST), most))
+    before: list[str] = []
+    for rule in sorted(worth, key=lambda r: (-worth[r], RULES.index(r))):
+        for rules, whole in pools:
+            sharing = [each for each in before if each in rules and worth[each]]
+            left = max(whole - sum(worth[each] for each in sharing), 0.0)
+            if rule in rules and worth[rule] > left + _ROUNDING:
+                worth[rule] = left
+                also = f" What it saves is partly counted in {' and '.join(sharing)}, and left out here."
+                detail = findings[rule].detail + also * bool(sharing)
+                findings[rule] = replace(findings[rule], detail=detail, gain=estimate(gpu, left))
+        before.append(rule)
     return (_advice(rule, one, gpu) for rule, one in findings.items())
 
 
