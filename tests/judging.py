@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from builders import MIB, footprint, measured, predicted, prediction, profile
+from builders import MIB, cuda_device, footprint, measured, predicted, prediction, profile
 
 from advisor import stats
 from advisor.profiles.conclusions import Advice
@@ -14,6 +14,7 @@ from advisor.profiles.schema import (
     BufferRecord,
     Device,
     Measured,
+    MemoryClass,
     Predicted,
     Profile,
     Side,
@@ -125,6 +126,12 @@ def says(rule: str, run: Profile) -> Advice:
     (found,) = [advice for advice in advise(run).advice if advice.rule == rule]
     assert found.outcome != "error", found.detail
     return found
+
+
+def said(rule: str, *results: Any, on: MemoryClass | Device = "discrete", **fields: Any) -> Advice:
+    """What one rule concludes of these results on a device, or on one of that memory class."""
+    device = on if isinstance(on, Device) else cuda_device(on)
+    return says(rule, profile(device=device, results=results, **fields))
 
 
 def figures(found: Advice) -> dict[str, float]:

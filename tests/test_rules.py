@@ -18,7 +18,7 @@ from builders import (
     vector_add_workload,
 )
 from every import every
-from judging import bet, figures, predicted_run, read, row, says, workload
+from judging import bet, figures, predicted_run, read, row, said, says, workload
 
 from advisor import stats
 from advisor.cli.explaining import describe
@@ -66,9 +66,9 @@ def test_reread_on_a_jetson_proposes_the_cached_managed_memory(memory_class: Mem
 def test_reread_on_thor_does_not_call_managed_memory_cached():
     rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
     thor = cuda_device("tegra-coherent")
-    found = says("zero-copy-reread", profile(device=thor, results=rows, traffic=read(8)))
+    found = said("zero-copy-reread", *rows, on=thor, traffic=read(8))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    found = says("zero-copy-reread", profile(device=thor, results=(*rows, MANAGED), traffic=read(8)))
+    found = said("zero-copy-reread", *rows, MANAGED, on=thor, traffic=read(8))
     assert found.strategy == "managed"
     assert "not cached" in found.detail
 
@@ -87,7 +87,7 @@ def test_reread_on_a_card_proposes_one_copy(memory_class: MemoryClass):
 @every("memory_class", [*JETSONS, *CARDS])
 def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED)
-    found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(1)))
+    found = said("zero-copy-reread", *rows, on=memory_class, traffic=read(1))
     assert found.outcome == "pass"
     assert figures(found) == {"reads of a by add": 1.0}
     assert found.strategy is None
@@ -96,7 +96,7 @@ def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
 @every("memory_class", [*JETSONS, *CARDS])
 def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
-    found = says("zero-copy-reread", profile(device=cuda_device(memory_class), results=rows, traffic=read(8)))
+    found = said("zero-copy-reread", *rows, on=memory_class, traffic=read(8))
     assert found.outcome == "pass"
     assert figures(found)["zero-copy: one frame"] == 0.011
 
@@ -104,7 +104,7 @@ def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
 def test_passes_in_between_decide_by_the_threshold():
     def outcome(passes: float) -> str:
         rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
-        return says("zero-copy-reread", profile(results=rows, traffic=read(passes))).outcome
+        return said("zero-copy-reread", *rows, traffic=read(passes)).outcome
 
     assert [outcome(1.4), outcome(1.5)] == ["pass", "advice"]
 
@@ -123,9 +123,9 @@ def test_on_a_card_the_copies_count_for_the_other_side():
     """Reading through the link may take as long as the copies that it saves."""
     through_link = row("zero-copy", 0.030, kernels=0.014)
     rows = (PAGEABLE, PINNED, through_link)
-    assert says("zero-copy-reread", profile(results=rows, traffic=read(8))).outcome == "pass"
+    assert said("zero-copy-reread", *rows, traffic=read(8)).outcome == "pass"
     jetson = cuda_device("tegra-io-coherent")
-    found = says("zero-copy-reread", profile(device=jetson, results=rows, traffic=read(8)))
+    found = said("zero-copy-reread", *rows, on=jetson, traffic=read(8))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
 
 
@@ -151,14 +151,10 @@ def test_declared_passes_win_over_traced_ones():
 @every("traffic", [None, read(1, "assumed")])
 def test_unknown_passes_are_judged_by_the_kernels(traffic: Trace | None):
     jetson = cuda_device("tegra-io-coherent")
-    found = says(
-        "zero-copy-reread", profile(device=jetson, results=(SLOW_ZERO_COPY, MANAGED), traffic=traffic)
-    )
+    found = said("zero-copy-reread", SLOW_ZERO_COPY, MANAGED, on=jetson, traffic=traffic)
     assert (found.outcome, found.strategy) == ("advice", "managed")
     assert "declare `passes`" in found.detail
-    found = says(
-        "zero-copy-reread", profile(device=jetson, results=(FAST_ZERO_COPY, MANAGED), traffic=traffic)
-    )
+    found = said("zero-copy-reread", FAST_ZERO_COPY, MANAGED, on=jetson, traffic=traffic)
     assert found.outcome == "pass"
     assert "zero-copy: kernels" in figures(found)
 
@@ -218,7 +214,7 @@ def test_the_baseline_in_use_is_no_advice():
     ],
 )
 def test_reread_without_zero_copy_does_not_apply(results, reason):
-    found = says("zero-copy-reread", profile(results=results, traffic=read(8)))
+    found = said("zero-copy-reread", *results, traffic=read(8))
     assert found.outcome == "not-applicable"
     assert reason in found.detail
 
@@ -245,7 +241,7 @@ def test_the_proposal_is_the_recommended_strategy_where_that_helps():
 
 @every("memory_class", [*CARDS, "coherent"])
 def test_pageable_copies_on_a_card(memory_class: MemoryClass):
-    found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED)))
+    found = said("pageable-transfer", PAGEABLE, PINNED, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert found.title == by_id("pageable-transfer").text.title
     assert ("may stage" in found.detail) == (memory_class == "coherent")
@@ -259,7 +255,7 @@ def test_pageable_copies_on_a_card(memory_class: MemoryClass):
 @every("memory_class", JETSONS)
 def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY)
-    found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
+    found = said("pageable-transfer", *rows, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert found.title != by_id("pageable-transfer").text.title
     assert figures(found)["pinned: copies"] == 0.010
@@ -268,7 +264,7 @@ def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryCla
 
 def test_a_jetson_whose_best_strategy_still_copies_hears_so():
     rows = (PAGEABLE, PINNED, row("zero-copy", 0.050, kernels=0.045))
-    found = says("pageable-transfer", profile(device=cuda_device("tegra-io-coherent"), results=rows))
+    found = said("pageable-transfer", *rows, on="tegra-io-coherent")
     assert found.strategy == "pinned"
     assert found.title == by_id("pageable-transfer").text.title
 
@@ -287,14 +283,14 @@ def test_a_jetson_whose_best_strategy_still_copies_hears_so():
     ],
 )
 def test_pageable_transfer_passes(memory_class: MemoryClass, rows, copies, against):
-    found = says("pageable-transfer", profile(device=cuda_device(memory_class), results=rows))
+    found = said("pageable-transfer", *rows, on=memory_class)
     assert found.outcome == "pass"
     assert figures(found)["pageable: copies"] == copies
     assert figures(found).get("pinned: one frame") == against
 
 
 def test_pageable_transfer_without_a_baseline_does_not_apply():
-    found = says("pageable-transfer", profile(results=(PINNED, failed("pageable", "ran out of memory"))))
+    found = said("pageable-transfer", PINNED, failed("pageable", "ran out of memory"))
     assert found.outcome == "not-applicable"
     assert "ran out of memory" in found.detail
 
@@ -305,7 +301,7 @@ def test_pageable_transfer_without_a_baseline_does_not_apply():
 @every("memory_class", JETSONS)
 def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
-    found = says("duplicate-allocation", profile(device=cuda_device(memory_class), results=rows))
+    found = said("duplicate-allocation", *rows, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert found.gain.bytes == 192 * MIB
     assert found.gain.basis == "measured"
@@ -315,23 +311,21 @@ def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass
 
 def test_coherent_devices_share_a_dram_only_when_integrated():
     rows = (PAGEABLE, MANAGED)
-    spark = says("duplicate-allocation", profile(device=cuda_device("coherent", integrated=1), results=rows))
-    grace = says("duplicate-allocation", profile(device=cuda_device("coherent"), results=rows))
+    spark = said("duplicate-allocation", *rows, on=cuda_device("coherent", integrated=1))
+    grace = said("duplicate-allocation", *rows, on="coherent")
     assert (spark.outcome, grace.outcome) == ("advice", "not-applicable")
 
 
 @every("memory_class", CARDS)
 def test_a_card_has_a_memory_of_its_own(memory_class: MemoryClass):
-    found = says(
-        "duplicate-allocation", profile(device=cuda_device(memory_class), results=(PAGEABLE, MANAGED))
-    )
+    found = said("duplicate-allocation", PAGEABLE, MANAGED, on=memory_class)
     assert found.outcome == "not-applicable"
     assert "its own memory" in found.detail
 
 
 def test_half_the_memory_at_the_same_speed_is_worth_it():
     rows = (PAGEABLE, row("managed", 0.0402, kernels=0.002))
-    found = says("duplicate-allocation", profile(device=cuda_device("tegra"), results=rows))
+    found = said("duplicate-allocation", *rows, on="tegra")
     assert (found.outcome, found.strategy) == ("advice", "managed")
 
 
@@ -346,7 +340,7 @@ def test_half_the_memory_at_the_same_speed_is_worth_it():
     ],
 )
 def test_duplicate_allocation_passes(rows, against):
-    found = says("duplicate-allocation", profile(device=cuda_device("tegra-io-coherent"), results=rows))
+    found = said("duplicate-allocation", *rows, on="tegra-io-coherent")
     assert found.outcome == "pass"
     assert figures(found).get("managed: one frame") == against
 
@@ -354,7 +348,7 @@ def test_duplicate_allocation_passes(rows, against):
 def test_a_few_bytes_are_not_worth_it():
     small = row("pageable", 0.04, kernels=0.002, copies=0.02, footprint=footprint(pageable=MIB, device=MIB))
     once = row("managed", 0.01, kernels=0.002, footprint=footprint(managed=MIB))
-    found = says("duplicate-allocation", profile(device=cuda_device("tegra"), results=(small, once)))
+    found = said("duplicate-allocation", small, once, on="tegra")
     assert found.outcome == "pass"
 
 
@@ -537,9 +531,7 @@ def test_an_unknown_id_offers_the_nearest():
 
 def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
     rows = (PAGEABLE, SLOW_ZERO_COPY, row("zero-copy-registered", 0.010, kernels=0.002))
-    found = says(
-        "zero-copy-reread", profile(device=cuda_device("tegra-coherent"), results=rows, traffic=read(8))
-    )
+    found = said("zero-copy-reread", *rows, on="tegra-coherent", traffic=read(8))
     assert found.strategy == "zero-copy-registered"
     assert "L2" in found.detail
     orin = profile(device=cuda_device("tegra-io-coherent"), results=rows, traffic=read(8))
@@ -549,9 +541,9 @@ def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
 def test_overlapping_frames_are_not_proposed_for_their_rate():
     """pinned-pipelined gives a frame every 13 ms, but each takes 50 ms."""
     overlapped = row("pinned-pipelined", 0.013, kernels=0.002, copies=0.010, latency_seconds=0.050)
-    found = says("pageable-transfer", profile(results=(PAGEABLE, PINNED, overlapped)))
+    found = said("pageable-transfer", PAGEABLE, PINNED, overlapped)
     assert found.strategy == "pinned"
-    assert says("pageable-transfer", profile(results=(PAGEABLE, overlapped))).outcome == "pass"
+    assert said("pageable-transfer", PAGEABLE, overlapped).outcome == "pass"
 
 
 def test_a_rule_s_threshold_in_its_text_is_the_verdict_s():

@@ -213,8 +213,11 @@ class Output:
             return nullcontext()
         return outputs.output_directory(self.out, pages.names(kind, self.wanted))
 
-    def show(self, page: Page, directory: Path | None = None, *, aside: bool = False) -> None:
-        """One form on stdout, or files and the text; aside: the earlier report moves to `previous`."""
+    def show(
+        self, page: Page, directory: Path | None = None, *, aside: bool = False, printed: bool = True
+    ) -> None:
+        """One form on stdout, or files and the text; aside: the earlier report moves to `previous`. printed:
+        with the text."""
         from advisor.profiles import outputs
         from advisor.report import pages
 
@@ -229,7 +232,8 @@ class Output:
                 if aside:
                     make_room(folder, self.quiet)
                 paths = pages.write(page, folder, self.wanted)
-                print(text(page, details=self.details, quiet=self.quiet))
+                if printed:
+                    print(text(page, details=self.details, quiet=self.quiet))
                 say_written(paths, quiet=self.quiet)
         if directory is not None:
             summarize(page)

@@ -149,10 +149,11 @@ def trace(
 
     output, gates = Output(out, formats, details, quiet), parse_gates(fail_if or ())
     summary = read_trace(file, nsys, frame, configuration.command_line(**given))
-    if as_json:
-        put(summary.model_dump_json(indent=1))
-    else:
-        output.show(pages.trace_page(summary, file.name))
+    document = summary.model_dump_json(indent=1) if as_json else None
+    if document:
+        put(document)
+    if out or not document:
+        output.show(pages.trace_page(summary, file.name), printed=not document)
     failed = [f"{gate.text}: failed: {why}" for gate in gates for why in ruled(gate, summary.program)]
     for reason in failed:
         say(f"gate {reason}")

@@ -193,6 +193,11 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
     frame: the NVTX range that is one frame. Raises `FileProblem` where it cannot be read, or no nsys can
     export it, and `UsageError` where it has no such range.
     """
+    if path.suffix == ".qdstrm":
+        raise FileProblem(
+            f"{path} is not a report yet: nsys collected it and did not import it",
+            next_step=f"Import it where it was recorded: QdstrmImporter -i {path.name}",
+        )
     if path.suffix not in (".nsys-rep", ".qdrep"):
         return _shown(exports.read(path, frame))
     if not path.is_file():
@@ -203,7 +208,8 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
     except NsysFailed as problem:
         raise FileProblem(
             f"{path} cannot be exported: {problem}",
-            next_step=f"Reading a report needs an nsys at least as new as the one that wrote it. {GET}",
+            next_step=f"Export it where it was recorded: nsys export --type sqlite {path.name}. Here that needs "
+            f"an nsys at least as new. {GET}",
             detail=problem.detail,
         ) from None
     return _shown(exports.read(target, frame))

@@ -280,7 +280,9 @@ class GpuFigures:
             "host": (*heavy, *light),
             "idle_in_calls_seconds": in_calls,
             "removable_seconds": max(removable + either - others, 0.0),
-            "outside_seconds": max(length(self.idle) - in_calls - sum(c.idle_seconds for c in light), 0.0),
+            "outside_seconds": max(
+                round(length(self.idle) - in_calls - sum(c.idle_seconds for c in light), 9), 0.0
+            ),
             "waits": waits,
             "wait_gap_seconds": max(length(gaps) - seconds(gaps, self.elsewhere), 0.0),
         }

@@ -44,11 +44,14 @@ _LITTLE = ("pageable-transfer", "page-fault-migration")
 """Rules that are told where they find something and give no advice."""
 _NEAR = 0.05
 """The share by which figures of two GPUs may differ that are told as the same."""
+_HARDLY = 0.001
+"""Of the busiest GPU's work: frameworks make a context on other GPUs too."""
 
 
 def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page:
     """The page of a report, whose data are already `judged`."""
-    gpus, fired = program.gpus, _fired(program)
+    fired, most = _fired(program), max((_worked(gpu) for gpu in program.gpus), default=0.0)
+    gpus = [gpu for gpu in program.gpus if _worked(gpu) >= _HARDLY * most]
     quiet = [one for one in program.advice if one.outcome != "advice"]
     nothing = "" if fired else "No rule that a report can carry gives advice."
     if not gpus:
@@ -63,6 +66,10 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
     limits = (
         blocks.Facts(absent, "Not recorded (option of nsys profile that does):"),
         blocks.Facts(tuple(_ranges(program))),
+        blocks.Facts(
+            tuple(Fact(g.label, units.seconds(_worked(g))) for g in program.gpus if g not in gpus),
+            "GPUs with hardly any work:",
+        ),
         blocks.Fold("Rules without advice", filled(blocks.Findings(_findings(program, quiet)))),
         blocks.Prose(SLOWER),
     )
@@ -79,6 +86,10 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
         Section("more", "Not found and not recorded", filled(*limits), nav="Limits", brief=True),
     )
     return Page(kind="trace", brand="trace", name=name, sections=sections, records=flows_of(gpus))
+
+
+def _worked(gpu: GpuTrace) -> float:
+    return gpu.seconds - gpu.idle_seconds
 
 
 def _fired(program: ProgramTrace) -> list[Advice]:

@@ -28,6 +28,9 @@ _SLOW = 0.75
 """Of the best rate: a link of half the lanes or an older generation is at 0.5, a whole one at 1."""
 _OVERLAPPED = 0.5
 """The share of the copies that runs beside kernels from which they are overlapped already: a choice."""
+_REPEATED, _LONG = 3, 0.1
+"""Calls, and their share of the time, from which page-locking or allocating between some frames counts too: a
+choice; fewer calls do not repeat."""
 _MOSTLY = 0.5
 _HARDLY = 0.01
 """Of the kernels of the busiest GPU, below which another one has no share of the work: a choice."""
@@ -217,14 +220,15 @@ def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
     ):
         for each in (each for each in gpu.host or () if each.work == work):
             shown += [_number(name, each.count, gpu), _time(f"time in {name}", each.seconds, gpu)]
-            if each.count >= limit["calls"] * gpu.units:
+            seldom = each.count < limit["calls"] * gpu.units
+            if not seldom or (each.count >= _REPEATED and each.seconds >= _LONG * gpu.seconds):
                 often.append(each)
                 makes.append(f"{each.count / gpu.units:.3g} {calls} calls")
                 saved += each.seconds
     locks = any(each.work == "page-locking" for each in often)
     return _finding(
         gpu,
-        locks or (bool(often) and saved >= 0.1 * gpu.seconds),
+        locks or (bool(often) and saved >= _LONG * gpu.seconds),
         f"Each frame makes {' and '.join(makes)}, {_of(gpu, saved)}. Do it once, before the frames."
         + _by(*(each.where for each in often)),
         "No frame page-locks memory, and allocations take little of it.",
