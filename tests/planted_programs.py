@@ -162,8 +162,8 @@ class Planted:
     must: tuple[str, ...]
     never: tuple[str, ...]
     frames: int | None
-    memory: str = "pinned"
-    """The kind of host memory of its copies."""
+    memory: str | None = "pinned"
+    """The kind of host memory of its copies; None where GPUs differ."""
     gpus: int = 1
     device: str = H100
     frame: str | None = None
@@ -404,6 +404,27 @@ def waits_in_nccl(p: Program) -> None:
         p.wait()
 
 
+def data_parallel(p: Program) -> None:
+    """GPU 0 has the batch and the weights, and GPU 1 waits for its part of them."""
+    for _ in range(20):
+        p.copy("HTOD", 12 * MIB)
+        p.copy("PTOP", 48 * MIB, "_DEVICE", rate=20e9)
+        for layer in range(20):
+            p.kernel(f"layer{layer}", 150 * US)
+            p.kernel(f"layer{layer}", 130 * US, gpu=1)
+        p.copy("PTOP", MIB, "_DEVICE", gpu=1, rate=20e9)
+        p.wait()
+
+
+def pins_now_and_then(p: Program) -> None:
+    for index in range(40):
+        if index % 4 == 0:
+            p.call("cudaHostAlloc", 4 * MS)
+        p.copy("HTOD", 4 * MIB)
+        p.kernel("scale", 900 * US)
+        p.wait()
+
+
 def nested_ranges(p: Program) -> None:
     for _ in range(12):
         begin = p.now
@@ -532,9 +553,19 @@ PROGRAMS = (
         ("pageable-transfer", "link-below-best"),
         ("unbalanced-split", "small-transfers", "implicit-wait"),
         20,
-        "",
+        None,
         gpus=2,
     ),
+    Planted(
+        "data-parallel",
+        data_parallel,
+        ("peer-access-off",),
+        ("host-bound-frame", "unbalanced-split", "small-transfers", "pageable-transfer"),
+        20,
+        None,
+        gpus=2,
+    ),
+    Planted("pins-seldom", pins_now_and_then, ("pin-per-frame",), (*_COPIES, "implicit-wait"), 40),
     Planted("nccl", waits_in_nccl, ("unbalanced-split",), _COPIES, 20, gpus=2),
     Planted(
         "nested",

@@ -47,10 +47,8 @@ def test_frames_and_kinds_of_memory(planted: Planted) -> None:
     assert [gpu.label for gpu in program.gpus] == [f"GPU {n}" for n in range(planted.gpus)]
     for gpu in program.gpus:
         assert (gpu.frames and gpu.frames.count) == planted.frames
-        memory = {flow.memory for flow in gpu.flows or ()}
-        if planted.name == "two-problems":
-            assert memory == {{"GPU 0": "pageable", "GPU 1": "pinned"}[gpu.label]}
-        else:
+        if planted.memory is not None:
+            memory = {flow.memory for flow in gpu.flows or ()}
             assert memory == ({planted.memory} if planted.memory else set())
         own = [one for one in program.advice if one.device == gpu.label and one.gain]
         assert gpu.ceiling
@@ -158,6 +156,15 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> No
     assert seen.program
     told = {one.rule: one.outcome for one in judged(seen.program).advice}
     assert told["link-below-best"] == "advice"
+
+
+def test_what_two_gpus_do_is_not_mixed() -> None:
+    both = {
+        each.name: traced(each).gpus for each in PROGRAMS if each.name in ("two-problems", "data-parallel")
+    }
+    kinds = [[{flow.memory for flow in gpu.flows or ()} for gpu in gpus] for gpus in both.values()]
+    assert kinds == [[{"pageable"}, {"pinned"}], [{"pinned", "device"}, {"device"}]]
+    assert [gpu.both_seconds for gpu in both["data-parallel"]] == [0, 0]
 
 
 def test_calls_without_names_are_no_evidence(tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
     except NsysFailed as problem:
         raise FileProblem(
             f"{path} cannot be exported: {problem}",
-            next_step=f"Export it where it was recorded: nsys export --type sqlite {path.name}. Here that needs "
-            f"an nsys at least as new. {GET}",
+            next_step=f"Export it where it was recorded: nsys export --type sqlite {path.name}. "
+            f"Here that needs an nsys at least as new. {GET}",
             detail=problem.detail,
         ) from None
     return _shown(exports.read(target, frame))

@@ -268,6 +268,7 @@ class GpuFigures:
         heavy = [self._host_time(calls, work, at) for work, at in of.items() if len(at)]
         light = list(self._light(calls.light))
         in_calls = seconds(self.idle, union([calls.intervals()]))
+        outside = length(self.idle) - seconds(self.idle, union([calls.intervals(), self.elsewhere]))
         waits, gaps = self._waits(columns, begun)
         work = calls.intervals(calls.of("page-locking", "allocation", "copies"))
         waiting = [calls.intervals(calls.of("waits")), gaps]
@@ -280,9 +281,7 @@ class GpuFigures:
             "host": (*heavy, *light),
             "idle_in_calls_seconds": in_calls,
             "removable_seconds": max(removable + either - others, 0.0),
-            "outside_seconds": max(
-                round(length(self.idle) - in_calls - sum(c.idle_seconds for c in light), 9), 0.0
-            ),
+            "outside_seconds": max(round(outside - sum(c.idle_seconds for c in light), 9), 0.0),
             "waits": waits,
             "wait_gap_seconds": max(length(gaps) - seconds(gaps, self.elsewhere), 0.0),
         }

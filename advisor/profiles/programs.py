@@ -147,7 +147,9 @@ class GpuTrace(Record):
         "Idle time in which the host was in a call that copies, waits, allocates or page-locks"
     )
     removable_seconds: Seconds | None = optional("Of that, without waits for other GPUs")
-    outside_seconds: Seconds | None = optional("Idle time in which the host was in no CUDA call")
+    outside_seconds: Seconds | None = optional(
+        "Idle time in which the host was in no CUDA call and no other GPU of the process worked"
+    )
     flows: tuple[Flow, ...] | None = None
     managed: Managed | None = None
     host: tuple[HostTime, ...] | None = None

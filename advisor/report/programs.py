@@ -245,7 +245,7 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
         ("of these, beside kernels", gpu.hidden_seconds),
         ("idle", gpu.idle_seconds),
         ("idle, the host in a call that copies, waits, allocates or page-locks", gpu.idle_in_calls_seconds),
-        ("idle, the host in no CUDA call", gpu.outside_seconds),
+        ("idle, the host in no CUDA call and no other GPU at work", gpu.outside_seconds),
     ]
     for label, value in parts:
         if value is not None:

@@ -52,8 +52,8 @@ def _asked(gpus: Sequence[GpuTrace]) -> Iterator[str]:
 
 
 def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
-    """What each rule says of a GPU, no time promised twice: page-locking comes first, since without it copies
-    cannot overlap, then what gains most."""
+    """What each rule says of a GPU, no time promised twice: what gains most comes first, and overlapping has
+    what faster copies leave."""
     findings = {rule: judge(rule, gpu, _limits(rule, wanted)) for rule in RULES}
     worth = {r: (f.gain.seconds_per_frame or 0.0) * gpu.units for r, f in findings.items() if f.gain}
     calls = gpu.host_time("copies")
@@ -61,7 +61,7 @@ def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
     most = gpu.ceiling.seconds if gpu.ceiling else gpu.seconds
     pools = ((_PAGES, _paging(gpu)), (_COPIES, copying), ((*_PAGES, *_COPIES, *_HOST), most))
     before: list[str] = []
-    for rule in sorted(worth, key=lambda r: (r != "pageable-transfer", -worth[r], RULES.index(r))):
+    for rule in sorted(worth, key=lambda r: (r == "serial-copies", -worth[r], RULES.index(r))):
         for rules, whole in pools:
             sharing = [each for each in before if each in rules and worth[each]]
             left = max(whole - sum(worth[each] for each in sharing), 0.0)
