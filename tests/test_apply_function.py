@@ -49,6 +49,7 @@ def test_arrays_are_page_locked_and_downloads_reused() -> None:
 LEFT = {
     "its caller makes it": ("given", SOURCE),
     "no copy of an array of that name": ("total", SOURCE),
+    "process has no copy of an array": ("out", SOURCE.replace("(d + t + g).get()", "frames.get()")),
     "passes it on": ("gray", SOURCE.replace("d = cp", "kept = gray; d = cp")),
     "line 15 passes it on": ("out", SOURCE.replace("float(out[0, 0])", "keep(out[1:])")),
     "line 10 passes it on": ("gray", SOURCE.replace("np.multiply(", "g = np.multiply(")),

@@ -120,7 +120,21 @@ def _is_download(tree: ast.Module, statement: ast.Assign, name: str) -> bool:
     if not (_sets(statement, name) and isinstance(call, ast.Call)):
         return False
     gets = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and not call.args
-    return gets or imported_name(tree, call.func, "cupy") == "asnumpy"
+    is_array = gets and _is_on_gpu(tree, call.func, frozenset())
+    return is_array or imported_name(tree, call.func, "cupy") == "asnumpy"
+
+
+def _is_on_gpu(tree: ast.Module, value: ast.AST, seen: frozenset[str]) -> bool:
+    """Whether the text shows that an expression comes of CuPy, also by names: a queue has a `get` too."""
+    if any(imported_name(tree, call.func, "cupy") for call in calls_in(value)):
+        return True
+    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - seen
+    return any(
+        _is_on_gpu(tree, node.value, seen | names)
+        for name in names
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _sets(node, name)
+    )
 
 
 def _require_unkept(tree: ast.Module, name: str) -> None:
