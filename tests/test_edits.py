@@ -291,10 +291,14 @@ def test_a_patch_of_another_file_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(CUPY, encoding="utf-8")
     with pytest.raises(CannotWrite, match=r"gone\.py"):
         apply(patch, tmp_path)
-    (tmp_path / "gone.py").write_text("c\n", encoding="utf-8")
+    (tmp_path / "c.py").write_text("c\n", encoding="utf-8")
+    (tmp_path / "gone.py").symlink_to("c.py")
     with pytest.raises(CannotWrite, match=r"gone\.py has another line 1"):
         apply(patch, tmp_path)
     assert (tmp_path / "x.py").read_text(encoding="utf-8") == CUPY
+    apply(patch.replace("-a\n", "-c\n"), tmp_path)
+    assert (tmp_path / "gone.py").is_symlink()
+    assert (tmp_path / "c.py").read_text(encoding="utf-8") == "b\n"
 
 
 @given(st.text("é \tab", max_size=5), st.sampled_from(["", "# ünïcode\n"]), st.booleans())

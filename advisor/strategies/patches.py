@@ -28,9 +28,9 @@ def apply(patch: str, folder: Path) -> list[Path]:
             raise CannotWrite(f"{file}: {problem}") from None
         changed[file] = _applied(before, part, file.name)
     for file, text in changed.items():
-        mode = file.stat().st_mode
-        write_atomically(file, text)
-        file.chmod(mode)
+        target, mode = file.resolve(), file.stat().st_mode  # a link stays one
+        write_atomically(target, text)
+        target.chmod(mode)
     return [*changed]
 
 
