@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from advisor.measure.backends.cpu import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.parts import WHOLE
 from advisor.strategies.placements.arena import AllocationFailed, Arena, ReusedAllocations
-from advisor.strategies.placements.base import Layout, Placed, Placement
+from advisor.strategies.placements.base import Layout, Placement
 from advisor.strategies.placements.kinds import (
     DeviceOnly,
     External,
@@ -26,6 +27,7 @@ from advisor.strategies.placements.kinds import (
     ManagedAdvised,
     ManagedPrefetch,
     Pageable,
+    Peer,
     Pinned,
     Registered,
     Staged,
@@ -35,7 +37,8 @@ from advisor.strategies.placements.kinds import (
     ZeroCopyRegistered,
     ZeroCopyWriteCombined,
 )
-from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.schedule import Traits
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))
 SHARED: list[Placement] = [strategy.placement for strategy in STRATEGIES]
@@ -58,37 +61,67 @@ def each(*placements: Placement) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("placement", placements, ids=called)
 
 
-def calls_of(placement: Placement, use: Callable[[Placed], object]) -> list[str]:
-    """The backend's calls while the placed buffer is used."""
-    backend = RecordingBackend()
-    with Arena(backend) as arena:
-        placed = placement.place(arena, LAYOUT)
-        backend.calls.clear()
-        use(placed)
-        return backend.names
-
-
 def test_layout_counts_bytes() -> None:
     assert LAYOUT.nbytes == 64
     assert Layout((1 << 40, 1 << 40), np.dtype(np.float64)).nbytes == 1 << 83
 
 
+@dataclass
+class Facts:
+    """What a placement of one buffer does: calls that take memory, the calls of a copy each way, bytes booked
+    by kind, and what the schedule is told."""
+
+    placement: Placement
+    taken: list[tuple[object, ...]]
+    kinds: str
+    traits: Traits
+    there: str = ""
+    back: str = ""
+
+
 NO_FLAGS, WC = "", "write-combined"
-ALLOCATIONS: dict[str, list[tuple[object, ...]]] = {
-    "pageable": [("malloc", 64)],
-    "staged": [("pool_array", LAYOUT.shape)],
-    "pinned": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
-    "write-combined": [("host_alloc", 64, WC), ("malloc", 64)],
-    "registered": [("host_register", 64, NO_FLAGS), ("malloc", 64)],
-    "peer": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
-    "pinned-pipelined": [("host_alloc", 64, NO_FLAGS), ("malloc", 64)],
-    "zero-copy": [("host_alloc", 64, "mapped"), ("host_device_pointer",)],
-    "zero-copy-wc": [("host_alloc", 64, "mapped+write-combined"), ("host_device_pointer",)],
-    "zero-copy-registered": [("host_register", 64, "mapped"), ("host_device_pointer",)],
-    "managed": [("malloc_managed", 64)],
-    "managed-prefetch": [("malloc_managed", 64)],
-    "managed-advised": [("malloc_managed", 64)],
-    "system": [],
+MALLOC, ALLOC = ("malloc", 64), ("host_alloc", 64, NO_FLAGS)
+MANAGED, POINTER = ("malloc_managed", 64), ("host_device_pointer",)
+COPIES, BLOCKING = Traits(moves="copies"), Traits(moves="copies", blocking=True)
+IN_PLACE = Traits(moves="never", kernels_reach_host_memory=True)
+MIGRATES = Traits(moves="prefetches", kernels_reach_host_memory=True)
+UP, DOWN, FETCH = "copy_to_device", "copy_to_host", "prefetch"
+FACTS: dict[str, Facts] = {
+    "pageable": Facts(
+        Pageable(), [MALLOC], "pageable device", BLOCKING, f"{UP} synchronize", f"{DOWN} synchronize"
+    ),
+    "staged": Facts(
+        Staged(),
+        [("pool_array", LAYOUT.shape)],
+        "pageable pinned device",
+        replace(BLOCKING, staged_uploads=True),
+        "upload",
+        "download",
+    ),
+    "pinned": Facts(Pinned(), [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
+    "write-combined": Facts(
+        WriteCombined(), [("host_alloc", 64, WC), MALLOC], "pinned device", COPIES, UP, DOWN
+    ),
+    "registered": Facts(
+        Registered(), [("host_register", 64, NO_FLAGS), MALLOC], "pinned device", COPIES, UP, DOWN
+    ),
+    "peer": Facts(Peer(), [ALLOC, MALLOC], "pinned device", replace(COPIES, peer=True), UP, DOWN),
+    "pinned-pipelined": Facts(Pinned(), [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
+    "zero-copy": Facts(ZeroCopy(), [("host_alloc", 64, "mapped"), POINTER], "pinned", IN_PLACE),
+    "zero-copy-wc": Facts(
+        ZeroCopyWriteCombined(), [("host_alloc", 64, f"mapped+{WC}"), POINTER], "pinned", IN_PLACE
+    ),
+    "zero-copy-registered": Facts(
+        ZeroCopyRegistered(), [("host_register", 64, "mapped"), POINTER], "pinned", IN_PLACE
+    ),
+    "managed": Facts(Managed(), [MANAGED], "managed", IN_PLACE),
+    "managed-prefetch": Facts(ManagedPrefetch(), [MANAGED], "managed", MIGRATES, FETCH, FETCH),
+    "managed-advised": Facts(ManagedAdvised(), [MANAGED], "managed", MIGRATES, FETCH, FETCH),
+    "system": Facts(System(), [], "pageable", IN_PLACE),
+}
+ONE_SIDED = {
+    "host": Facts(HostOnly(), [], "pageable", Traits(moves="never")),
+    "device": Facts(DeviceOnly(), [MALLOC], "device", Traits(moves="never")),
 }
 FREES = {
     "malloc": "free",
@@ -107,31 +140,39 @@ def without_pointers(calls: list[tuple[object, ...]]) -> list[tuple[object, ...]
     ]
 
 
-@every("foreign", [False, True], ids=["own", "external"])
-@every("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
-def test_what_is_allocated_with_which_flags_and_freed(strategy: Strategy, foreign: bool) -> None:
-    backend, expected = RecordingBackend(), ALLOCATIONS[strategy.name]
-    placement = External(strategy.placement) if foreign else strategy.placement
-    with Arena(backend) as arena:
-        placement.place(arena, LAYOUT)
-        assert without_pointers(backend.calls) == expected
-        allocated = len(backend.calls)
-    freed = [FREES[str(call[0])] for call in reversed(expected) if call[0] in FREES]
-    assert backend.names[allocated:] == freed
-    assert not backend.live
+def external(facts: Facts) -> Facts:
+    """The same behind foreign memory, which is pageable."""
+    traits = replace(facts.traits, foreign=True)
+    return replace(facts, placement=External(facts.placement), kinds=f"{facts.kinds} pageable", traits=traits)
 
 
-def test_every_strategy_has_its_allocations_here() -> None:
-    assert list(ALLOCATIONS) == [strategy.name for strategy in STRATEGIES]
+def test_every_strategy_has_its_facts_here() -> None:
+    assert {name: type(facts.placement) for name, facts in FACTS.items()} == {
+        strategy.name: type(strategy.placement) for strategy in STRATEGIES
+    }
 
 
-@every(("placement", "expected"), [(HostOnly(), []), (DeviceOnly(), ["malloc"])], ids=["host", "device"])
-def test_buffers_of_one_side(placement: Placement, expected: list[str]) -> None:
+@every("facts", [*FACTS.values(), *ONE_SIDED.values(), *map(external, FACTS.values())])
+def test_what_is_allocated_booked_moved_and_freed(facts: Facts) -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:
-        placement.place(arena, LAYOUT)
-        assert [name for name in backend.names if name != "device_array"] == expected
+        placed = facts.placement.place(arena, LAYOUT)
+        assert without_pointers(backend.calls) == facts.taken
+        kinds = Counter(facts.kinds.split())
+        assert arena.requested == {kind: 64 * count for kind, count in kinds.items()}
+        allocated = len(backend.calls)
+        for move, calls in ((placed.to_device, facts.there), (placed.to_host, facts.back)):
+            if move:
+                move(None)
+            assert backend.names[allocated:] == [*calls.split()]
+            del backend.calls[allocated:]
+        facts.placement.place(arena, LAYOUT)
+        assert arena.requested == {kind: 128 * count for kind, count in kinds.items()}
+        del backend.calls[allocated:]
+    freed = [FREES[str(call[0])] for call in reversed(facts.taken * 2) if call[0] in FREES]
+    assert backend.names[allocated:] == freed
     assert not backend.live
+    assert facts.placement.traits(backend.device()) == facts.traits
 
 
 @every("mapped", [False, True])
@@ -185,6 +226,8 @@ def test_what_one_arena_gave_back_to_a_shelf_the_next_one_has_in_the_same_places
 def test_each_side_has_an_array_of_the_right_form(placement: Placement) -> None:
     with Arena(RecordingBackend()) as arena:
         placed = placement.place(arena, LAYOUT)
+        assert placed.host is None or placement.host_kind in arena.requested
+        assert placed.device is None or placement.device_kind in arena.requested
         sides = [array for array in (placed.host, placed.device) if array is not None]
         assert {(array.shape, array.dtype) for array in sides} == {((2, 8), np.dtype(np.float32))}
         assert (placed.host is None) == isinstance(placement, DeviceOnly)
@@ -283,25 +326,6 @@ def test_each_move_of_staged_memory_makes_a_new_array(deferred: bool) -> None:
         assert backend.calls[-1] == ("download", second.data.ptr)
 
 
-@every(
-    ("placement", "there", "back"),
-    [
-        (Pageable(), ["copy_to_device", "synchronize"], ["copy_to_host", "synchronize"]),
-        (Staged(), ["upload"], ["download"]),
-        (Pinned(), ["copy_to_device"], ["copy_to_host"]),
-        (WriteCombined(), ["copy_to_device"], ["copy_to_host"]),
-        (Registered(), ["copy_to_device"], ["copy_to_host"]),
-        (ManagedPrefetch(), ["prefetch"], ["prefetch"]),
-        (ManagedAdvised(), ["prefetch"], ["prefetch"]),
-        (External(Pinned()), ["copy_to_device"], ["copy_to_host"]),
-    ],
-    ids=lambda value: called(value) if isinstance(value, Placement) else "",
-)
-def test_calls_of_the_copies(placement: Placement, there: list[str], back: list[str]) -> None:
-    assert calls_of(placement, lambda placed: placed.to_device and placed.to_device(None)) == there
-    assert calls_of(placement, lambda placed: placed.to_host and placed.to_host(None)) == back
-
-
 def test_copies_name_target_source_size_and_stream() -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:
@@ -385,51 +409,12 @@ def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
         assert (placed.host == 6).all()
 
 
-@every(
-    ("placement", "kinds"),
-    [
-        (Pageable(), {"pageable": 64, "device": 64}),
-        (Staged(), {"pageable": 64, "pinned": 64, "device": 64}),
-        (Pinned(), {"pinned": 64, "device": 64}),
-        (WriteCombined(), {"pinned": 64, "device": 64}),
-        (Registered(), {"pinned": 64, "device": 64}),
-        (ZeroCopy(), {"pinned": 64}),
-        (ZeroCopyRegistered(), {"pinned": 64}),
-        (Managed(), {"managed": 64}),
-        (ManagedAdvised(), {"managed": 64}),
-        (System(), {"pageable": 64}),
-        (HostOnly(), {"pageable": 64}),
-        (DeviceOnly(), {"device": 64}),
-        (External(Pinned()), {"pageable": 64, "pinned": 64, "device": 64}),
-        (External(ZeroCopy()), {"pageable": 64, "pinned": 64}),
-        (External(Managed()), {"pageable": 64, "managed": 64}),
-    ],
-    ids=lambda value: called(value) if isinstance(value, Placement) else "",
-)
-def test_memory_is_booked_by_kind(placement: Placement, kinds: dict[str, int]) -> None:
-    with Arena(RecordingBackend()) as arena:
-        placement.place(arena, LAYOUT)
-        assert arena.requested == kinds
-        placement.place(arena, LAYOUT)
-        assert arena.requested == {kind: 2 * nbytes for kind, nbytes in kinds.items()}
-
-
 def test_what_the_pool_rounds_up_is_booked_apart() -> None:
     with Arena(RecordingBackend()) as arena:
         arena.staging(1025)
         arena.staging(2048)
         assert arena.requested == {"pinned": 1025 + 2048}
         assert arena.pooled == {"pinned": 1023}
-
-
-@each(*EVERY)
-def test_the_kinds_it_names_are_the_kinds_it_takes(placement: Placement) -> None:
-    with Arena(RecordingBackend()) as arena:
-        placed = placement.place(arena, LAYOUT)
-        if placed.host is not None:
-            assert placement.host_kind in arena.requested
-        if placed.device is not None:
-            assert placement.device_kind in arena.requested
 
 
 @each(*EVERY)
@@ -553,28 +538,6 @@ def test_the_cpu_as_a_device() -> None:
     assert backend.stream.ptr == 0
     start = backend.timestamp()
     assert backend.seconds_between(start, start + 0.25) == 0.25
-
-
-@every(
-    ("placement", "traits"),
-    [
-        (Pageable(), {"moves": "copies", "blocking": True}),
-        (Staged(), {"moves": "copies", "blocking": True, "staged_uploads": True}),
-        (Pinned(), {"moves": "copies", "blocking": False, "staged_uploads": False, "foreign": False}),
-        (System(), {"moves": "never", "kernels_reach_host_memory": True, "exclusive": False}),
-        (ManagedPrefetch(), {"moves": "prefetches", "kernels_reach_host_memory": True, "exclusive": False}),
-        (ZeroCopy(), {"moves": "never", "kernels_reach_host_memory": True, "exclusive": False}),
-        (Managed(), {"moves": "never", "kernels_reach_host_memory": True, "exclusive": False}),
-        (External(Pinned()), {"moves": "copies", "blocking": False, "foreign": True}),
-        (External(Managed()), {"moves": "never", "kernels_reach_host_memory": True, "foreign": True}),
-        (HostOnly(), {"moves": "never", "kernels_reach_host_memory": False}),
-        (DeviceOnly(), {"moves": "never", "kernels_reach_host_memory": False}),
-    ],
-    ids=lambda value: called(value) if isinstance(value, Placement) else "",
-)
-def test_traits(placement: Placement, traits: dict[str, object]) -> None:
-    found = placement.traits(RecordingBackend().device())
-    assert {name: getattr(found, name) for name in traits} == traits
 
 
 @each(Managed(), ManagedPrefetch(), External(Managed()))
