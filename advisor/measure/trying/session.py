@@ -154,15 +154,30 @@ class Session:
         )
 
     def _kept(self, suggested: Sequence[Candidate], changes: Sequence[ScriptChange]) -> list[Trial]:
-        """Changes that are faster with equal results."""
-        hoists = any(change.kind == "hoist" for change in changes)
-        together = self._together(changes) if hoists else None
+        """Changes that are faster with equal results. Where one differs, the others are timed without it."""
+        imposed = [change for change in changes if change.kind != "allocator"]
+        hoists = any(change.kind == "hoist" for change in imposed)
+        together = self._together(imposed) if hoists else None
         self._time(changes)
-        if not hoists and any(trial.outcome == "faster" for trial in self._measured(suggested)):
-            together = self._together(changes)
-        kept = self._equal(self._measured(suggested), changes, together)
+        if not hoists and self._faster(suggested):
+            together = self._together(imposed)
+        if together and any(t.kind != "allocator" for t in self._faster(suggested)) and not self._differing:
+            self._compare(together, imposed)
+            if self._differing and self._live(imposed):
+                self._blocks = [b for b in self._blocks if b.process >= SCREENING]
+                self._time(changes)
+        faster = {trial.name for trial in self._faster(suggested)}
+        for change in self._live(changes):
+            if change.kind == "allocator" and change.name in faster:
+                self._compare(self._results(change.name, [change]), [change])
+        allocators = [trial for trial in self._faster(suggested) if trial.kind == "allocator"]
+        allocators.sort(key=lambda trial: trial.frame_seconds or 0.0)
+        self._dropped |= {trial.name: _ANOTHER for trial in allocators[1:]}
         self._all_compared = True
-        return kept
+        return self._faster(suggested)
+
+    def _faster(self, suggested: Iterable[Candidate]) -> list[Trial]:
+        return [trial for trial in self._measured(suggested) if trial.outcome == "faster"]
 
     def _judged(self, suggested: Iterable[Candidate]) -> tuple[Trial, ...]:
         """None is faster whose results were not compared, or of a script that differs from itself."""
@@ -191,38 +206,14 @@ class Session:
         screened = trial_times(b for b in self._blocks if b.process == SCREENING)
         return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
 
-    def _together(self, changes: Sequence[ScriptChange]) -> Results | None:
-        """Results with all changes but allocators, which exclude one another; None without such."""
-        imposed = [change for change in changes if change.kind != "allocator"]
+    def _together(self, imposed: Sequence[ScriptChange]) -> Results | None:
+        """Results with all of these; None without any. Allocators, which exclude one another, run alone."""
         if not imposed:
             return None
         results = self._results("all changes", imposed)
         if results.exit_code:
             self._compare(results, imposed)
         return results
-
-    def _equal(
-        self, trials: Iterable[Trial], changes: Sequence[ScriptChange], together: Results | None
-    ) -> list[Trial]:
-        """Those that are faster, with equal results. Where one differs, the others are timed without it."""
-        kept = [trial for trial in trials if trial.outcome == "faster"]
-        imposed = [c for c in changes if c.kind != "allocator"]
-        if together and any(trial.kind != "allocator" for trial in kept) and not self._differing:
-            self._compare(together, imposed)
-            if self._differing and self._live(imposed):
-                self._blocks = [b for b in self._blocks if b.process >= SCREENING]
-                self._time(changes)
-        for change in self._live(changes):
-            if change.kind == "allocator" and any(trial.name == change.name for trial in kept):
-                self._compare(self._results(change.name, [change]), [change])
-        times, live = self._times(), {change.name for change in self._live(changes)}
-        again = judged([t for t in kept if t.name in live], times, {}, self._dropped)
-        faster = [trial for trial in again if trial.outcome == "faster"]
-        allocators = [trial for trial in faster if trial.kind == "allocator"]
-        best = min(allocators, key=lambda trial: trial.frame_seconds or 0.0, default=None)
-        others = {t.name: _ANOTHER for t in allocators if t is not best}
-        self._dropped |= others
-        return [trial for trial in faster if trial.name not in others]
 
     def _difference(self, changed: Results) -> str:
         """How a changed run differs from an unchanged one. A second unchanged run is needed only where it
@@ -285,8 +276,8 @@ class Session:
                 self._alone.add(change.name)
                 self._timed(change.name, process, {change.name: (change.name,)}, [change])
             if process == 0:
-                self._drop([c for c in live if c.kind in WHOLE_PROCESS], _NO_FASTER)
-                self._drop_all(turning)
+                self._drop([c for c in live if c.kind in WHOLE_PROCESS])
+                self._drop(turning, together=True)
 
     def _promising(self, changes: Sequence[ScriptChange]) -> list[ScriptChange]:
         """Changes of the whole process that seem to gain much, where processes differ by as much."""
@@ -307,7 +298,7 @@ class Session:
         contestants = {AS_IS: (), **{c.name: (c.name,) for c in allocators}}
         if not any(block.process == SCREENING for block in self._blocks):
             self._timed("allocators in turns", SCREENING, contestants, allocators)
-        self._drop(allocators, _NO_FASTER, SCREENING)
+        self._drop(allocators, SCREENING)
         ahead = self._seconds(SCREENING)
         for change in sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]:
             self._dropped[change.name] = _ANOTHER
@@ -315,19 +306,14 @@ class Session:
     def _seconds(self, process: int) -> Mapping[str, float]:
         return trial_times(b for b in self._blocks if b.process == process).seconds
 
-    def _drop_all(self, turning: Sequence[ScriptChange]) -> None:
-        """Leaves out all changes in turns where none gains in the first process."""
-        live, seconds = self._live(turning), self._seconds(0)
-        most = seconds.get(AS_IS, 0.0)
-        if most and not any(seconds.get(c.name, most) * _LEAST_SPEEDUP <= most for c in live):
-            self._drop(live, _NO_FASTER)
-
-    def _drop(self, changes: Sequence[ScriptChange], reason: str, process: int = 0) -> None:
-        """Leaves out changes that have no frames in a process or gain next to nothing there."""
-        seconds = self._seconds(process)
-        for change in self._live(changes):
-            if seconds.get(change.name, float("inf")) * _LEAST_SPEEDUP > seconds.get(AS_IS, 0.0):
-                self._dropped[change.name] = reason
+    def _drop(self, changes: Sequence[ScriptChange], process: int = 0, *, together: bool = False) -> None:
+        """Leaves out changes that have no frames in a process or gain next to nothing there; together: all of
+        them or none, since more frames cost the same for all."""
+        seconds, live = self._seconds(process), self._live(changes)
+        as_is = seconds.get(AS_IS, 0.0)
+        slow = [c.name for c in live if seconds.get(c.name, math.inf) * _LEAST_SPEEDUP > as_is]
+        if not together or (as_is and len(slow) == len(live)):
+            self._dropped |= dict.fromkeys(slow, _NO_FASTER)
 
     def _timed(
         self,
