@@ -11,8 +11,8 @@ from advisor.errors import WorkloadError
 from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import LOG
 from advisor.measure.processes import end, fork_server, log_tail, start
+from advisor.measure.trying.candidates import is_variable
 from advisor.measure.trying.worker import ERRORS, OUTCOME, PRINTED, TrialJob, TrialRun
-from advisor.measure.trying.writing import is_variable
 
 
 class TimeUp(Exception):

@@ -24,12 +24,17 @@ from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.recorded import script_job
 from advisor.measure.settings import Settings
-from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates
+from advisor.measure.trying.candidates import (
+    Candidate,
+    allocator_candidates,
+    candidates,
+    is_variable,
+    written_changes,
+)
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
 from advisor.measure.trying.process import TimeUp, preloaded, run_trial
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TrialJob, TrialRun
-from advisor.measure.trying.writing import is_variable, written_changes
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
 from advisor.strategies.allocators import BY_NAME
