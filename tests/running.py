@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -46,6 +49,7 @@ from advisor.measure.settings import Settings
 from advisor.profiles.blocks import Block, Energy
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName
+from tests.faults.started import Started
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
@@ -70,16 +74,31 @@ def python_path(*folders: str | Path) -> str:
     return os.pathsep.join([*map(str, folders), str(REPOSITORY), *([before] if before else [])])
 
 
+@cache
+def _started() -> Started:
+    """The interpreter that all commands of a pytest process are forked from."""
+    started = Started()
+    atexit.register(started.close)
+    return started
+
+
 def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`python -m advisor ...` in a folder, its output captured."""
-    return subprocess.run(
-        [sys.executable, "-m", "advisor", *map(str, arguments)],
-        cwd=cwd,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    """`python -m advisor ...` in a folder, its output captured: forked from an interpreter that has it
+    loaded, unless a variable is one that Python reads at its start."""
+    words = [*map(str, arguments)]
+    if any(name.startswith("PYTHON") for name in variables):
+        command, env = [sys.executable, "-m", "advisor", *words], environment(**variables)
+        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    with TemporaryDirectory() as folder:
+        output, errors = Path(folder, "output"), Path(folder, "errors")
+        output.touch()
+        errors.touch()
+        code = _started().run(
+            words, cwd, environment(**variables), str(output), 300, forked=True, errors=str(errors)
+        )
+        return subprocess.CompletedProcess(
+            words, code, *(each.read_text("utf-8") for each in (output, errors))
+        )
 
 
 def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = "", **options: Any) -> Settings:

@@ -54,6 +54,7 @@ class Started:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.started"],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -73,8 +74,9 @@ class Started:
         longest: float,
         *,
         forked: bool,
+        errors: str = "",
     ) -> int:
-        """The exit code, -1 where it took longer; stdout and stderr go to one file."""
+        """The exit code, -1 where it took longer; stdout and stderr go to one file, or to two."""
         assert self._process.stdin
         assert self._process.stdout
         request = {
@@ -82,6 +84,7 @@ class Started:
             "folder": str(folder),
             "variables": variables,
             "output": output,
+            "errors": errors,
             "forked": forked,
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
@@ -116,7 +119,7 @@ def main() -> None:
 
 
 def _become(
-    command: list[str], folder: str, variables: dict[str, str], output: str, *, forked: bool
+    command: list[str], folder: str, variables: dict[str, str], output: str, errors: str, *, forked: bool
 ) -> NoReturn:
     """What a shell and `python -m advisor` set up; ends as the interpreter does."""
     os.setsid()
@@ -125,11 +128,13 @@ def _become(
     os.environ.update(variables)
     sys.argv = [str(ROOT / "advisor" / "__main__.py"), *command]
     sys.path[0] = folder
-    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, output, os.O_WRONLY)):
-        opened = os.open(path, flags)
-        os.dup2(opened, number)
-        os.close(opened)
-    os.dup2(1, 2)
+    for number, path in enumerate((os.devnull, output, errors)):
+        if path:
+            opened = os.open(path, os.O_RDWR)
+            os.dup2(opened, number)
+            os.close(opened)
+    if not errors:
+        os.dup2(1, 2)
     if forked:
         app.main(Around(launching=_launching, began=time.monotonic()))
     import_module("advisor.__main__").main()
