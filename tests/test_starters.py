@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from field import InProcess
 from running import QUICK, REPOSITORY, Command, cpu_settings
+from shared_server import server
 
 from advisor import pipeline
 from advisor.errors import UsageError
@@ -16,6 +17,24 @@ from advisor.measure.observed import observe
 from advisor.measure.progress import Silent
 from advisor.workloads import starters
 from advisor.workloads.loading import load
+
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Calls are watched in forked processes; the commands of the documentation start theirs."""
+    plain = subprocess.run
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        if "advisor.measure.observed" not in command:
+            return plain(command, **options)
+        with monkeypatch.context() as around, (tmp_path / "printed").open("w+b") as printed:
+            around.setenv("PYTHONPATH", options["env"]["PYTHONPATH"])
+            process = server().fork(command[4], command[5:], printed, ())
+            code = process.wait(options["timeout"])
+            printed.seek(0)
+            return subprocess.CompletedProcess(command, code, "", printed.read().decode())
+
+    monkeypatch.setattr(subprocess, "run", run)
 
 
 def test_the_starter_passes_as_it_is(command: Command) -> None:
@@ -203,8 +222,8 @@ def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path, monkeypatch: pyte
     file.write_text("def process(): ...\ndef other(): ...\n")
 
     def late(command: list[str], timeout: float, **_: Any) -> None:
-        if command[4] == "process":
-            Path(command[5]).with_suffix(".begun").touch()
+        if command[6] == "process":
+            Path(command[7]).with_suffix(".begun").touch()
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(subprocess, "run", late)

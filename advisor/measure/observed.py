@@ -25,6 +25,7 @@ from advisor.errors import AdvisorError, UsageError, WorkloadError, nearest
 from advisor.measure.backends import gpu_count
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.jobs import ScriptJob
+from advisor.measure.processes import python_command
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
@@ -88,7 +89,7 @@ def observe(
     with scratch() as folder:
         answer = folder / "call.json"
         names = (str(file), function, str(answer), str(inputs))
-        command = [sys.executable, "-m", "advisor.measure.observed", *names]
+        command = python_command("advisor.measure.observed", *names)
         try:
             done = subprocess.run(
                 command,
@@ -170,7 +171,9 @@ def _require_function(file: Path, function: str) -> None:
     )
 
 
-def main(file: str, function: str, answer: str, inputs: str) -> None:
+def main(arguments: list[str]) -> None:
+    """Runs a file until it calls a function; the call goes to one file, its arrays to another."""
+    file, function, answer, inputs = arguments
     path = Path(file).resolve()
     begun: dict[str, tuple[Any, Any]] = {}
 
@@ -419,7 +422,3 @@ def _call(function: str, call: Observed) -> str:
     head, _, _ = text.partition(f"{function}(")
     rows = given.replace(", ", ",\n            ")
     return f"{head}{function}(\n            {rows},\n        )"
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
