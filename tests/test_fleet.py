@@ -476,11 +476,11 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     rows = (row("A"), row("B"), row("C", "pageable"), row("D", status="failed", reason="it died", costs={}))
     record = request().record().model_copy(update={"rows": rows})
     text = pages.render(fleet_page(record), "txt")
-    assert "`pinned` on A and B; `pageable` on C" in text
+    assert "Use `pinned` on A and B; use `pageable` on C" in text
     assert "One strategy for all: pinned, at most 2.00× the best time" in text
     assert "it died" in text
     same = request().record().model_copy(update={"rows": rows[:2]})
-    assert "`pinned` on both devices" in pages.render(fleet_page(same), "txt")
+    assert "Use `pinned` on both devices" in pages.render(fleet_page(same), "txt")
 
 
 def test_rows_without_a_gpu_show_their_predictions() -> None:

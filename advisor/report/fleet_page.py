@@ -22,6 +22,7 @@ from advisor.report.records import Record
 from advisor.verdicts.one_for_all import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
+_VERDICTS = {"near": "none clearly faster", "open": "undecided", "untrusted": "not trusted"}
 _MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
 _CONFIRM = "Start a worker on a machine with a GPU to confirm."
@@ -81,8 +82,8 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     groups = words.grouped(chosen, lambda row: row.strategy)
     one, measured = least(rows), [row for row in rows if row.costs]
     doubtful = [row for row in chosen if row.verdict in ("open", "untrusted")]
-    headline = "Use " + "; ".join(
-        f"{words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items()
+    headline = "; ".join(
+        f"use {words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items()
     )
     predicted = all(row.basis == "predicted" for row in chosen)
     costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
@@ -90,7 +91,7 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
         "predicted" if predicted else "measured",
         "inconclusive" if doubtful else "clear" if len(groups) == 1 else "tie",
         value,
-        headline,
+        f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:],
         reason=APART * (len(groups) > 1),
         remark=". ".join(filter(None, (costs, _confidence(chosen, rows)))),
         next_step=_CONFIRM if predicted else _LONGER if doubtful else _APPLY,
@@ -110,8 +111,10 @@ def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     if any(row.basis == "measured" for row in rows):
         step = "Open the reports in the table: they say why."
         return blocks.Verdict("measured", "none", value, "No strategy is recommended", next_step=step)
-    told = words.on_devices((words.code(one.strategy), words.name(one.device)) for one in rows[0].predicted)
-    headline = f"Predicted: use {told}" if told else "No strategy could be predicted"
+    told = words.on_devices(
+        (f"use {words.code(one.strategy)}", words.name(one.device)) for one in rows[0].predicted
+    )
+    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
     remark = "Confidence: none. Nothing was measured on a GPU."
     return blocks.Verdict("predicted", "inconclusive", value, headline, remark=remark, next_step=_CONFIRM)
 
@@ -149,7 +152,8 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
         basis = each.basis if each.predicted else blocks.NOTHING
         href = link(f"{each.folder}/report.html") if each.folder else ""
         cells: tuple[str | blocks.TableCell, ...]
-        cells = (*value, _strategy(each), each.verdict or basis, *(_cost(axis, cost) if costed else ()))
+        verdict = _VERDICTS.get(each.verdict, each.verdict) if each.verdict else basis
+        cells = (*value, _strategy(each), verdict, *(_cost(axis, cost) if costed else ()))
         rows.append(row(words.name(each.device), *cells, href=href, rank=-(cost or 0.0)))
     if not done:
         return None

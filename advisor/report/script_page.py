@@ -107,8 +107,20 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
     if several:
         yield _over_devices(run)
     yield blocks.Prose(" ".join(_accounts(run)), forms="html md" if several else "html md txt")
+    yield blocks.Prose(_next_step(profile, run), "Next", kind="next together", forms="html")
     doubts = profile.environment.warnings if run.played is None else ()  # nothing was timed here
     yield blocks.Banners("warning", tuple(map(words.line, doubts)), "caution")
+
+
+def _next_step(profile: Profile, run: ScriptRun) -> str:
+    """The patch that was proved, else the change of a line that gains most."""
+    patch = profile.trials.patch if profile.trials else None
+    if patch and patch.text and patch.speedup and patch.equal is not False:
+        return f"Apply the patch of {words.count(patch.lines, 'line')} below."
+    for same in _by_change(run)[:1]:
+        where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)
+        return f"Line {where}: {title} (saves {_gain(run, same)}, {_certainty(same)})."
+    return ""
 
 
 def _over_devices(run: ScriptRun) -> blocks.Block:
@@ -233,8 +245,7 @@ def _tables(run: ScriptRun, identifier: str, *, predicted: bool = True) -> Itera
 
 def _advice(run: ScriptRun) -> Section:
     """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
-    advice = sorted(run.advice, key=_gained, reverse=True)
-    alike = list(words.grouped(advice, lambda one: (one.place, one.advice.rule, one.advice.title)).values())
+    alike = _by_change(run)
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
     rows, found, codes = [], [], []
     for same in alike:
@@ -242,10 +253,7 @@ def _advice(run: ScriptRun) -> Section:
         told, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
         found.append(replace(told, devices=(f"line {where}", *told.devices)))
         title, gain = words.line(one.advice.title.replace("`", ""), 70), _gain(run, same)
-        basis = "estimated"
-        if one.advice.certainty == "predicted":
-            basis = f"predicted, {words.count(len({each.advice.device for each in same}), 'device')}"
-        rows.append(row(f"{where}  {title}", gain, f"({basis})", rank=-max(map(_gained, same))))
+        rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))
         if snippet:
             language = "diff" if snippet.startswith("--- ") else "python"
             codes.append(blocks.Code(f"Line {one.place.line}: code", words.block(snippet), language))
@@ -258,6 +266,12 @@ def _advice(run: ScriptRun) -> Section:
     return Section("advice", "Advice", parts, nav="Advice", brief=True)
 
 
+def _by_change(run: ScriptRun) -> list[list[LineAdvice]]:
+    """The largest gain first, on several devices together."""
+    advice = sorted(run.advice, key=_gained, reverse=True)
+    return list(words.grouped(advice, lambda one: (one.place, one.advice.rule, one.advice.title)).values())
+
+
 def _no_advice(run: ScriptRun) -> str:
     """Page-locking in a frame has no predicted time, so that nothing is advised of it."""
     locks = [c for c in run.crossings if c.kind == "lock" and c.loop is not None] if run.played else []
@@ -268,6 +282,12 @@ def _no_advice(run: ScriptRun) -> str:
         "No change with a predicted time is worth its effort. The time of page-locking in each frame is not "
         f"predicted (line {lines}): page-lock once and keep the memory."
     )
+
+
+def _certainty(same: Sequence[LineAdvice]) -> str:
+    if same[0].advice.certainty != "predicted":
+        return "estimated"
+    return f"predicted, {words.count(len({each.advice.device for each in same}), 'device')}"
 
 
 def _gain(run: ScriptRun, same: Sequence[LineAdvice]) -> str:
