@@ -14,7 +14,7 @@ from advisor.nsys.exports import read
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.conclusions import Finding as Found
 from advisor.report import html
-from advisor.report.blocks import Banners, Block, Column, Fold, Form, Heading, Prose, Row, Table, TableCell
+from advisor.report.blocks import Banners, Block, Column, Fold, Form, Prose, Row, Table, TableCell
 from advisor.report.page import Page, Section, filled
 from advisor.report.pages import doctor_page, render
 from advisor.report.traces import trace_page
@@ -46,7 +46,7 @@ def test_a_block_is_shown_where_it_says(forms: str) -> None:
 
 
 def test_what_holds_nothing_is_left_out() -> None:
-    kept = Prose("", link=("below", "#x")), Heading("Memory")
+    kept = Prose("", link=("below", "#x")), Prose("Memory")
     assert filled(Prose(""), None, Banners("note", ()), Fold("more", ()), *kept) == kept
 
 

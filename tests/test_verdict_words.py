@@ -7,7 +7,7 @@ from typing import Any
 from every import every
 
 from advisor.profiles.conclusions import Preferences, Recommendation
-from advisor.report.recommendations import sentence
+from advisor.report.recommendations import headline
 from advisor.verdicts.reasons import with_reason
 
 SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.0203}
@@ -54,7 +54,7 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
         (
             "open",
             {},
-            "Undecided: `pinned` leads, but there are too few measurements to tell",
+            "Undecided: `pinned` leads; too few measurements to tell more",
             "Run again with more --max-seconds.",
         ),
         (
@@ -79,7 +79,7 @@ def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recomm
 )
 def test_each_kind_has_its_words(verdict: str, fields: dict[str, Any], expected: str, next_step: str) -> None:
     recommendation = made(verdict, **fields)
-    assert sentence(recommendation) == expected
+    assert headline(recommendation) == expected
     assert with_reason(recommendation, SECONDS, Preferences()).next_step == next_step
 
 
@@ -96,9 +96,9 @@ def test_the_fastest_of_those_that_memory_left_is_not_called_the_fastest_of_all(
     verdict: str, expected: str
 ) -> None:
     lean = made(verdict, bound=0.02, objective="footprint")
-    assert sentence(lean) == expected.format(" of those with the least memory")
+    assert headline(lean) == expected.format(" of those with the least memory")
     fitting = made(verdict, bound=0.02, excluded={"managed": "needs 1.00 GiB"})
-    assert sentence(fitting) == expected.format(" that fits the memory budget")
+    assert headline(fitting) == expected.format(" that fits the memory budget")
 
 
 def test_the_reason_tells_time_equals_memory_and_noise() -> None:

@@ -192,7 +192,7 @@ class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
 
     `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
-    `codes`, `code_heads`: the rows' and columns' names are code. `brief_notes`: the short forms show the
+    `codes`: the rows' names are code. `brief_notes`: the short forms show the
     cells' notes. `left_out` is what a column is: those that a terminal has no room for are counted; without
     it they follow below. `whole`: a screen of a terminal has every row. `source_lines`: rows are named by
     code, which a terminal shortens.
@@ -207,7 +207,6 @@ class Table(Block):
     label: str = ""
     identifier: str = ""
     codes: bool = True
-    code_heads: bool = False
     sortable: bool = False
     predicted: bool = False
     brief_notes: bool = True
@@ -234,16 +233,6 @@ class Prose(Block):
     def whole(self) -> str:
         """The text with that of the link, for forms that link to nothing."""
         return f"{self.text} {self.link[0] if self.link else ''}".strip()
-
-
-@dataclass(frozen=True)
-class Heading(Block):
-    """Over what follows in a section, for a page; `nav` is its name among the links."""
-
-    title: str
-    anchor: str = ""
-    nav: str = ""
-    forms: Forms = field(default="html", kw_only=True)
 
 
 @dataclass(frozen=True)

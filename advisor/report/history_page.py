@@ -336,12 +336,11 @@ def _table(series: Series, name: str, number: int) -> blocks.Table:
     return blocks.Table(
         "history",
         "commit",
-        tuple(blocks.Column(words.name(each)) for each in shown),
+        tuple(blocks.Column(words.code(each)) for each in shown),
         kept_rows(rows, MOST_ROWS),
         caption=f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}",
         title=f"{_what(series)}, {name}:",
         identifier=f"course-{number}",
-        code_heads=True,
         predicted=predicted,
         brief_notes=False,
         left_out="strategy",

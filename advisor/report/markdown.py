@@ -158,7 +158,7 @@ class _Writer:
         chosen = {i for row in table.rows for i, cell in enumerate(row.cells) if cell.mark == "chosen"}
         matters = chosen if table.left_out else set()
         shown = sorted(sorted(known, key=lambda i: i not in matters)[: self.room.columns])
-        heads = [(table.columns[i], head) for i in shown for head in _heads(table.columns[i], table)]
+        heads = [(table.columns[i], head) for i in shown for head in _heads(table.columns[i])]
         first = [escape(table.names, 40), *(head for _, head in heads)]
         right = [table.by_number, *(column.figures for column, _ in heads)]
         rows = kept_rows(table.rows, self.room.rows)
@@ -232,9 +232,9 @@ def _verdict(verdict: blocks.Verdict) -> Iterator[str]:
         yield f"**Next:** {prose(verdict.next_step)}"
 
 
-def _heads(column: blocks.Column, table: blocks.Table) -> list[str]:
+def _heads(column: blocks.Column) -> list[str]:
     basis = " (predicted)" if column.basis == "predicted" else ""
-    head = code(column.head) if table.code_heads else prose(column.head, 80)
+    head = prose(column.head, 80)
     note = f", {escape(column.note)}" if column.note else ""
     return [f"{head}{note}{basis}", *([escape(column.notes)] if column.notes else [])]
 

@@ -174,74 +174,53 @@ def _first_reason(results: Iterable[Result | Predicted]) -> str:
     return f"`{told[0].names[0]}`: {told[0].text}" if told else "No strategy was tried."
 
 
-def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
-    gain = "" if chosen.strategy in (None, chosen.baseline) else _faster(chosen, predicted)
-    if chosen.strategy and predicted and chosen.verdict == "open":  # ranges that overlap are no verdict
-        return ", ".join(filter(None, (f"Likely {words.code(chosen.strategy)}", gain)))
-    return sentence(chosen, gain)
-
-
-_SENTENCES = {
-    "over budget": "No strategy fits the memory budget",
-    "untrusted": "This run cannot be trusted: a strategy measured twice differs from itself",
-    "least memory": "{verb} {name}: it needs the least memory",
-    "keep": "Keep {name}: no other{among} gains more than {bound}",
-    "too few": "Undecided: {name} leads, but there are too few measurements to tell",
-    "open": "Undecided: {name} leads; another{among} may be {bound} {better}",
-}
-"""The words of each kind of verdict that does not say what to use."""
 _CLAIMS = {
-    "fastest": "every other{among} {worse}",
+    "fastest": "every other{among} is {worse}",
     "near": "no other{among} is more than {bound} {better}",
+    "keep": "no other{among} gains more than {bound}",
+    "open": "another{among} may be {bound} {better}",
 }
+"""How sure each kind of verdict is."""
 _AMONG = {"footprint": " of those with the least memory", "budget": " that fits the memory budget", "": ""}
 """Whom time was compared among, where memory ruled out others, which may be faster."""
 
 
-def sentence(chosen: Recommendation, gain: str = "") -> str:
+def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """`Use pinned: 1.72× faster than pageable (1.6 to 1.8)`; names in backquotes."""
-    told = verdict_words(chosen)
-    if not gain or chosen.least_memory or chosen.verdict in ("keep", "untrusted") or chosen.strategy is None:
-        return told
-    if chosen.verdict == "open":
-        return f"Undecided: {words.code(chosen.strategy)} leads, {gain}"
-    return f"Use {words.code(chosen.strategy)}: {gain}"
+    name, kind = words.code(chosen.strategy or ""), chosen.verdict
+    gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, predicted)
+    use = {"keep": f"Keep {name}", "open": f"Undecided: {name} leads"}.get(kind, f"Use {name}")
+    if chosen.strategy is None:
+        fits = not chosen.excluded
+        return counted(chosen.objective).lacking if fits else "No strategy fits the memory budget"
+    if kind == "untrusted":
+        return "This run cannot be trusted: a strategy measured twice differs from itself"
+    if chosen.least_memory:
+        return f"{'Keep' if kind == 'keep' else 'Use'} {name}: it needs the least memory"
+    if predicted and kind == "open":  # ranges that overlap are no verdict
+        return ", ".join(filter(None, (f"Likely {name}", gain)))
+    if kind == "open":
+        return f"{use}, {gain}" if gain else f"{use}; {_claim(chosen) or 'too few measurements to tell more'}"
+    return f"{use}: {_claim(chosen) if kind == 'keep' or not gain else gain}"
 
 
 def remark(chosen: Recommendation, confidence: float) -> str:
     """How sure a headline is that says what is gained, and the mix that a strategy is preferred to."""
-    headline_ = headline(chosen)
-    told = "" if chosen.least_memory or chosen.strategy is None else _CLAIMS.get(chosen.verdict, "")
-    if chosen.verdict == "open" and chosen.bound is not None and chosen.strategy:
-        told = "another{among} may be {bound} {better}"
-    claim = told and _filled(told, chosen)
-    said = "" if claim in headline_ else claim
-    return "; ".join(filter(None, (said and f"{said} ({units.percent(confidence)})", _simpler(chosen))))
+    claim = "" if chosen.least_memory or chosen.strategy is None else _claim(chosen)
+    said = f"{claim} ({units.percent(confidence)})" * (claim not in headline(chosen))
+    return "; ".join(filter(None, (said, _simpler(chosen))))
 
 
-def verdict_words(choice: Recommendation) -> str:
-    """The words of a verdict, with the strategy's name in backquotes."""
-    kind: str = choice.verdict
-    if choice.strategy is None:
-        if not choice.excluded:
-            return counted(choice.objective).lacking
-        kind = "over budget"
-    elif kind != "untrusted" and choice.least_memory:
-        kind = "least memory"
-    elif kind == "open" and choice.bound is None:
-        kind = "too few"
-    return _filled(_SENTENCES.get(kind) or f"Use {{name}}: {_CLAIMS[kind]}", choice)
-
-
-def _filled(told: str, choice: Recommendation) -> str:
-    timed = counted(choice.objective).noun == "time"
-    return told.format(
-        verb="Keep" if choice.verdict == "keep" else "Use",
-        name=words.code(choice.strategy or ""),
+def _claim(chosen: Recommendation) -> str:
+    """Empty where no bound is known."""
+    if chosen.verdict not in _CLAIMS or (chosen.verdict == "open" and chosen.bound is None):
+        return ""
+    timed = counted(chosen.objective).noun == "time"
+    return _CLAIMS[chosen.verdict].format(
         better="faster" if timed else "better",
-        worse="is slower" if timed else "is worse",
-        bound=shown_bound(choice.bound),
-        among=_AMONG["footprint" if choice.objective == "footprint" else "budget" if choice.excluded else ""],
+        worse="slower" if timed else "worse",
+        bound=shown_bound(chosen.bound),
+        among=_AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""],
     )
 
 
