@@ -20,11 +20,11 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, markup
 from test_comparing import LATER, later
-from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
+from test_report_escaping import everywhere
 
 from advisor.profiles.schema import Profile
 from advisor.report.axes import WIDTH, ratio_axis
@@ -156,39 +156,6 @@ def hostile(text: str) -> Compared:
     )
     base = base.model_copy(update={"results": (*base.results[:2], measured("x", 1.0))})
     return gated(base, head)
-
-
-PLAIN_PAGE = structure(shown("html", *hostile("plain"), ("plain", "plain")))
-PLAIN_MARKDOWN = markdown_structure(shown("md", *hostile("plain"), ("plain", "plain")))
-
-
-@settings(max_examples=30, deadline=None)
-@given(pieces, times)
-@example(["<script>document.title='taken'</script>"], 3_000)
-def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
-    text = joined(pieces, times)
-    assert structure(shown("html", *hostile(text), (text, text))) == PLAIN_PAGE
-
-
-@settings(max_examples=30, deadline=None)
-@given(pieces, times)
-@example(["\n```\n"], 1)
-def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
-    text = joined(pieces, times)
-    written = shown("md", *hostile(text), (text, text))
-    assert markdown_structure(written) == PLAIN_MARKDOWN
-    assert len(written) < LIMIT
-    assert not re.search(r"@\w", written)
-
-
-@settings(max_examples=30, deadline=None)
-@given(pieces, times)
-@example(["\x1b[2J", "\u202e"], 3_000)
-def test_terminal_text_fits(pieces: list[str], times: int) -> None:
-    text = joined(pieces, times)
-    for line in shown("txt", *hostile(text), (text, text)).split("\n"):
-        assert len(line) <= 80
-        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line)
 
 
 def test_markdown_stays_small_whatever_it_is_given() -> None:

@@ -1,9 +1,8 @@
-"""Whatever a profile's strings hold is shown as text: the forms keep their structure."""
+"""Whatever a profile's strings hold is shown as text; test_report_text.py has it for every kind of page."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
@@ -20,7 +19,7 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rendering import blocks, shown
@@ -121,16 +120,6 @@ def structure(html: str) -> list[tuple[str, ...]]:
     return [tag for tag in Tags(html).seen if tag[0] not in ("code", "/code")]
 
 
-PLAIN_PAGE = structure(shown(everywhere("plain"), "html"))
-
-
-@settings(max_examples=40, deadline=None)
-@given(pieces, times)
-@example(["<script>document.title='taken'</script>"], 3_000)
-def test_page_keeps_its_structure(pieces: list[str], times: int) -> None:
-    assert structure(shown(everywhere(joined(pieces, times)), "html")) == PLAIN_PAGE
-
-
 def markdown_structure(text: str) -> list[str]:
     """Types of all tokens but text and code; inline HTML is given as it is."""
     kept = []
@@ -143,21 +132,6 @@ def markdown_structure(text: str) -> list[str]:
     return kept
 
 
-PLAIN_MARKDOWN = Counter(markdown_structure(shown(everywhere("plain"), "md"))) | Counter(
-    markdown_structure(shown(everywhere("plain" * 3_000), "md"))
-)
-"""What is long leaves parts out, and says so."""
-
-
-@settings(max_examples=60, deadline=None)
-@given(pieces, times)
-@example(["\n```\n"], 1)
-def test_markdown_keeps_its_structure_and_its_limit(pieces: list[str], times: int) -> None:
-    written = shown(everywhere(joined(pieces, times)), "md")
-    assert not Counter(markdown_structure(written)) - PLAIN_MARKDOWN
-    assert len(written) < LIMIT
-
-
 @given(pieces)
 def test_markdown_shows_the_very_text_in_one_cell(pieces: list[str]) -> None:
     text = words.line(joined(pieces, 1), 5_000)
@@ -167,28 +141,6 @@ def test_markdown_shows_the_very_text_in_one_cell(pieces: list[str]) -> None:
     ]
     shown = ["".join(child.content for child in cell.children or ()) for cell in cells[2:]]
     assert [cell.replace("\u200b", "") for cell in shown] == [text.replace("\u200b", ""), "end"]
-
-
-@settings(max_examples=40, deadline=None)
-@given(pieces, times)
-@example(["@user"], 1)
-def test_markdown_mentions_nobody(pieces: list[str], times: int) -> None:
-    text = joined(pieces, times)
-    outside_code = re.sub(r"^(`{3,})python\n.*?^\1$", "", shown(everywhere(text), "md"), flags=re.S | re.M)
-    assert not re.search(r"@\w", outside_code)
-
-
-@settings(max_examples=60, deadline=None)
-@given(pieces, times)
-@example(["\x1b[2J", "\u202e"], 3_000)
-def test_terminal_text_fits_and_holds_no_control_characters(pieces: list[str], times: int) -> None:
-    text = joined(pieces, times)
-    lines = shown(everywhere(text), "txt").split("\n")
-    assert max(map(len, lines)) <= 80
-    assert all(
-        line.isprintable() or not re.search(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]", line)
-        for line in lines
-    )
 
 
 def test_long_text_is_cut_with_a_mark() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import pytest
 from builders import (
     advice,
     cpu_profile,
@@ -19,12 +21,16 @@ from builders import (
     skipped,
 )
 from every import every
+from hypothesis import example, given, settings
 from rendering import shown
 from running import REPOSITORY
 from test_device_comparison import DEVICES
+from test_device_comparison import hostile as hostile_devices
 from test_report import PROFILES
 from test_report_compare import FILES, PAIRS
-from test_report_sweep import SWEEPS
+from test_report_compare import hostile as hostile_pair
+from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
+from test_report_sweep import SWEEPS, hostile_sweep
 
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.conclusions import Finding as Found
@@ -126,6 +132,43 @@ def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen(mixed: b
         at = next(i for i, line in enumerate(screen) if line.startswith(f"  {name}:"))
         assert any(line.startswith("→ pinned") for line in screen[at : at + 4])
     assert "hybrid-" not in "".join(screen)
+
+
+HOSTILE: dict[str, Callable[[str], Page]] = {
+    "profile": lambda text: page_of(everywhere(text)),
+    "sweep": lambda text: page_of(hostile_sweep(text)),
+    "devices": lambda text: page_of(hostile_devices(text)),
+    "comparison": lambda text: comparison_page(*hostile_pair(text), (text, text)),
+}
+
+
+@cache
+def plain(kind: str) -> tuple[list[tuple[str, ...]], list[list[str]]]:
+    """The page of plain text, and its Markdown of short and of long text, which leaves parts out."""
+    short, long = (HOSTILE[kind](text) for text in ("plain", "plain" * 3_000))
+    return structure(render(short, "html")), [markdown_structure(render(p, "md")) for p in (short, long)]
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@settings(max_examples=30, deadline=None)
+@given(pieces, times)
+@example(["<script>document.title='taken'</script>"], 3_000)
+@example(["\n```\n"], 1)
+@example(["@user"], 1)
+@example(["\x1b[2J", "\u202e"], 3_000)
+def test_hostile_text_changes_the_structure_of_no_form(kind: str, pieces: list[str], times: int) -> None:
+    page, (tags, markdown) = HOSTILE[kind](joined(pieces, times)), plain(kind)
+    assert structure(render(page, "html")) == tags
+    comment = render(page, "md")
+    if kind == "profile":  # which parts it leaves out depends on their lengths
+        assert not Counter(markdown_structure(comment)) - (Counter(markdown[0]) | Counter(markdown[1]))
+    else:
+        assert markdown_structure(comment) in markdown
+    assert len(comment) < LIMIT
+    assert not re.search(r"@\w", re.sub(r"^(`{3,})python\n.*?^\1$", "", comment, flags=re.S | re.M))
+    for line in render(page, "txt").split("\n"):
+        assert len(line) <= 80
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]", line)
 
 
 def test_failures_that_do_not_fit_are_counted() -> None:

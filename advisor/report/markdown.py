@@ -312,7 +312,15 @@ def prose(text: str, limit: int = 300) -> str:
         written = "".join(code(s.text) if s.code else _spaced(s.text, limit * 10) for s in spans)
         if len(written) <= limit:
             return written + " …" * (count < len(sentences))
-    return escape(sentences[0], limit)
+    written = ""
+    for span in words.spans(sentences[0]):
+        left = limit - len(written)
+        piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
+        if len(piece) > left:
+            rest = "" if span.code else _spaced(span.text, left).rstrip()
+            return written.rstrip() + "…" if rest in ("", "…") else written + rest
+        written += piece
+    return written
 
 
 def _spaced(text: str, limit: int) -> str:

@@ -127,15 +127,6 @@ def test_predicted_bars_are_hatched_and_say_so_once(browser: Browser, tmp_path: 
         assert visited.page.inner_text("body").count("Hatched: predicted, not measured.") == 1
 
 
-# What is told when each of these budgets has been entered, None for none.
-CHOOSE = """(budgets) => budgets.map((budget) => {
-  const input = document.querySelector(".chooser input"), told = document.querySelector("output");
-  input.value = budget === null ? "" : budget / 2 ** 20;
-  input.dispatchEvent(new Event("input", { bubbles: true }));
-  return told.innerText;
-})"""
-
-
 def test_a_link_to_a_section_leads_there(browser: Browser, tmp_path: Path) -> None:
     with opened(measured_run(), 1280, browser, tmp_path) as visited:
         visited.page.get_by_label("Link to Advice").click()
