@@ -325,6 +325,15 @@ def test_a_result_whose_size_is_waited_for_cannot_stay_on_the_gpu(text: str) -> 
     assert (found.snippet or "").endswith(text)
 
 
+def test_a_wait_inside_a_function_of_cupys_and_numbers_in_a_list_have_their_own_advice() -> None:
+    line = wait(host_seconds=FRAMES * 0.2e-3, call="cupy.histogram", bytes=0)
+    found = said(at("h = cp.histogram(d, bins=9)[0]", line))["implicit-wait"]
+    assert found.title == "Look for a function or an option that does not wait: cupy.histogram"
+    assert "pageable-transfer" not in said(
+        at("r = torch.tensor([a], device=dev)", upload(call="torch.tensor"))
+    )
+
+
 SCALER = "scaler = GradScaler()\n" * 12 + "scaler.step(optimizer)\n"
 
 

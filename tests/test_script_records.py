@@ -77,6 +77,30 @@ torch.tensor([loss, loss], device="cuda")
 """,
         [(2, UP, "Module.cuda", 2, (3 + 1) * 4, PAGED), (6, UP, "torch.tensor", 1, 8, PAGED)],
     ),
+    "what another library has on the GPU is shared and not copied; deep copies stay there": (
+        """import copy, cupy, torch
+from numba import cuda
+@cuda.jit
+def add(x, y):
+    i = cuda.grid(1)
+    if i < x.size: x[i] += y[i]
+a = cupy.ones(4)
+b = torch.as_tensor(a, device="cuda")
+c = torch.from_dlpack(a)
+d = cupy.from_dlpack(c)
+add[1, 8](a, b)
+e = cupy.asarray(cuda.as_cuda_array(d))
+m = copy.deepcopy(torch.nn.BatchNorm1d(1).cuda())
+s = copy.deepcopy(m.state_dict())
+assert m.weight.is_cuda and isinstance(m.weight, torch.nn.Parameter) and s["running_mean"].is_cuda
+print(*c.tolist(), *e.get(), file=open("out", "w"))
+""",
+        [
+            (13, UP, "Module.cuda", 5, 4 * 4 + 8, PAGED),
+            (16, DOWN, "Tensor.tolist", 1, 32, PAGED),
+            (16, DOWN, "ndarray.get", 1, 32, PAGED),
+        ],
+    ),
     "hidden waits count once, single numbers are no copies": (
         """import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))
@@ -107,10 +131,13 @@ cupy.cuda.runtime.memcpy(a.data.ptr, h.ctypes.data, 32, cupy.cuda.runtime.memcpy
 @pytest.mark.parametrize("name", MORE)
 def test_a_call_is_recorded_for_what_it_does(name: str, tmp_path: Path) -> None:
     source, expected = MORE[name]
+    if "numba" in source:
+        pytest.importorskip("numba")
     (tmp_path / "s.py").write_text(source)
     run = record(tmp_path / "s.py", tmp_path, "cpu")
     assert run.error == ""
     assert rows(run) == expected
+    assert not (tmp_path / "out").exists() or set((tmp_path / "out").read_text().split()) == {"2.0"}
 
 
 def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     if case.loaders:
         return _pinned_batches(case, case.loaders, cause, saved)
     origin = crossing.origin
+    if up and case.line.operand[:1] in ("[", "("):
+        return None  # numbers in a list become an array first, which costs more than its copy
     if origin and (origin.kind == "mmap" or (origin.kept and not case.line.filled)):
         return (
             None  # a copy into page-locked memory is what the driver does; one array cannot hold all results
@@ -312,6 +314,13 @@ def _value_read(case: LineCase) -> tuple[str, str, str]:
     if call.endswith(SIZED):
         title = f"Avoid results whose size the host waits for: {call}"
         return title, "needs the size of its result on the host and returns", fixed
+    if call.startswith("cupy."):
+        title = f"Look for a function or an option that does not wait: {call}"
+        return (
+            title,
+            "reads a value of its own on the host and returns",
+            f"# with its range or sizes given\n{text}",
+        )
     if call.endswith(SHOWN):
         return "Show values in fewer frames", "returns", f"# in every tenth frame\n{text}"
     after = on_gpu(case.line, "after the loop", case.line.target in case.in_loop(names_tested))

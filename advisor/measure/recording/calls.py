@@ -278,6 +278,14 @@ def hide_items(kind: Any) -> None:
         hide_items(each)
 
 
+def is_on_gpu(array: Any) -> bool:
+    """By its type, which libraries share: nothing is asked of the array itself."""
+    kind = type(array)
+    if hasattr(kind, "is_cuda"):
+        return bool(array.is_cuda)
+    return hasattr(kind, "copy_to_host") or hasattr(kind, "__cuda_array_interface__")
+
+
 def owners(array: Any) -> Iterator[Any]:
     """An array, and whose memory it is, up to the object that owns it."""
     while array is not None:

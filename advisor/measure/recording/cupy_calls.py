@@ -15,7 +15,7 @@ from weakref import ref as weakref
 import numpy as np
 
 from advisor.measure.cupy_mock.coverage import coverage
-from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
+from advisor.measure.recording.calls import Call, Calls, Gpu, address, is_on_gpu, owners, replace
 from advisor.measure.recording.events import Event, Location, Recorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
@@ -125,7 +125,7 @@ class CupyCalls:
     def _upload(self, name: str, call: Call, obj: Any, *args: Any, **options: Any) -> Any:
         """cupy.array and its kin. They stage all but contiguous page-locked arrays of the same type; a single
         number is an argument of a kernel."""
-        if type(obj) is not np.ndarray and self._is_on_gpu(obj):
+        if type(obj) is not np.ndarray and _is_on_gpu(obj):
             return call(obj, *args, **options)
         blocking = bool(options and options.get("blocking"))
         event = Event("upload", name, "cupy")
@@ -138,11 +138,6 @@ class CupyCalls:
             event.host = obj if isinstance(obj, np.ndarray) else None
             self._calls.crossed(event)
         return result
-
-    def _is_on_gpu(self, obj: Any) -> bool:
-        while isinstance(obj, (list, tuple)) and obj:
-            obj = obj[0]
-        return isinstance(obj, self._array) or hasattr(obj, "__cuda_array_interface__")
 
     def _locate(self, array: Any) -> Location | None:
         """None while the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
@@ -373,6 +368,12 @@ class CupyCalls:
             return self._work(result) if decorated else lambda function: self._work(result(function))
 
         return wrapped
+
+
+def _is_on_gpu(obj: Any) -> bool:
+    while isinstance(obj, (list, tuple)) and obj:
+        obj = obj[0]
+    return is_on_gpu(obj)
 
 
 def _is_mask(key: Any) -> bool:

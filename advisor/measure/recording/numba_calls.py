@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Location, Recorder
-from advisor.measure.recording.played import NAN, CannotPlay, Device
+from advisor.measure.recording.played import NAN, CannotPlay, Device, values_of
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _ARGUMENT = "kernel argument"
@@ -87,7 +87,9 @@ class NumbaCalls:
         for name in ("managed_array", "mapped_array"):
             setattr(self._cuda, name, _reached)
         self._cuda.mapped_array_like = lambda array, **_: _reached(array.shape, array.dtype)
-        replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(self._launch))
+        self._cuda.as_cuda_array = lambda array, **_: _simulated(arrays, array)
+        launch = partial(self._simulated_launch, arrays)
+        replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(launch))
         ufuncs = import_module("numba.np.ufunc.decorators")
         for kind in (ufuncs.Vectorize, ufuncs.GUVectorize):
             kind.target_registry.ondemand.update(cuda=lambda: _unplayed)
@@ -189,6 +191,9 @@ class NumbaCalls:
             self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
         return self._calls.call_named(_ARGUMENT, call, kernel, *args)
 
+    def _simulated_launch(self, arrays: Any, call: Call, kernel: Any, *args: Any) -> Any:
+        return self._launch(call, kernel, *(_simulated(arrays, each) for each in args))
+
     def _share(self, call: Call, *args: Any, **kwargs: Any) -> Any:
         self._recorder.not_seen(SHARED)
         return call(*args, **kwargs)
@@ -223,6 +228,12 @@ def _place(array: Any) -> int:
         return address(owner)
     pointer: Any = getattr(array, "device_ctypes_pointer", SimpleNamespace(value=0))
     return int(pointer.value or 0)
+
+
+def _simulated(arrays: Any, value: Any) -> Any:
+    """The simulator's array over one of another library's on the GPU; anything else as it is."""
+    values = None if isinstance(value, arrays.FakeCUDAArray) else values_of(value)
+    return value if values is None else arrays.FakeCUDAArray(values)
 
 
 class _Reached(np.ndarray[Any, Any]):

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, ClassVar
 
+from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.cupy_mock.checks import Unknowable, user_line
 
 NAME = "cuda (played on the CPU)"
 NAN = float("nan")
 """A time or an amount of memory that nobody measured."""
+
+
+def values_of(array: Any) -> Any:
+    """NumPy's array with the values of any library's played array, as these share their memory on a GPU; None
+    of anything else."""
+    if isinstance(array, DeviceArray):
+        with suppress(AttributeError, Unknowable):  # the recorder hears that it is read
+            _ = array.__cuda_array_interface__
+        return array.plain
+    if hasattr(type(array), "copy_to_host"):
+        return getattr(array, "_ary", None)
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor) or not array.is_cuda:
+        return None
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.numpy(array.detach())
 
 
 class CannotPlay(Unknowable):

@@ -33,10 +33,12 @@ from advisor.measure.recording.played import (
     Pool,
     Properties,
     Stream,
+    values_of,
 )
 from advisor.measure.recording.played_kernels import kernels, not_run
 
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
+_MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray")
 _HOST, _UNREGISTERED = 1, 0
 
 
@@ -73,6 +75,9 @@ def modules() -> dict[str, ModuleType]:
     cupy.memoize = lambda *_, **__: functools.cache
     cupy.vectorize = lambda function, *_, **__: _drawing(np.vectorize(function), watch)
     cupy.fft.config = Idle()
+    for name in _MAKING:
+        setattr(cupy, name, _sharing(getattr(cupy, name), watch))
+    cupy.from_dlpack = _sharing(lambda array, *_, **__: array, watch)
     for name in _READ:
         setattr(cupy, name, _reading(cupy, getattr(np, name)))
     cupy.save = lambda file, array, *_: np.save(file, cupy.asnumpy(array))
@@ -103,6 +108,16 @@ def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
             with contextlib.suppress(Unknowable, AttributeError):
                 setattr(module, name, getattr(mock, name))
     return module
+
+
+def _sharing(make: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    """Takes arrays of other libraries on the GPU, whose memory it shares."""
+
+    def shared(obj: Any, *args: Any, **options: Any) -> Any:
+        values = None if isinstance(obj, DeviceArray) else values_of(obj)
+        return make(obj if values is None else wrapped(values, watch), *args, **options)
+
+    return shared
 
 
 def _reading(cupy: Any, read: Callable[..., Any]) -> Callable[..., Any]:

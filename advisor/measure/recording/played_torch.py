@@ -15,7 +15,7 @@ from typing import Any
 
 from advisor.measure.recording.calls import replace
 from advisor.measure.recording.events import Recorder
-from advisor.measure.recording.played import NAME, CannotPlay, Device, Event, Stream
+from advisor.measure.recording.played import NAME, CannotPlay, Device, Event, Stream, values_of
 
 _NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
 _HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
@@ -60,6 +60,13 @@ class Player:
 
             def record_stream(self, stream: Any) -> None:
                 pass
+
+            def __deepcopy__(self, memo: Any) -> Any:
+                player._leave(self)
+                try:
+                    return player.move(self.__deepcopy__(memo))
+                finally:
+                    player.move(self)
 
             def __reduce_ex__(self, protocol: Any) -> Any:
                 return self.detach().cpu().__reduce_ex__(protocol)
@@ -126,6 +133,7 @@ class Player:
         new = {"__new__": lambda kind, *_, **__: make(kind)}
         torch.Generator = type("Generator", (torch.Generator,), new)
         replace(torch, "load", self._loading)
+        replace(torch, "from_dlpack", self._sharing)
         torch.compile = lambda model=None, **_: model if model is not None else lambda function: function
         self._cuda_module()
         self._modules()
@@ -229,6 +237,8 @@ class Player:
 
         @functools.wraps(call, updated=())
         def make(*args: Any, **options: Any) -> Any:
+            if args and not isinstance(args[0], torch.Tensor) and (values := values_of(args[0])) is not None:
+                args = self.move(torch.from_numpy(values)), *args[1:]
             source = args[0] if args and isinstance(args[0], torch.Tensor) else None
             device = options.pop("device", None)
             pins = options.pop("pin_memory", False)
@@ -244,6 +254,15 @@ class Player:
             return self._lock(result) if pins else result
 
         return make
+
+    def _sharing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def share(array: Any, *args: Any, **options: Any) -> Any:
+            values = values_of(array)
+            return (
+                call(array, *args, **options) if values is None else self.move(self._torch.from_numpy(values))
+            )
+
+        return share
 
     def _default_device(self) -> Any:
         """The device of `with torch.device(...)` and torch.set_default_device."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording import played_torch, torch_types
-from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, replace
+from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, is_on_gpu, replace
 from advisor.measure.recording.events import Event, Recorder
 from advisor.profiles.crossings import HostMemory, Library
 
@@ -122,9 +122,9 @@ class TorchCalls:
         """Functions that make a tensor of host data, on the GPU if `device` or a default says so."""
         data = args[place] if len(args) > place else options.get("data")
         event = self._calls.event("upload", name)
-        blocks = "cuda" in str(options.get("device")) and not getattr(data, "is_cuda", False)
+        blocks = "cuda" in str(options.get("device")) and not is_on_gpu(data)
         result = self._calls.run(event, call, args, options, blocks)
-        if result.is_cuda and not getattr(data, "is_cuda", False):
+        if result.is_cuda and not is_on_gpu(data):
             self._cross(event, data if isinstance(data, (self._torch.Tensor, np.ndarray)) else None, result)
         return result
 
