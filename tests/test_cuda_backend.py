@@ -21,6 +21,7 @@ from running import missing
 
 from advisor import Buffer, In, Out, Workload, device, host
 from advisor.errors import NothingMeasured
+from advisor.fleets import inspection
 from advisor.measure import backends
 from advisor.measure.backends import cuda, driver
 from advisor.measure.backends.cpu import CpuBackend
@@ -591,10 +592,10 @@ def test_the_calls_of_a_frame_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class FakeDriver:
-    """libcuda with one GPU: each attribute is its own number."""
+    """libcuda with one GPU: each attribute is its own number, but for those it does not know."""
 
-    def __init__(self, code: int = 0) -> None:
-        self.code = code
+    def __init__(self, code: int = 0, unknown: int | None = None) -> None:
+        self.code, self.unknown = code, unknown
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         numbers = {"cuDriverGetVersion": 13010, "cuDeviceTotalMem_v2": 8 << 30}
@@ -602,6 +603,10 @@ class FakeDriver:
         def call(answer: Any = None, *given: int) -> int:
             if name in ("cuDeviceGetName", "cuDeviceGetPCIBusId"):
                 answer.value = b"A GPU" if name.endswith("Name") else b"0000:01:00.0"
+            elif name.startswith("cuDeviceGetUuid"):
+                answer._obj[:] = range(16)
+            elif name == "cuDeviceGetAttribute" and given[0] == self.unknown:
+                return 1
             elif name != "cuInit":
                 answer._obj.value = numbers.get(name, given[0] if given else 0)
             return self.code if name == "cuDeviceGet" else 0
@@ -616,6 +621,29 @@ def test_a_gpu_is_described_by_the_driver_alone() -> None:
     assert {name: found.attributes[name] for name in driver.ATTRIBUTES} == driver.ATTRIBUTES
     assert found.attributes["total_global_mem"] == 8 << 30
     assert seen.environment() == {"cuda_driver": "13.1", "pci_bus_id": "0000:01:00.0"}
+    assert seen.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+
+def test_an_attribute_that_an_old_driver_does_not_know_is_absent() -> None:
+    found = driver.Driver(0, lambda _: FakeDriver(unknown=driver.ATTRIBUTES["memory_pools_supported"]))
+    assert found.device().attributes.keys() == {
+        *(driver.ATTRIBUTES.keys() - {"memory_pools_supported"}),
+        *("compute_capability", "total_global_mem"),
+    }
+
+
+def test_the_gpus_of_a_fleet_s_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By UUID, parts of a GPU by their names in CUDA_VISIBLE_DEVICES; one that fails is left out."""
+
+    def opened(gpu: int) -> driver.Driver:
+        return driver.Driver(gpu, lambda _: FakeDriver(101 if gpu == 2 else 0))
+
+    monkeypatch.setattr(inspection, "gpu_count", lambda: 3)
+    monkeypatch.setattr(inspection, "Driver", opened)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,MIG-7,1")
+    gpus = inspection.machine().gpus
+    assert [gpu.uuid for gpu in gpus] == ["GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "MIG-7"]
+    assert {(gpu.name, gpu.integrated) for gpu in gpus} == {("A GPU", True)}
 
 
 def test_a_gpu_that_the_driver_does_not_show_is_refused() -> None:

@@ -5,30 +5,23 @@ In a process that ends at once (`main`): a worker that has opened CUDA would kee
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import re
 import socket
 import sys
-import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
-from typing import Any
 
 from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.devices.memory_class import memory_class
+from advisor.errors import NothingMeasured
 from advisor.fleets.planning import Gpu, Machine
-from advisor.measure.backends import driver_version, has_cupy
+from advisor.measure.backends import driver_version, gpu_count, has_cupy
+from advisor.measure.backends.driver import Driver
 from advisor.version import __version__
 
-# cuda.h, CUdevice_attribute.
-_ATTRIBUTES = {
-    "integrated": 18,
-    "pageable_memory_access": 88,
-    "pageable_memory_access_uses_host_page_tables": 100,
-}
-_MAJOR, _MINOR = 75, 76
 _CUPY = re.compile(r"cupy(?:-cuda(\d+)x)?", re.IGNORECASE)
 
 
@@ -62,37 +55,16 @@ def _cupy() -> tuple[str | None, int | None]:
 
 
 def _gpus() -> Iterator[Gpu]:
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return
-    for index in range(count.value):
-        device = ctypes.c_int(0)
-        if driver.cuDeviceGet(ctypes.byref(device), index) == 0:
-            yield _gpu(driver, device, index)
-
-
-def _gpu(driver: Any, device: ctypes.c_int, index: int) -> Gpu:
-    def attribute(number: int) -> int:
-        value = ctypes.c_int(0)
-        return value.value if driver.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0 else 0
-
-    name, number = ctypes.create_string_buffer(256), (ctypes.c_ubyte * 16)()
-    driver.cuDeviceGetName(name, 256, device)
-    # Version 2 tells the parts of a GPU (MIG) apart.
-    read_uuid = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
-    known = read_uuid(ctypes.byref(number), device) == 0 and any(number)
-    facts: dict[str, int | float | str | bool] = {key: attribute(n) for key, n in _ATTRIBUTES.items()}
-    facts["compute_capability"] = f"{attribute(_MAJOR)}.{attribute(_MINOR)}"
-    return Gpu(
-        uuid=_visible(str(uuid.UUID(bytes=bytes(number))), index) if known else "",
-        name=name.value.decode("utf-8", "replace") or "GPU",
-        memory_class=memory_class(facts),
-        integrated=bool(facts["integrated"]),
-    )
+    for index in range(gpu_count()):
+        with suppress(NothingMeasured):
+            gpu = Driver(index)
+            device, number = gpu.device(), gpu.uuid()
+            yield Gpu(
+                uuid=_visible(number, index) if number else "",
+                name=device.name or "GPU",
+                memory_class=memory_class(device.attributes),
+                integrated=bool(device.attributes.get("integrated")),
+            )
 
 
 def _visible(number: str, index: int) -> str:

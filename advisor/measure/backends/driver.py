@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
@@ -44,12 +45,12 @@ class Driver:
         self._device = self._number("cuDeviceGet", gpu)
 
     def device(self) -> Device:
+        """Without the attributes that an old driver does not know."""
+        known = {name: self._attribute(number) for name, number in ATTRIBUTES.items()}
         attributes: dict[str, int | float | str | bool] = {
-            name: self._number("cuDeviceGetAttribute", number, self._device)
-            for name, number in ATTRIBUTES.items()
+            name: value for name, value in known.items() if value is not None
         }
-        parts = (self._number("cuDeviceGetAttribute", each, self._device) for each in (_MAJOR, _MINOR))
-        attributes["compute_capability"] = ".".join(map(str, parts))
+        attributes["compute_capability"] = f"{self._attribute(_MAJOR)}.{self._attribute(_MINOR)}"
         attributes["total_global_mem"] = self._number("cuDeviceTotalMem_v2", self._device, of=ctypes.c_size_t)
         name = self._text("cuDeviceGetName", 256)
         return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
@@ -58,6 +59,18 @@ class Driver:
         version = self._number("cuDriverGetVersion")
         place = self._text("cuDeviceGetPCIBusId", 32)
         return {"cuda_driver": f"{version // 1000}.{version % 1000 // 10}", "pci_bus_id": place}
+
+    def uuid(self) -> str:
+        """Empty where the driver has none; version 2 of the call tells the parts of a GPU (MIG) apart."""
+        number = (ctypes.c_ubyte * 16)()
+        call = getattr(self._cuda, "cuDeviceGetUuid_v2", None) or self._cuda.cuDeviceGetUuid
+        known = call(ctypes.byref(number), self._device) == 0 and any(number)
+        return str(UUID(bytes=bytes(number))) if known else ""
+
+    def _attribute(self, number: int) -> int | None:
+        value = ctypes.c_int()
+        failed = self._cuda.cuDeviceGetAttribute(ctypes.byref(value), number, self._device)
+        return None if failed else value.value
 
     def _text(self, call: str, length: int) -> str:
         buffer = ctypes.create_string_buffer(length)
