@@ -75,7 +75,7 @@ def python_path(*folders: str | Path) -> str:
 
 
 @cache
-def _started() -> Started:
+def started() -> Started:
     """The interpreter that all commands of a pytest process are forked from."""
     started = Started()
     atexit.register(started.close)
@@ -93,7 +93,7 @@ def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.C
         output, errors = Path(folder, "output"), Path(folder, "errors")
         output.touch()
         errors.touch()
-        code = _started().run(
+        code = started().run(
             words, cwd, environment(**variables), str(output), 300, forked=True, errors=str(errors)
         )
         return subprocess.CompletedProcess(

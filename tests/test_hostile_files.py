@@ -18,21 +18,12 @@ from typing import Any
 
 import pytest
 from builders import cpu_profile, profile, vector_add_trace
-from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, eventually
+from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, eventually, started
 
 from advisor.nsys import database
 
 SECONDS = 10.0
 MEGABYTES = 500
-MEASURED = """
-import resource, subprocess, sys
-done = subprocess.run([sys.executable, "-m", "advisor", *sys.argv[2:]])
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-with open(sys.argv[1], "w") as file:
-    file.write(f"{used.ru_utime + used.ru_stime} {used.ru_maxrss / 1024}")
-sys.exit(done.returncode)
-"""
-"""Between a test and the program: a fork of a large process has its size until it starts the program."""
 DATA = REPOSITORY / "tests/data"
 DEVICES = REPOSITORY / "advisor/devices"
 SAMPLE = profile(traffic=vector_add_trace()).model_dump_json()
@@ -40,15 +31,12 @@ SAMPLE = profile(traffic=vector_add_trace()).model_dump_json()
 
 def refused(folder: Path, *arguments: str) -> str:
     """The message of a file that is refused in time: one line, and the next step."""
-    with (folder / "out").open("w+") as out, (folder / "err").open("w+") as err:
-        command = [sys.executable, "-c", MEASURED, str(folder / "used"), *arguments]
-        process = subprocess.run(command, cwd=folder, env=environment(), stdout=out, stderr=err)
-        seconds, megabytes = map(float, (folder / "used").read_text().split())
-    said = (folder / "err").read_text(encoding="utf-8")
-    assert (process.returncode, (folder / "out").read_text()) == (5, ""), said[-2000:]
-    message, step = said.splitlines()
+    done = advisor(*arguments, cwd=folder)
+    seconds, megabytes = started().used
+    assert (done.returncode, done.stdout) == (5, ""), done.stderr[-2000:]
+    message, step = done.stderr.splitlines()
     assert step.startswith("  next: ")
-    assert len(said) < 2000
+    assert len(done.stderr) < 2000
     assert seconds < SECONDS
     assert megabytes < MEGABYTES
     return message

@@ -51,6 +51,9 @@ _LOADED = (
 class Started:
     """The client's side: one command at a time."""
 
+    used = 0.0, 0.0
+    """The last one's CPU seconds, and the most megabytes it had: those of the interpreter at least."""
+
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.started"],
@@ -95,8 +98,9 @@ class Started:
         if late:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
-        code = int(self._process.stdout.readline())
-        return -1 if late else code
+        code, seconds, megabytes = self._process.stdout.readline().split()
+        self.used = float(seconds), float(megabytes)
+        return -1 if late else int(code)
 
 
 def main() -> None:
@@ -115,7 +119,9 @@ def main() -> None:
             answers.close()
             _become(**request)
         print(pid, file=answers)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answers)
+        _, status, used = os.wait4(pid, 0)
+        code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        print(code, seconds, used.ru_maxrss / 1024, file=answers)
 
 
 def _become(
