@@ -30,8 +30,9 @@ from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.profiles.conclusions import Evidence, Preferences, Recommendation
 from advisor.profiles.reading import load
 from advisor.profiles.redaction import without_environment
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Profile, Trace
 from advisor.profiles.system_state import Environment
+from advisor.profiles.traces import HostRates, StageWork
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
 from advisor.verdicts.comparing.comparisons import Comparison, compare, recommended
@@ -315,10 +316,17 @@ def test_advice_changes_where_what_it_rests_on_surely_does(factor: float, told: 
     rests = Evidence(label="pinned: one frame", value=0.01, unit="seconds")
     new = advice("a").model_copy(update={"evidence": (rests,)})
     other = advice("b").model_copy(update={"strategy": "zero-copy"})
-    base = profile(results=(measured("pinned", 0.01), measured("zero-copy", 0.01)))
-    head = later(
-        results=(measured("pinned", 0.01 * factor), measured("zero-copy", 0.01)), advice=(new, other)
+    traces = (
+        Trace(
+            traffic=(),
+            work=(StageWork(stage="add", seconds=seconds),),
+            host_rates=HostRates(read_bytes_per_second=1 / seconds, write_bytes_per_second=1 / seconds),
+        )
+        for seconds in (0.01, 0.02)
     )
+    rows = [(measured("pinned", 0.01 * f), measured("zero-copy", 0.01)) for f in (1, factor)]
+    base = profile(results=rows[0], traffic=next(traces))
+    head = later(results=rows[1], traffic=next(traces), advice=(new, other))
     assert [a.rule for a in compare(base, head).new_advice] == told
     assert [a.rule for a in compare(head, base).gone_advice] == told
 

@@ -15,6 +15,7 @@ from advisor.profiles.schema import Profile
 from advisor.verdicts.comparing.rows import Compared, OneSided
 
 _NAMES = {"name", "file", "sha256", "summary"}
+_TIMES = {"host_rates": True, "work": {"__all__": {"seconds"}}}
 _NONE: AbstractSet[str] = frozenset()
 
 
@@ -46,7 +47,8 @@ def _about(advice: Advice, profile: Profile) -> tuple[str, str | None]:
 
 def _work(profile: Profile) -> tuple[object, ...]:
     """What frames do, apart from how long it takes."""
-    return profile.workload.model_dump(exclude=_NAMES), profile.traffic
+    traced = profile.traffic.model_dump(exclude=_TIMES) if profile.traffic else None
+    return profile.workload.model_dump(exclude=_NAMES), traced
 
 
 def _rests_on(advice: Advice) -> set[str]:
