@@ -17,7 +17,7 @@ from test_versions import compared
 
 from advisor import api, stats
 from advisor.cli.console import Around
-from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, WorkloadError
+from advisor.errors import AdvisorError, FileProblem, NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.backends import Machine
 from advisor.profiles.schema import Device
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Recommended
@@ -49,6 +49,7 @@ OUTCOMES: dict[str, VersionComparison | AdvisorError] = {
     "the workload is new": NothingToCompare("w.py is new: BASE (main) does not have it"),
     "crashed in BASE": NothingToCompare("BASE: it raised ValueError: no camera"),
     "crashed in HEAD": WorkloadError("HEAD: it raised ValueError: no camera"),
+    "the workload's file is gone": FileProblem("w.py does not exist"),
     "nothing to compare": NothingMeasured("nothing was compared within --max-seconds 4"),
     "no GPU, and": NothingMeasured("--gpu 0: the CUDA driver reports no GPU"),
     "no GPU: compared": versions(SAME),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from test_versions import compared as versions_of
 
 from advisor.measure.kept_results import KeptResults, Repeated, compare_results
+from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.results import Results
 
 
@@ -90,3 +93,14 @@ def test_without_results_there_is_a_reason(tmp_path: Path) -> None:
     assert found.absent == "the reference run of BASE failed"
     found = compare_results(kept(tmp_path / "a", {"one": grid()}), kept(tmp_path / "b", {"other": grid()}))
     assert found.absent == "they have no buffer of results in common"
+
+
+def test_a_result_that_head_no_longer_has_is_told(tmp_path: Path) -> None:
+    base = kept(tmp_path / "base", {"out": grid(), "mask": grid()})
+    found = compare_results(base, kept(tmp_path / "head", {"out": grid(), "more": grid()}))
+    assert (found.compared, found.gone) == (("out",), ("mask",))
+    assert list(found.notes) == ["HEAD has no `mask`, so these results of BASE were not compared."]
+    (ruling,) = judge(
+        replace(versions_of({"pageable": (1.0, 0.99, 1.01)}), results=found), parse_gates(["results-differ"])
+    )
+    assert ruling.status == "inconclusive"

@@ -180,6 +180,7 @@ def compare_results(base: Path, head: Path) -> Results:
         tuple(different.values()),
         unrepeatable=tuple(sorted(before.unlike)),
         unsteady=tuple(sorted(now.unlike.keys() - before.unlike.keys())),
+        gone=tuple(sorted(sides["BASE"].load(0).keys() - sides["HEAD"].load(0).keys())),
         absent="" if compared or before.unlike or now.unlike else "they have no buffer of results in common",
     )
 

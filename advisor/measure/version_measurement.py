@@ -44,6 +44,8 @@ BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
 CONCLUDING_SECONDS, CONCLUDING_SHARE = 3.0, 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4."""
+CONCLUDING_CPU_SECONDS = 1.2
+"""They wait for a core as long as starting the program did: 4.2 times their own time at a load of 12."""
 CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 LEAST_FINAL = LEAST_SECONDS / 4
@@ -79,6 +81,7 @@ class VersionMeasurement:
     progress: Progress
     directory: Path
     clock: Clock = time.monotonic
+    cpu_clock: Clock = time.process_time
     runs: dict[str, Run] = field(default_factory=dict)
     """By version."""
     notes: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ class VersionMeasurement:
         self.end = self.began + head.options.max_seconds
         self.deadline = math.inf
         self._reserve(CONCLUDING_SECONDS)
+        self._reserve(CONCLUDING_CPU_SECONDS * (self.clock() - self.began) / self.cpu_clock())
         self.progress.limit(self.end - self.clock())
 
     def _reserve(self, seconds: float) -> None:

@@ -215,7 +215,7 @@ def _results(results: Results | None) -> Iterator[Finding]:
         yield Finding("failed", f"{results.sentence}. If that is wanted, add --anyway.")
     elif results.unrepeatable and not results.compared:
         yield Finding("not applicable", " ".join(results.notes))
-    elif results.absent or results.unsteady:
+    elif results.absent or results.unsteady or results.gone:
         yield Finding("inconclusive", " ".join(results.notes))
     else:
         yield Finding("passed", " ".join(results.notes))

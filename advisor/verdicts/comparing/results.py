@@ -56,6 +56,7 @@ class Results:
     """Results of both versions, compared buffer by buffer.
 
     `unrepeatable`: buffers that differ between two runs of BASE. `unsteady`: between two of HEAD alone.
+    `gone`: those that HEAD does not have.
     `absent`: why none were compared. `values`: parameters that are HEAD's in both, where BASE has others.
     """
 
@@ -63,6 +64,7 @@ class Results:
     different: tuple[BufferDifference, ...] = ()
     unrepeatable: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     absent: str = ""
     values: str = ""
 
@@ -83,6 +85,8 @@ class Results:
         for names, side in ((self.unrepeatable, "BASE"), (self.unsteady, "HEAD, but not of BASE")):
             if names:
                 yield f"Two runs of {side} differ in {_listed(names)}, so these results were not compared."
+        if self.gone and not self.absent:
+            yield f"HEAD has no {_listed(self.gone)}, so these results of BASE were not compared."
         if self.absent:
             yield f"Results of BASE and HEAD were not compared: {self.absent}."
 
