@@ -35,8 +35,7 @@ from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
 from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
-from advisor.verdicts.one_for_all import one_for_all
-from advisor.verdicts.tracks import Optima, agreement
+from advisor.verdicts.tracks import Optima, agreement, one_for_all
 
 
 def on(name: str, chosen: Recommendation | None = None, **fields: Any) -> Profile:

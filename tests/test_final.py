@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from advisor import stats
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block, unpaired
-from advisor.verdicts.final import Alias, Decision, Pace, Saving, Step, decide, judge
+from advisor.verdicts.final import Alias, Decision, Pace, Step, decide, judge
 
 MIB = 1 << 20
 AIM = Aim("pageable")
@@ -55,7 +55,7 @@ def test_one_that_every_other_is_surely_slower_than_is_the_fastest():
     assert told.dropped == {"pageable"}
     assert told.verdict.speedup.low < 1.5 < told.verdict.speedup.high
     assert told.verdict.groups == (("pinned",), ("pageable",))
-    assert told.verdict.saved is None
+    assert told.verdict.saved_bytes is None
 
 
 def test_near_enough_and_less_memory_is_chosen_and_what_it_saves_is_told():
@@ -64,7 +64,7 @@ def test_near_enough_and_less_memory_is_chosen_and_what_it_saves_is_told():
     assert (told.kind, told.chosen) == ("near", "zero-copy")
     assert told.bound
     assert 0.015 < told.bound <= 0.05
-    assert told.saved == Saving("pinned", 64 * MIB, -1)
+    assert (told.groups[0][0], told.saved_bytes) == ("pinned", 64 * MIB)
     assert told.groups == (("pinned", "zero-copy"), ("pageable",))
 
 

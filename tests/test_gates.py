@@ -217,13 +217,13 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
 def test_a_gate_over_something_else_than_the_code_is_refused(head: Profile, message: str) -> None:
     found = compare(profile(), head)
     with pytest.raises(UsageError, match=message):
-        require_gateable(found, anyway=False)
-    require_gateable(found, anyway=True)
+        require_gateable(found.base, found.head, found.conditions, anyway=False)
+    require_gateable(found.base, found.head, found.conditions, anyway=True)
 
 
 def test_gates_do_not_apply_to_frames_of_other_work_but_where_that_is_asked_for() -> None:
     found = compare(profile(), later(workload=vector_add_workload(4)))
-    require_gateable(found, anyway=False)
+    require_gateable(found.base, found.head, found.conditions, anyway=False)
     (ruling,) = judge(found, parse_gates(["slower=5%"]))
     assert ruling.status == "not applicable"
     assert ruling.reasons[0].startswith("Frames do different work: n is 4 instead of 16777216; ")
@@ -252,4 +252,5 @@ def test_results_need_a_run_of_both_versions() -> None:
 
 def test_another_version_of_the_code_is_what_gates_are_for() -> None:
     changed = vector_add_workload().model_copy(update={"sha256": "1" * 64})
-    require_gateable(compare(profile(), later(workload=changed)), anyway=False)
+    found = compare(profile(), later(workload=changed))
+    require_gateable(found.base, found.head, found.conditions, anyway=False)

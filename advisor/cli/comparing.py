@@ -131,7 +131,7 @@ def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[
         return _compare_scripts(loaded, request, (_called(base, head), _called(head, base)))
     comparison = compare_profiles(*loaded, strategies=request.strategies, anyway=request.anyway)
     if request.gates:
-        require_gateable(comparison, anyway=request.anyway)
+        require_gateable(comparison.base, comparison.head, comparison.conditions, anyway=request.anyway)
     rulings = judge(comparison, request.gates, anyway=request.anyway)
     return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
 
@@ -147,7 +147,7 @@ def _compare_scripts(
         raise UsageError("a script has no strategies to choose from", next_step="Omit --strategy.")
     found = compare_lines(*loaded, anyway=request.anyway)
     if request.gates:
-        require_gateable(found, anyway=request.anyway)
+        require_gateable(found.base, found.head, found.conditions, anyway=request.anyway)
     rulings = judge_lines(found, request.gates)
     return pages.lines_comparison_page(found, rulings, files), rulings
 

@@ -22,9 +22,8 @@ from advisor.report.tables import gaps, memory_told
 from advisor.strategies.mixes import numbered_alike
 from advisor.verdicts.caveats import Doubt, all_failed, doubt
 from advisor.verdicts.device_comparison import DeviceComparison
-from advisor.verdicts.one_for_all import one_for_all
 from advisor.verdicts.scores import counted
-from advisor.verdicts.tracks import Agreement, Stop, agreement, measured_stop, predicted_stop
+from advisor.verdicts.tracks import Agreement, Stop, agreement, measured_stop, one_for_all, predicted_stop
 
 _REASONS: dict[Doubt, str] = {
     "failed": "the workload failed there",

@@ -19,7 +19,7 @@ from advisor.report.devices_page import APART
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.recommendations import UNSURE, nothing
 from advisor.report.records import Record
-from advisor.verdicts.one_for_all import OneForAll, least_cost
+from advisor.verdicts.tracks import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _VERDICTS = {"near": "none clearly faster", "open": "undecided", "untrusted": "not trusted"}

@@ -9,8 +9,7 @@ from advisor import units
 from advisor.profiles.sweeps import SweepResults, Value, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell
-from advisor.verdicts.one_for_all import one_for_range
-from advisor.verdicts.tracks import Stop, Track, fastest
+from advisor.verdicts.tracks import Stop, Track, fastest, one_for_range
 
 
 def grid_tables(track: Track, sweep: SweepResults, number: int, confidence: float | None) -> Iterator[Table]:

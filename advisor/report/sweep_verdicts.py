@@ -14,15 +14,16 @@ from advisor.report import words
 from advisor.report.blocks import NOTHING, TableCell, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
 from advisor.verdicts.caveats import Doubt
-from advisor.verdicts.one_for_all import OneForAll, one_for_range
 from advisor.verdicts.tracks import (
     Change,
+    OneForAll,
     Place,
     Stop,
     Stretch,
     Track,
     changes,
     group,
+    one_for_range,
     place,
     runs,
     stretches,

@@ -26,7 +26,6 @@ from advisor.verdicts.choice import (
     Choice,
     Contestant,
     Exclusion,
-    Standing,
     choose,
     competing,
     standings,
@@ -114,24 +113,15 @@ class Alias:
 
 
 @dataclass(frozen=True)
-class Saving:
-    """Memory and code change saved over the one that looks fastest; negative where it costs more."""
-
-    over: str
-    physical_bytes: int
-    code_change: int
-
-
-@dataclass(frozen=True)
 class Verdict:
     """`bound` is U of the chosen one, as a share: 0.014 is "at most 1.4 % from the fastest"; None if unknown.
 
     `speedup` is the baseline's time over the chosen one's. `over_best` is each competitor's time over the
     best of the others'. `groups` are the competitors, fastest first, joined where they are clearly within the
-    indifference of one another. `behind` is the chosen one's time over that of the one that looks fastest,
-    where that is another, with an interval at the level of the bound. `undecided` may be near enough, and
-    would then be chosen. `noise` is the alias's time over its own under the other name. `seconds_more` is
-    known for `open` alone, and only where more of the same would settle it.
+    indifference of one another; the first of all needs `saved_bytes` more than the chosen one. `behind` is the
+    chosen one's time over that of the first, with an interval at the level of the bound. `undecided` may be
+    near enough, and would then be chosen. `noise` is the alias's time over its own under the other name.
+    `seconds_more` is known for `open` alone, and only where more of the same would settle it.
     """
 
     kind: Kind
@@ -141,7 +131,7 @@ class Verdict:
     over_best: Mapping[str, stats.Ratio] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] = ()
     undecided: tuple[str, ...] = ()
-    saved: Saving | None = None
+    saved_bytes: int | None = None
     behind: stats.Ratio | None = None
     noise: stats.Ratio | None = None
     excluded: Mapping[str, Exclusion] = field(default_factory=dict)
@@ -228,7 +218,7 @@ class _Final:
         return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
 
     def verdict(self) -> Verdict:
-        chosen = self.choice.chosen
+        chosen, first = self.choice.chosen, self.fastest[0].contestant
         return Verdict(
             self._kind(),
             chosen.contestant.name,
@@ -237,7 +227,7 @@ class _Final:
             {one.contestant.name: one.over_best for one in self.standings},
             self._groups(),
             tuple(one.contestant.name for one in self.choice.undecided),
-            self._saved(chosen),
+            None if first is chosen.contestant else first.physical_bytes - chosen.contestant.physical_bytes,
             self._behind(chosen.contestant.name),
         )
 
@@ -254,16 +244,6 @@ class _Final:
             return None
         both = self.every.among([self.aim.baseline, chosen])
         return ratio(both, self.aim.confidence)
-
-    def _saved(self, chosen: Standing) -> Saving | None:
-        first = self.fastest[0].contestant
-        if first is chosen.contestant:
-            return None
-        return Saving(
-            first.name,
-            first.physical_bytes - chosen.contestant.physical_bytes,
-            first.code_change - chosen.contestant.code_change,
-        )
 
     def _behind(self, chosen: str) -> stats.Ratio | None:
         first = self.fastest[0].contestant.name

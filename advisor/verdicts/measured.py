@@ -26,7 +26,7 @@ from advisor.verdicts.final import (
     known,
     ratio,
 )
-from advisor.verdicts.reasons import by_screening, least_memory, needs, recorded, with_mixes, with_reason
+from advisor.verdicts.reasons import by_screening, least_memory, needs, with_mixes, with_reason
 from advisor.verdicts.scores import counted_row, figure_of, figures_of, percentile, rounds_of_a_score, scores
 
 SCREENED = "screened out"
@@ -189,16 +189,24 @@ def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
     over = {name for name, why in verdict.excluded.items() if why == "budget"}
-    result = recorded(verdict, BASELINE).model_copy(
-        update={
-            "saved_bytes": verdict.saved.physical_bytes if verdict.saved else None,
-            "fastest": verdict.saved.over if verdict.saved else verdict.chosen,
-            "faster_mix": _faster_mix(verdict, rows),
-            "noise": known(verdict.noise),
-            "seconds_more": verdict.seconds_more,
-            "objective": preferences.objective,
-            "excluded": {row.strategy: needs(row.footprint) for row in rows if row.strategy in over},
-        }
+    group = next((group for group in verdict.groups if verdict.chosen in group), ())
+    result = Recommendation(
+        strategy=verdict.chosen,
+        verdict=verdict.kind,
+        bound=verdict.bound,
+        speedup=verdict.speedup.value if verdict.speedup else None,
+        interval=known(verdict.speedup),
+        baseline=BASELINE if verdict.speedup else None,
+        tied_with=tuple(name for name in (verdict.undecided or group) if name != verdict.chosen),
+        groups=verdict.groups,
+        saved_bytes=verdict.saved_bytes,
+        fastest=verdict.groups[0][0] if verdict.groups else None,
+        faster_mix=_faster_mix(verdict, rows),
+        noise=known(verdict.noise),
+        seconds_more=verdict.seconds_more,
+        objective=preferences.objective,
+        excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in over},
+        reason="",
     )
     unchecked = [row.strategy for row in rows if not row.verified]
     figures = figures_of(rows, preferences.objective)
@@ -208,8 +216,11 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
 def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
     """The mix that looks faster than the uniform strategy that was chosen."""
     placed = {row.strategy: row.placements for row in rows}
-    first, behind = verdict.saved.over if verdict.saved else "", verdict.behind
-    if behind is None or known(behind) is None or not placed.get(first) or placed.get(verdict.chosen or ""):
+    behind = verdict.behind
+    if behind is None or known(behind) is None or placed.get(verdict.chosen or ""):
+        return None
+    first = verdict.groups[0][0]
+    if not placed.get(first):
         return None
     return Faster(
         strategy=first,

@@ -11,7 +11,6 @@ from advisor.profiles.conclusions import Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Predicted
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import SAME_MEMORY, Candidate, Sized, leanest, worth_a_change
-from advisor.verdicts.final import Verdict, known
 
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""
@@ -54,22 +53,6 @@ _COUNTED: dict[Objective, Counted] = {
 def counted(objective: Objective) -> Counted:
     """Mean times, but for what is named above."""
     return _COUNTED.get(objective, Counted())
-
-
-def recorded(verdict: Verdict, baseline: str) -> Recommendation:
-    """The verdict as it is saved, before it has words; `baseline` is what its speedup is over."""
-    group = next((group for group in verdict.groups if verdict.chosen in group), ())
-    return Recommendation(
-        strategy=verdict.chosen,
-        verdict=verdict.kind,
-        bound=verdict.bound,
-        speedup=verdict.speedup.value if verdict.speedup else None,
-        interval=known(verdict.speedup),
-        baseline=baseline if verdict.speedup else None,
-        tied_with=tuple(name for name in (verdict.undecided or group) if name != verdict.chosen),
-        groups=verdict.groups,
-        reason="",
-    )
 
 
 def with_reason(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -13,7 +14,6 @@ from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
-from advisor.verdicts.comparing.changed_advice import changed_advice, differing_strategies
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
 from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.comparing.rows import (
@@ -215,27 +215,16 @@ def same_run(base: Profile, head: Profile) -> bool:
     return figures[0] == figures[1]
 
 
-class Sides(Protocol):
-    """Two profiles and what differs around them."""
-
-    @property
-    def base(self) -> Profile: ...
-    @property
-    def head(self) -> Profile: ...
-    @property
-    def conditions(self) -> tuple[Condition, ...]: ...
-
-
-def require_gateable(found: Sides, *, anyway: bool) -> None:
+def require_gateable(base: Profile, head: Profile, around: Iterable[Condition], *, anyway: bool) -> None:
     """Raises `UsageError` where a gate would judge something else than a change of the code."""
     if anyway:
         return
-    if same_run(found.base, found.head):
+    if same_run(base, head):
         raise UsageError(
             "BASE and HEAD are the same run, which would pass every gate",
             next_step="Profile again for HEAD, or add --anyway.",
         )
-    apart = [c for c in differing(found.conditions, "subject") if c.what in _DECIDING]
+    apart = [c for c in differing(around, "subject") if c.what in _DECIDING]
     if apart:
         told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
         raise UsageError(
@@ -345,13 +334,59 @@ def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -
     )
 
 
+_NAMES = {"name", "file", "sha256", "summary"}
+_TIMES = {"host_rates": True, "work": {"__all__": {"seconds"}}}
+
+
+def differing_strategies(rows: Sequence[Compared], gaps: Sequence[OneSided]) -> AbstractSet[str]:
+    """Strategies with a clearly different time, with other memory, or that failed in one of the two."""
+    apart = (r for r in rows if r.outcome in ("slower", "faster") or r.base_bytes != r.head_bytes)
+    return {row.strategy for row in apart} | {gap.strategy for gap in gaps if gap.status == "failed"}
+
+
+def _changed_advice(
+    one: Profile, other: Profile, differing: Mapping[str, AbstractSet[str]]
+) -> tuple[Advice, ...]:
+    """Advice of the one alone, by rule and device; measured devices stand for one another.
+
+    Rules have thresholds, so noise makes one fire in one run of the same code and not in the next. Advice
+    counts as changed where frames do other work, or where a strategy that it speaks of clearly takes another
+    time or memory.
+
+    differing: strategies that differ, by device. Of a device that one of the two alone predicts for, nothing
+    is new or gone.
+    """
+    there = {_about(a, other) for a in other.advice if a.outcome == "advice"}
+    shared = {None} | ({p.device.name for p in one.predictions} & {p.device.name for p in other.predictions})
+    other_work = _work(one) != _work(other)
+    fired = ((a, _about(a, one)) for a in one.advice if a.outcome == "advice")
+    only = (a for a, about in fired if about not in there and about[1] in shared)
+    return tuple(a for a in only if other_work or _rests_on(a) & differing.get(a.device, set()))
+
+
+def _about(advice: Advice, profile: Profile) -> tuple[str, str | None]:
+    return advice.rule, None if advice.device == profile.device.name else advice.device
+
+
+def _work(profile: Profile) -> tuple[object, ...]:
+    """What frames do, apart from how long it takes."""
+    traced = profile.traffic.model_dump(exclude=_TIMES) if profile.traffic else None
+    return profile.workload.model_dump(exclude=_NAMES), traced
+
+
+def _rests_on(advice: Advice) -> set[str]:
+    """Strategies that it proposes, counts its gain from, or has figures of (`pinned: one frame`)."""
+    named = {item.label.partition(":")[0] for item in advice.evidence}
+    return named | {advice.strategy or "", (advice.gain.over or "") if advice.gain else ""}
+
+
 def advice_apart(
     base: Profile, head: Profile, devices: Sequence[ComparedDevice]
 ) -> tuple[tuple[Advice, ...], tuple[Advice, ...]]:
     """HEAD's new advice, and BASE's that is gone. A measured device may have another name in each."""
     apart = {each.device.name: differing_strategies(each.rows, each.one_sided) for each in devices}
-    apart.setdefault(base.device.name, apart.get(head.device.name, frozenset()))
-    return changed_advice(head, base, apart), changed_advice(base, head, apart)
+    apart.setdefault(base.device.name, apart.get(head.device.name, set()))
+    return _changed_advice(head, base, apart), _changed_advice(base, head, apart)
 
 
 def _notes(base: Profile, head: Profile) -> list[str]:
