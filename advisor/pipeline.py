@@ -34,6 +34,7 @@ from advisor.measure.revisions import commit_of
 from advisor.measure.settings import Settings
 from advisor.measure.trying.session import try_script
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
+from advisor.model.measured import timed_by
 from advisor.model.mixing import outlook
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
@@ -45,6 +46,7 @@ from advisor.profiles.schema import Commit, Predicted, Profile, Result, Tool
 from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
+from advisor.profiles.traces import HostRates
 from advisor.rules.advise import advise, require_rules
 from advisor.rules.concluding import conclude, like_device, predict_targets
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
@@ -211,19 +213,30 @@ def compare_versions(
     )
     met = replace(_version_run(final, versions, labels, notes), results=results)
     before, now = zip(*met.rows.values(), strict=True)
+    rates = trace.host_rates if (trace := runs[HEAD].trace) else None
     return comparing_versions(
-        _concluded_version(versions.base, runs[BASE], context, before),
-        _concluded_version(versions.head, runs[HEAD], context, now),
+        _concluded_version(versions.base, runs[BASE], context, before, rates),
+        _concluded_version(versions.head, runs[HEAD], context, now, rates),
         met,
     )
 
 
-def _concluded_version(settings: Settings, run: Run, context: RunContext, rows: Sequence[Result]) -> Profile:
-    """The profile of one version, concluded from the rows of the final that both versions share."""
+def _concluded_version(
+    settings: Settings, run: Run, context: RunContext, rows: Sequence[Result], rates: HostRates | None
+) -> Profile:
+    """The profile of one version, concluded from the rows of the final that both versions share.
+
+    rates: those of this machine's memory, the same for both.
+    """
     complete = _assembled(settings, run, _ended(context, run, settings))
     hidden = anonymous(complete, include_host=settings.options.include_host)
     together = hidden.model_copy(update={"results": tuple(rows)})
     if hidden.device.kind == "cpu":
+        # Each version was traced at a moment of its own, in which the machine may have been busier.
+        traced = timed_by(together, [row.stage_seconds for row in together.measured().values()])
+        if traced and rates:
+            traced = traced.model_copy(update={"host_rates": rates})
+        together = together.model_copy(update={"traffic": traced})
         return _published(advise(predict_targets(together, _targets(settings, together))), settings)
     alike = {"advice": advise(together).advice}
     return _published(advise(timed_again(hidden)).model_copy(update=alike), settings)

@@ -147,6 +147,11 @@ def test_the_working_tree_is_compared_with_a_revision(
     """How often the same code seems to differ is counted in tests/test_versions.py, by a simulation."""
     monkeypatch.chdir(repository)
     found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, indifference=0.9, quiet=True)
+    traces = [side.traffic for side in (found.base, found.head)]
+    assert len({trace.host_rates for trace in traces if trace}) == 1, "one machine"
+    for side, trace in zip((found.base, found.head), traces, strict=True):
+        stages = side.measured()["pageable"].stage_seconds
+        assert {w.stage: w.seconds for w in trace.work}["read"] == stages["read"], "timed side by side"
     (row,) = found.rows
     assert 0 < row.ratio.low <= row.ratio.high < math.inf
     assert found.run.versions[0].startswith("w.py at HEAD, ")

@@ -398,6 +398,9 @@ def test_versions_share_processes(tmp_path: Path) -> None:
     final = hall.run()
     assert {frozenset(session.job.contestants) for session in hall.sessions} == {frozenset(ENTRY.names)}
     assert final.judged().settled
+    final.jobs = {name: each.model_copy(update={"backend": "cpu"}) for name, each in final.jobs.items()}
+    row = final.row(BASE, "pinned", final.judged())
+    assert row.stage_seconds["a"] == pytest.approx(row.median_seconds, rel=0.01), "by the clock of the steps"
     assert final.judged().ratios["pinned"].value == pytest.approx(1.2)
     assert final.row(HEAD, "pinned", final.judged()).median_seconds == pytest.approx(0.012, rel=0.01)
     times = [final.row(version, "pinned", final.judged()).median_seconds for version in (HEAD, BASE)]

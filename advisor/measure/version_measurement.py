@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 
 from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, UsageError, WorkloadError
@@ -349,8 +350,16 @@ class VersionFinal:
         timing = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
         if both := judged.seconds.get(strategy):
             timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
-        hosts = {stage for block in blocks for stage in block.host_seconds}
-        return timed(with_blocks(row, blocks), timing, self.objective, hosts, 1)
+        hosts, row = {stage for block in blocks for stage in block.host_seconds}, with_blocks(row, blocks)
+        if self.jobs[HEAD].backend == "cpu":
+            row = row.model_copy(update={"stage_seconds": {**row.stage_seconds, **self._stages(name)}})
+        return timed(row, timing, self.objective, hosts, 1)
+
+    def _stages(self, name: str) -> dict[str, float]:
+        """Seconds of each stage by the clock of the steps, which stands still without a core."""
+        parts = [each.parts() for each in self.steps() if each.contestant == name]
+        labels = [label for label in (parts[0] if parts else ()) if ":" in label]
+        return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
 
     def _hold(self, deadline: float, progress: Progress) -> None:
         if deadline - self.clock() < LEAST_FINAL:

@@ -72,7 +72,7 @@ def learned(profile: Profile, target: Machine) -> Learned:
 def pooled(profile: Profile) -> Trace | None:
     """The trace with host stages as timed in all processes on this CPU: one alone differs from the next by a
     tenth or two."""
-    return _timed(profile, [row.stage_seconds for row in profile.measured().values()], beside=True)
+    return timed_by(profile, [row.stage_seconds for row in profile.measured().values()], beside=True)
 
 
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
@@ -82,10 +82,10 @@ def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Tr
     faulting = [s for s in serial if s.placement.managed and not s.placement.prefetched]
     rows = [measured[strategy.name].stage_seconds for strategy in cached or faulting]
     told = bool(rows and profile.traffic and profile.workload.frame_stages("host"))
-    return _timed(profile, rows), told
+    return timed_by(profile, rows), told
 
 
-def _timed(profile: Profile, rows: Sequence[Mapping[str, float]], *, beside: bool = False) -> Trace | None:
+def timed_by(profile: Profile, rows: Sequence[Mapping[str, float]], *, beside: bool = False) -> Trace | None:
     """The trace with the median of these times of host stages; `beside` what the traced run took."""
     if not rows or profile.traffic is None:
         return profile.traffic

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -335,7 +335,7 @@ def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -
 
 
 _NAMES = {"name", "file", "sha256", "summary"}
-_TIMES = {"host_rates": True, "work": {"__all__": {"seconds"}}}
+_TIMES: Any = {"host_rates": True, "work": {"__all__": {"seconds"}}}
 
 
 def differing_strategies(rows: Sequence[Compared], gaps: Sequence[OneSided]) -> AbstractSet[str]:
