@@ -45,8 +45,8 @@ BLOCK_SECONDS = 0.05
 """Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
 CONCLUDING_SECONDS, CONCLUDING_SHARE = 3.0, 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4."""
-CONCLUDING_CPU_SECONDS = 1.2
-"""They wait for a core as long as starting the program did: 4.2 times their own time at a load of 12."""
+CONCLUDING_CPU_SECONDS = 1.5
+"""They take 0.9 and wait for a core as the start did: 4 to 9 times their own time at a load of 10."""
 CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 LEAST_FINAL = LEAST_SECONDS / 4
@@ -356,7 +356,7 @@ class VersionFinal:
         return timed(row, timing, self.objective, hosts, 1)
 
     def _stages(self, name: str) -> dict[str, float]:
-        """Seconds of each stage by the clock of the steps, which stands still without a core."""
+        """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
         parts = [each.parts() for each in self.steps() if each.contestant == name]
         labels = [label for label in (parts[0] if parts else ()) if ":" in label]
         return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
