@@ -30,6 +30,8 @@ class Machine:
     cpu: str
     date: str
     host_cache_bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+    """What else used it meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def comments(findings: Findings) -> list[str]:
     ]
     if findings.device is not None:
         lines.append("The memory rate is measured, not the specified peak, so achievable_share is 1.")
+    lines += findings.machine.warnings
     for reason, keys in findings.missing_by_reason().items():
         lines.append(f"Missing: {', '.join(keys)}: {reason}.")
     for run in findings.runs:

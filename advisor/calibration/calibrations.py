@@ -161,6 +161,7 @@ def calibrate(
 def _measure(
     request: Request, progress: Progress, launch: Launch, directory: Path, clock: Callable[[], float]
 ) -> Findings:
+    here = environment()
     groups = [group for group in GROUPS if request.backend == "cuda" or not group.needs_gpu]
     progress.start(len(groups))
     runs: list[GroupRun] = []
@@ -188,9 +189,8 @@ def _measure(
         else:
             why = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
             missing.update(dict.fromkeys(group.keys, why))
-    here = environment()
     cpu, date = here.cpu_model or f"an {here.machine} CPU", datetime.now(timezone.utc).date().isoformat()
-    return Findings(Machine(cpu, date, largest_cache()), runs, missing)
+    return Findings(Machine(cpu, date, largest_cache(), here.warnings), runs, missing)
 
 
 def check(request: Request, out: Path | None, *, force: bool) -> None:
@@ -252,7 +252,9 @@ def remarks(calibration: Calibration, out: Path | None) -> str:
         )
     elif out is None:
         last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"
-    return "\n".join([*(f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing), last])
+    cautions = (f"warning: {caution}" for caution in calibration.findings.machine.warnings)
+    lost = (f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing)
+    return "\n".join([*cautions, *lost, last])
 
 
 def wrote(out: Path | None) -> str:
