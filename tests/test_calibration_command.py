@@ -83,11 +83,18 @@ def test_the_host_alone_is_told_with_what_it_is_good_for(command: Command, quick
     assert "--base rtx-4090 --out mine.toml" in said.err
 
 
-def test_what_is_missing_is_told_with_the_reason(quick: Answers) -> None:
+@pytest.mark.parametrize("busy", [0.0, 0.9])
+def test_what_is_missing_and_what_disturbed_is_told(
+    quick: Answers, monkeypatch: pytest.MonkeyPatch, busy: float
+) -> None:
+    here = calibrations.environment(busy=busy)
+    monkeypatch.setattr(calibrations, "environment", lambda: here)
     found = calibrate(Request("cuda"), Silent(), Answers(managed=died))
-    lines = calibrations.remarks(found, None).splitlines()
-    assert lines[0] == f"missing: {', '.join(by_name('managed').keys)}"
-    assert "SIGBUS" in lines[1]
+    *warnings, missing, reason = calibrations.remarks(found, None).splitlines()[: 2 + bool(busy)]
+    assert missing == f"missing: {', '.join(by_name('managed').keys)}"
+    assert "SIGBUS" in reason
+    assert [line[:46] for line in warnings] == ["warning: Other programs used 90 % of the CPU a"] * bool(busy)
+    assert ("# Other programs used 90 % of the CPU" in found.toml()) == bool(busy)
 
 
 def wrong(command: Command, *arguments: str | Path) -> tuple[int, str]:

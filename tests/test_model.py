@@ -16,7 +16,11 @@ from published_cases import device_path, predicted
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, load
 from advisor.model import terms
+from advisor.model.context import Learned
+from advisor.model.machines import Machine
 from advisor.model.predict import predict
+from advisor.model.simulate import Simulated, simulate
+from advisor.model.terms import constant
 from advisor.profiles.schema import (
     BufferRecord,
     Predicted,
@@ -304,6 +308,17 @@ def test_a_device_stage_that_nothing_is_known_of_is_not_predicted() -> None:
     )
     said = unknown.model_copy(update={"workload": profile.workload.model_copy(update={"stages": stages})})
     assert predict(said, load("h200")).recommendation is not None
+
+
+def test_a_device_stage_with_a_factorization_is_not_predicted_until_it_was_measured() -> None:
+    work = (StageWork(stage="add", uncounted=("solve",)),)
+    found = predict(with_trace(vector_add(), work=work), load("h200"))
+    assert found.recommendation is None
+    assert "how long solve of device stage 'add' takes" in getattr(found.results[0], "reason", "")
+    known = Learned(kernel_factor={"add": constant(1.0)})
+    profile = with_trace(vector_add(), work=work)
+    pinned = simulate(profile.workload, profile.traffic, Machine(load("h200")), [by_name("pinned")], known)
+    assert isinstance(pinned["pinned"], Simulated)
 
 
 def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> None:

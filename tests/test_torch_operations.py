@@ -61,6 +61,14 @@ def test_what_operators_do_is_counted(
     assert {t.source for t in trace.traffic} == {"traced"}
 
 
+def test_factorizations_are_named_and_norms_are_not() -> None:
+    def use(a: Any) -> None:
+        torch.linalg.solve(a, a), torch.linalg.norm(a), torch.linalg.svd(a)
+
+    (work,) = seen(use, a=np.eye(N, dtype=np.float32)).work
+    assert [name.strip("_") for name in work.uncounted] == ["linalg_solve_ex", "linalg_svd"]
+
+
 def test_what_changes_in_place_is_read_too() -> None:
     assert seen(lambda a: a.mul_(2), a=square()).traffic[0].bytes_read == SIZE
     assert seen(lambda a: a.zero_(), a=square()).traffic[0].bytes_read == 0

@@ -218,6 +218,18 @@ def test_arithmetic_of_products() -> None:
     assert work(lambda a, b: np.matmul(np.stack([a] * 3), b), a=a, b=b)[0] == 3 * expected
 
 
+def test_the_arithmetic_of_factorizations_is_unknown_unless_it_is_declared() -> None:
+    """A solve of 1024 x 1024 takes milliseconds on an H200, where its bytes take microseconds."""
+    (stage,) = run(lambda a: np.linalg.solve(a, a) + np.linalg.norm(a), a=np.eye(8, dtype=np.float32)).work
+    assert stage.uncounted == ("solve",)
+    recorder = TrafficRecorder()
+    a = trace_buffer(recorder, "a", np.eye(8, dtype=np.float32))
+    with recorder.stage("s"):
+        np.linalg.inv(a)
+    trace = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {"s": 1e9}, {"a": 256.0})
+    assert (trace.work[0].flops, trace.work[0].uncounted) == (1e9, ())
+
+
 def test_comparisons_are_no_arithmetic() -> None:
     assert work(lambda a: (a > 0) & (a < 1), a=zeros())[0] is None
 

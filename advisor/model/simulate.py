@@ -129,7 +129,13 @@ def way_of(placement: Placement, entry: CatalogueEntry) -> Way:
 def _unknown_work(workload: WorkloadRecord, trace: Trace, learned: Learned) -> str:
     """Why nothing can be said of a device stage that tracing saw none of, that declares nothing and that was
     not timed on a GPU: its arithmetic may be any; empty where there is no such stage."""
+    uncounted = {work.stage: work.uncounted for work in trace.work}
     for stage in workload.frame_stages("device"):
+        if (calls := uncounted.get(stage.name)) and stage.name not in learned.kernel_factor:
+            return (
+                f"how long {', '.join(calls)} of device stage {stage.name!r} takes on a GPU is not known: "
+                f"state the arithmetic that takes as long, device({stage.name}, flops=...)"
+            )
         its = [t for t in trace.traffic if t.stage == stage.name]
         used = [t for t in its if t.bytes_read] or its
         untraced = bool(used) and all(t.source == "assumed" for t in used)

@@ -166,14 +166,22 @@ def _with_facts(answer: Answer, chosen: Recommendation | None) -> Answer:
     return replace(answer, facts=tuple(filter(None, (time, answer.apart, memory if mine.memory else None))))
 
 
+FEW = 5
+"""Published choices below which a share of them means little."""
+
+
 def _likely(prediction: Prediction, indifference: float) -> str:
-    """In how many simulations, and what the model that simulates has been checked on."""
+    """In how many simulations, and how often the model that simulates was right on families left out."""
     known = by_class().get(prediction.device.memory_class or "discrete")
-    checked = f"checked on {words.count(known.choices, 'published choice')}" if known else "not checked"
+    choices = words.count(known.choices, "published choice") if known else ""
+    checked = f"checked on {choices}" if known else "not checked"
+    if known and known.choices >= FEW and known.right_share is not None:
+        checked = f"right in {units.percent(known.right_share)} of {choices}"
+    checked = f"model was {checked} of memory class {prediction.device.memory_class}"
     if prediction.confidence is None:
-        return f"The model was {checked} of memory class {prediction.device.memory_class}"
+        return f"The {checked}"
     near = f"In {simulations(prediction.confidence)}, within {indifference * 100:g} % of the fastest"
-    return f"{near}; the model was {checked} of memory class {prediction.device.memory_class}"
+    return f"{near}; the {checked}"
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:

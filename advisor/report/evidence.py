@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.profiles.schema import Measured, Prediction, Profile, Skipped
+from advisor import units
+from advisor.model.accuracy import by_class
+from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
-from advisor.report.answering import predicted_answer
+from advisor.report.answering import FEW, predicted_answer
 from advisor.report.charts import frame_chart, overlap_note, prediction_chart
 from advisor.report.machine import ON_CPU
 from advisor.report.page import Section, filled
@@ -68,12 +70,33 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
     """
     marked = counted(undoubted(profile)).predictions
     each = tuple(predicted_answer(profile, prediction) for prediction in profile.predictions)
+    classes = dict.fromkeys(prediction.device.memory_class for prediction in profile.predictions)
     parts = filled(
         None if leading else Answers(each, forms="html txt"),
-        blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md txt"),
+        *(blocks.Prose(_accuracy(each)) for each in classes if each),
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
+
+
+def _accuracy(memory_class: MemoryClass) -> str:
+    """The model's error on families of devices left out of its fit, beside that of a rule of three lines."""
+    row, where = by_class().get(memory_class), f"memory class {memory_class}"
+    if row is None:
+        return f"Prediction accuracy: nothing published to check {where} ({WHERE})."
+    right, rule, regret, rules = (
+        units.percent(share or 0.0)
+        for share in (row.right_share, row.rule_right_share, row.regret_mean, row.rule_regret_mean)
+    )
+    checked = f"checked on {words.count(row.choices, 'choice')}"
+    if row.choices >= FEW:
+        checked = (
+            f"{right} of {row.choices} choices right or within 5 % (a rule of three lines: {rule}), mean "
+            f"regret {regret} ({rules})"
+        )
+    off = "" if row.ratio_error_median is None else f", ratios off {units.percent(row.ratio_error_median)}"
+    held = f"{units.percent(row.inside_share or 0.0)} of {row.figures} figures in range"
+    return f"Prediction accuracy for {where}, families left out: {checked}{off}, {held} ({WHERE})."
 
 
 def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:

@@ -35,6 +35,8 @@ class Call:
     reads_target: bool = False
     """Reads what it changes."""
     flops: Callable[[Any, Any], float] | None = None
+    counted: bool = True
+    """Its arithmetic is known."""
 
 
 def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
@@ -100,6 +102,12 @@ _SUM = Call(flops=_elements)
 _DEVIATION = Call(passes=2, flops=_elements)
 # 2mnk of a product without batch dimensions: a has mk elements, b kn, the result mn.
 _PRODUCT = Call(flops=lambda args, result: 2 * math.sqrt(math.prod(map(np.size, (*args[:2], result)))))
+# Factorizations run far below the peak, step after step: no count of operations tells how long they take.
+_FACTORIZATION = Call(counted=False)
+_FACTORIZATIONS = (
+    *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matrix_rank", "pinv"),
+    *("qr", "slogdet", "solve", "svd", "tensorinv", "tensorsolve"),
+)
 _GATHER = Call(gathers=True)
 _IN_PLACE = Call(changed=_whole, reads_target=True)
 _MASKED = Call(
@@ -136,6 +144,7 @@ FUNCTIONS: dict[Callable[..., Any], Call] = {
     **dict.fromkeys((np.var, np.std, np.nanvar, np.nanstd), _DEVIATION),
     **dict.fromkeys((np.dot, np.vdot, np.inner, np.outer, np.tensordot), _PRODUCT),
     np.einsum: Call(flops=_einsum),
+    **dict.fromkeys((getattr(np.linalg, name) for name in _FACTORIZATIONS), _FACTORIZATION),
     np.copyto: Call(changed=_copied),
     **dict.fromkeys((np.put, np.put_along_axis), _PUT),
     **dict.fromkeys((np.place, np.putmask), _MASKED),
@@ -231,7 +240,7 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
     if call.fills:
         for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
             recorder.wrote(array, unique_bytes(array))
-    recorder.computed(flops)
+    recorder.computed(flops, "" if call.counted else name)
 
 
 def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:

@@ -53,6 +53,7 @@ class _Tally:
     calls: int = 0
     issuing: float = 0.0
     flops: float = 0.0
+    uncounted: dict[str, None] = field(default_factory=dict)
 
 
 class TrafficRecorder:
@@ -131,13 +132,17 @@ class TrafficRecorder:
         self._current.calls += launches
         self._current.issuing += seconds
 
-    def computed(self, flops: float) -> None:
+    def computed(self, flops: float, uncounted: str = "") -> None:
+        """Counts operations, or notes a call whose arithmetic is not known."""
         self._current.flops += flops
+        if uncounted:
+            self._current.uncounted[uncounted] = None
 
     def operated(self, operation: Operation) -> None:
         """Counts an operator of PyTorch: its products are cuBLAS's, as CuPy's are."""
         self.called(torch_seconds(operation.name))
-        self.computed(operation.flops)
+        factorizes = operation.name.lstrip("_").startswith("linalg_") and "norm" not in operation.name
+        self.computed(operation.flops, operation.name if factorizes else "")
         gathers = operation.name in GATHERS and operation.read and operation.written
         for position, array in enumerate(operation.read):
             gathered = gathers and position == 0
@@ -246,6 +251,7 @@ class TrafficRecorder:
             temporary_bytes=0.0 if raw or twin else tally.temporary / runs,
             twin=twin and not raw,
             calls=None if unseen else round(tally.calls / runs),
+            uncounted=() if unseen or flops is not None else tuple(tally.uncounted),
             issue_seconds=None if unseen or not tally.calls or use.side == "host" else tally.issuing / runs,
         )
 
