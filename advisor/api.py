@@ -134,6 +134,11 @@ def compare_versions(
     _require_no_import()
     given = {"parameters": assignments(parameters or {}), **arguments}
     with naming_arguments():
+        if not isinstance(against, str | None):
+            raise UsageError(
+                f"against={against!r} is not the name of a revision",
+                next_step='Give a revision of git or a saved baseline, such as against="main".',
+            )
         source = configuration.arguments(workload=str(base if head is None else head), **given)
         sources = configuration.places(source)
         options = configuration.merged(sources)

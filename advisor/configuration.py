@@ -178,7 +178,9 @@ def command_line(**given: Any) -> OptionSource:
 
 
 def arguments(**given: object) -> OptionSource:
-    """Arguments of `advisor.profile`. Raises `UsageError` for a wrong value."""
+    """Arguments of `advisor.profile`. Raises `UsageError` for a wrong value, TypeError for a wrong name."""
+    if unknown := sorted(given.keys() - OPTIONS.keys()):
+        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
     return _read(CALL, {name: value for name, value in given.items() if value is not None})
 
 

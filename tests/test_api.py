@@ -318,6 +318,13 @@ def test_paths_may_be_strings(tmp_path: Path) -> None:
         assert told.value.next_step
 
 
+def test_wrong_arguments_of_a_comparison_of_versions() -> None:
+    with pytest.raises(UsageError, match="against=3 is not the name of a revision"):
+        advisor.compare_versions("w.py", against=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="'round'"):
+        advisor.compare_versions("w.py", round=3)  # type: ignore[call-arg]
+
+
 def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:
     lines = "import cupy\nfor n in range(4):\n    cupy.asarray([1.0, 2.0]).get()\n"
     (tmp_path / "s.py").write_text(lines, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -372,10 +373,23 @@ def test_several_workloads_get_a_folder_each(command: Command, workload: Path, t
 
 def test_a_program_gives_its_client_and_gets_the_devices(workload: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(AdvisorError, match="scheduler and local contradict each other"):
-        advisor.fleet(workload, scheduler="tcp://127.0.0.1:1", local=1)
-    with pytest.raises(TypeError, match="'gpu'"):
-        advisor.fleet(workload, local=1, gpu=0)
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"scheduler": "tcp://127.0.0.1:1", "local": 1}, "scheduler and local contradict each other"),
+        ({"scheduler": 3}, "scheduler=3 is neither an address nor a distributed.Client"),
+        ({"local": "2"}, "advisor.fleet: local='2' is wrong: Input should be a valid integer"),
+        ({"workload": fleet.run}, "workload=<function run"),
+        ({"local": 0}, "local=0 is wrong: Input should be greater than or equal to 1"),
+        ({"local": 1, "send": "data.bin"}, "send='data.bin' is wrong"),
+        ({"local": 1, "where": "kind=cpu"}, "where='kind=cpu' is wrong"),
+        ({"local": 1, "where": {"x": "1"}}, "where 'x' is not known"),
+    )
+    for arguments, message in wrong:
+        with pytest.raises(AdvisorError, match=re.escape(message)) as raised:
+            advisor.fleet(**{"workload": workload, **arguments})
+        assert raised.value.next_step
+    for unknown in ("gpu", "round"):
+        with pytest.raises(TypeError, match=f"'{unknown}'"):
+            advisor.fleet(workload, local=1, **{unknown: 0})
     settings = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
     with LocalCluster(n_workers=1, **settings) as workers, Client(workers) as client:
         quick = {"strategies": "pageable", "rounds": 1, "targets": "h200", "no_gpu": True, "quiet": True}

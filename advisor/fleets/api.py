@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from advisor import configuration
 from advisor.api import Profile, Shown, assignments, load, naming_arguments
@@ -28,6 +30,32 @@ from advisor.report.page import Page
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+class _Arguments(BaseModel):
+    """The arguments of `fleet` that `advisor.profile` does not have, or has in other forms."""
+
+    workload: str | Path
+    local: Annotated[int, Field(strict=True, ge=1, le=256)] | None
+    out: Path
+    each: Annotated[bool, Field(strict=True)]
+    one_per_host: Annotated[bool, Field(strict=True)]
+    where: dict[str, str] | None
+    send: tuple[Path, ...]
+    wait: Annotated[float, Field(strict=True, ge=0, le=1e6)]
+    resume: Annotated[bool, Field(strict=True)]
+
+
+def _checked(**given: object) -> _Arguments:
+    """Raises `UsageError` for a wrong argument."""
+    try:
+        return _Arguments.model_validate(given)
+    except ValidationError as problem:
+        error = problem.errors(include_url=False)[0]
+        raise UsageError(
+            f"advisor.fleet: {error['loc'][0]}={given[str(error['loc'][0])]!r} is wrong: {error['msg']}",
+            next_step="docs/fleet.md and help(advisor.fleet) list the arguments.",
+        ) from None
 
 
 class Fleet(Shown, FleetRecord):
@@ -66,21 +94,28 @@ def fleet(
     if unknown := {"gpu", "gpus"} & arguments.keys():
         raise TypeError(f"fleet() got an unexpected keyword argument {unknown.pop()!r}")
     with naming_arguments():
-        given = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
-        conditions = parse_where([f"{key}={value}" for key, value in (where or {}).items()])
-        request, options = prepare(
-            configuration.arguments(**given),
-            Selection(each, conditions, one_per_host=one_per_host),
-            ["fleet", str(workload)],
-            send=tuple(map(Path, send)),
+        own = _checked(
+            workload=workload,
+            local=local,
+            out=out,
+            each=each,
+            one_per_host=one_per_host,
+            where=where,
+            send=send,
             wait=wait,
+            resume=resume,
         )
+        given = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
+        conditions = parse_where([f"{key}={value}" for key, value in (own.where or {}).items()])
+        selection = Selection(each, conditions, one_per_host=one_per_host)
+        source, command = configuration.arguments(**given), ["fleet", str(workload)]
+        request, options = prepare(source, selection, command, send=own.send, wait=wait)
         reach = clusters(scheduler, None, local, (None, None, None))
-        outcome, _, _ = run(request, reach, Path(out), quiet=options.quiet, resume=resume)
+        outcome, _, _ = run(request, reach, own.out, quiet=options.quiet, resume=resume)
         if outcome.stopped:
             raise outcome.stopped
         require_figures(outcome)
-    return Fleet(**dict(outcome.record), folder=Path(out))
+    return Fleet(**dict(outcome.record), folder=own.out)
 
 
 def prepare(
@@ -114,14 +149,21 @@ def clusters(
             "DASK_SCHEDULER_ADDRESS.",
         )
     try:
+        import distributed
+
         from advisor.fleets import dask_cluster  # Dask is an extra, and takes a second to import
     except ImportError as missing:
         raise NothingMeasured(
             f"`advisor fleet` needs dask.distributed, which is not installed ({missing})",
             next_step="Install the extra: pip install 'gpu-memory-advisor[fleet]'",
         ) from None
-    if scheduler and not isinstance(scheduler, str):
+    if isinstance(scheduler, distributed.Client):
         return nullcontext(dask_cluster.DaskCluster(scheduler))
+    if scheduler and not isinstance(scheduler, str):
+        raise UsageError(
+            f"scheduler={scheduler!r} is neither an address nor a distributed.Client",
+            next_step='Give "tcp://host:8786", or the Client of a running cluster.',
+        )
     security = dask_cluster.make_security(*tls)
     return dask_cluster.local(local, security) if local else dask_cluster.connected(scheduler, file, security)
 
