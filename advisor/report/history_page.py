@@ -195,6 +195,8 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
         size > 1
     )
     notes += [_SPAN] * bool(changes)
+    if left := len(curves) - len(shown):
+        notes.append(f"The table also has {words.count(left, 'other strategy')}.")
     return line_chart(
         f"history-{index}",
         f"{_what(series)} over commits, {name}",
@@ -203,7 +205,6 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
         [curve for curve in curves if curve.strategy in shown],
         predicted=predicted,
         note=" ".join(notes),
-        others=[curve for curve in curves if curve.strategy not in shown],
         changes=changes,
         ordered=True,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -41,8 +40,7 @@ def render(page: Page) -> str:
         text = (directory() / file).read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assets |= {name: Markup(text), f"{name}_digest": f"sha256-{digest}"}
-    kinds = {type(block).__name__ for section in page.sections for block in _inside(section.blocks)}
-    return page_environment().get_template("page.html.j2").render(page=page, draw=draw, kinds=kinds, **assets)
+    return page_environment().get_template("page.html.j2").render(page=page, draw=draw, **assets)
 
 
 def notebook_cell(page: Page) -> str:
@@ -68,13 +66,6 @@ def draw(block: Block) -> Markup:
     if isinstance(block, (Group, Fold)):
         return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
     return Markup(macro(block, None))
-
-
-def _inside(blocks: tuple[Block, ...]) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        if isinstance(block, (Group, Fold)):
-            yield from _inside(block.blocks)
 
 
 def directory(package: Path = _PACKAGE) -> Path:

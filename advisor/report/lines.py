@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from advisor import units
 from advisor.profiles.sweeps import Value
 from advisor.report import words
@@ -89,22 +87,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Crossover:
-    """The best strategy changes between two values, given as indices; `ends`: where on 90 % of the simulated
-    devices, None before the first or beyond the last value. A chart adds the place `x`, the width and the
-    `strip` of the ends, in percent."""
+    """The best strategy changes between two values, given as indices. A chart adds the place `x` and the
+    width, in percent."""
 
     low: int
     high: int
     title: str
-    ends: tuple[float | None, float | None] | None = None
     x: str = ""
     width: str = ""
-    strip: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
 class LineChart(Block):
-    """Lines over a parameter, with both axes; `others` are bands around the strategies without a line."""
+    """Lines over a parameter, with both axes."""
 
     identifier: str
     title: str
@@ -117,7 +112,6 @@ class LineChart(Block):
     across: tuple[Tick, ...]
     down: tuple[Tick, ...]
     note: str = ""
-    others: tuple[str, ...] = ()
     crossings: tuple[Crossover, ...] = ()
     scale: Scale = field(kw_only=True)
 
@@ -143,19 +137,18 @@ def line_chart(
     height: int = HEIGHT,
     predicted: bool = False,
     note: str = "",
-    others: Sequence[Curve] = (),
     changes: Sequence[Crossover] = (),
     ordered: bool = False,
     relative: bool = False,
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
-    `others` are drawn as one band. Values that are `ordered` stand in their order and are joined.
-    A chart is higher than `height` where the names at the lines' ends need it. `relative`: these are ratios.
+    Values that are `ordered` stand in their order and are joined. A chart is higher than `height` where the
+    names at the lines' ends need it. `relative`: these are ratios.
     """
     shares, labels, kind = value_axis(values, ordered=ordered)
     curves, across = [curve for curve in curves if any(curve.samples)], list(map(_inset, shares))
-    drawn = [sample for curve in (*curves, *others) for sample in curve.samples if sample]
+    drawn = [sample for curve in curves for sample in curve.samples if sample]
     top = max(s.high for s in drawn) * (_HEADROOM if changes else 1.0)
     scale, ticks = time_axis(min(s.low for s in drawn), top, relative=relative)
     height = max(height, LABEL_GAP * (len(curves) + 1))
@@ -174,26 +167,14 @@ def line_chart(
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
         note=note,
-        others=tuple(_band(run, scale) for run in _runs(_envelope(across, others))) if kind else (),
-        crossings=tuple(_placed(change, values, across, kind) for change in changes),
+        crossings=tuple(_placed(change, across) for change in changes),
         scale=scale,
     )
 
 
-def _placed(change: Crossover, values: Sequence[Value], across: Sequence[float], kind: str) -> Crossover:
+def _placed(change: Crossover, across: Sequence[float]) -> Crossover:
     x, end = sorted((across[change.low], across[change.high]))
-    strip = None
-    if change.ends:
-        bend = np.log if kind == "logarithmic" else np.asarray
-        order = np.argsort(across)
-        known, shares = bend(np.array(values, dtype=float))[order], np.array(across)[order]
-        edges = (0.0, 1.0) if across[0] <= across[-1] else (1.0, 0.0)
-        first, last = sorted(
-            edge if value is None else float(np.interp(bend(value), known, shares))
-            for value, edge in zip(change.ends, edges, strict=True)
-        )
-        strip = percent(first), percent(last - first)
-    return replace(change, x=percent(x), width=percent(end - x), strip=strip)
+    return replace(change, x=percent(x), width=percent(end - x))
 
 
 def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
@@ -202,13 +183,6 @@ def _apart(ticks: Sequence[Tick], height: int) -> Iterator[Tick]:
         if last - tick.share >= LABEL_GAP / height:
             last = tick.share
             yield tick
-
-
-def _envelope(across: Sequence[float], curves: Sequence[Curve]) -> list[tuple[float, Sample | None]]:
-    at_each = [[c.samples[i] for c in curves] for i in range(len(across))]
-    middles = [[sample.middle for sample in samples if sample] for samples in at_each]
-    ends = (Sample(min(times), min(times), max(times)) if times else None for times in middles)
-    return list(zip(across, ends, strict=True))
 
 
 def _inset(share: float) -> float:

@@ -31,7 +31,6 @@ _ON_CHART = {
     "cpu": "Vertical lines show the intervals.",
 }
 _CHANGES = " The best strategy changes between the dotted lines."
-_STRIPS = " The strip at the bottom is where it changes on 90 % of simulated devices."
 _FEW = 2
 """Fewer other strategies are drawn without a band."""
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
@@ -302,13 +301,12 @@ def _chart(
         )
         for name, told in times.items()
     ]
-    others = words.count(len(curves) - len(shown), "other strategy") if len(shown) < len(curves) else ""
-    note = f"The band contains {others}, listed in the table. " if others else ""
+    left = len(curves) - len(shown)
+    note = f" The table also has {words.count(left, 'other strategy')}." * bool(left)
     changed = [
-        Crossover(stops.index(low), stops.index(high), told, (found.first, found.last) if found else None)
-        for low, high, told, found in crossings(track, parameter)
+        Crossover(stops.index(low), stops.index(high), what)
+        for low, high, what in crossings(track, parameter)
     ]
-    strips = _STRIPS * any(crossover.ends for crossover in changed)
     return line_chart(
         f"lines-{index}",
         f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}",
@@ -317,8 +315,7 @@ def _chart(
         [curve for curve in curves if curve.strategy in shown],
         height=height,
         predicted=predicted,
-        note=note + _ON_CHART[track.basis] + _CHANGES * bool(changed) + strips,
-        others=[curve for curve in curves if curve.strategy not in shown],
+        note=_ON_CHART[track.basis] + _CHANGES * bool(changed) + note,
         changes=changed,
         relative=True,
     )

@@ -98,8 +98,8 @@ def best_by_value(track: Track, parameter: str, told: Sequence[Stretch], *, ties
     return ", ".join(parts)
 
 
-def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str, Place | None]]:
-    """The values between which the best strategy changes, from which to which, and where it may lie."""
+def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
+    """The values between which the best strategy changes, and from which to which."""
     if not _ordered(track):
         return
     optima = [stop.optima for stop in track.stops]
@@ -108,7 +108,7 @@ def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str, P
         between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
         likely = "likely " * change.likely
         told = f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
-        yield low, high, told, place(track, change)
+        yield low, high, told
 
 
 def at(parameter: str, stops: Sequence[Stop]) -> str:
