@@ -70,9 +70,9 @@ def devices_page(compared: DeviceComparison) -> Page:
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in places)
     notes, each = tuple(_notes(compared, places)), "Device by device"
-    told = [blocks.Fact(f"{p.name} ({p.basis}, {p.origin})", p.answer.verdict.headline) for p in places]
-    told += [blocks.Fact("parameters", parameters)] if parameters else []
-    short = blocks.Facts(tuple(told), forms="txt"), blocks.Banners("note", notes)
+    made = tuple(blocks.Fact(p.name, f"{p.basis} {p.origin}") for p in places)
+    asked = (blocks.Fact("parameters", parameters),) * bool(parameters)
+    short = blocks.Facts(made + asked, forms="txt"), blocks.Banners("note", notes)
     failed = (
         replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
         for member in members

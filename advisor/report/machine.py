@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.redaction import WITHHELD
@@ -19,8 +17,6 @@ from advisor.report.mixes import searched
 from advisor.rules.advise import silences
 from advisor.rules.registry import RULES, changed
 
-_Value = TypeVar("_Value")
-
 
 def environment(profile: Profile) -> tuple[Fact, ...]:
     told = profile.environment
@@ -31,49 +27,42 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
         ("Python", None if told.python == WITHHELD else told.python),
         ("CPU", told.cpu_model),
         ("CPU cores", told.cpu_count),
-        ("Memory", units.size(told.memory_bytes) if told.memory_bytes else None),
+        ("Memory", _size(told.memory_bytes or None)),
     )
-    return (
-        *(Fact(label, words.line(str(value), 200)) for label, value in known if value is not None),
-        *_entries(told.gpu),
-        *_entries(told.packages),
-        *(_host(told.host) if told.host else ()),
-        *_entries(profile.device.attributes),
+    host = _host(told.host) if told.host else ()
+    return tuple(
+        Fact(words.name(label), words.line(str(value), 300))
+        for label, value in (
+            *known,
+            *told.gpu.items(),
+            *told.packages.items(),
+            *host,
+            *profile.device.attributes.items(),
+        )
+        if value not in (None, "")
     )
 
 
-def _entries(items: Mapping[str, object]) -> list[Fact]:
-    return [Fact(words.name(key), words.line(str(value), 200)) for key, value in items.items()]
-
-
-def _host(host: HostState) -> list[Fact]:
+def _host(host: HostState) -> tuple[tuple[str, object], ...]:
     nodes = []
     for node in host.numa_nodes[:16]:
         told = f"CPUs {words.name(node.cpus)}" if node.cpus else "no CPUs", _size(node.memory_bytes)
         nodes.append(f"{node.node} ({', '.join(filter(None, told))})")
     inside = (name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there)
-    known = (
+    return (
         ("NUMA nodes", "; ".join(nodes)),
-        ("NUMA node of the GPU", _known(host.gpu_numa_node, str)),
+        ("NUMA node of the GPU", host.gpu_numa_node),
         ("Memory available before the run", _size(host.memory_available_bytes)),
-        ("Memory limit (cgroup)", _limit(host.memory_limit)),
-        ("Locked-memory limit", _limit(host.locked_memory_limit)),
-        ("Transparent huge pages", host.huge_pages or ""),
-        ("CPU affinity", host.allowed_cpus or ""),
+        ("Memory limit (cgroup)", _size(host.memory_limit)),
+        ("Locked-memory limit", _size(host.locked_memory_limit)),
+        ("Transparent huge pages", host.huge_pages),
+        ("CPU affinity", host.allowed_cpus),
         ("Runs in", words.listing(inside)),
     )
-    return [Fact(label, words.line(value, 300)) for label, value in known if value]
 
 
-def _limit(value: Limit | None) -> str:
-    return value if isinstance(value, str) else _size(value)
-
-
-def _known(value: _Value | None, write: Callable[[_Value], str]) -> str:
-    return "" if value is None else write(value)
-
-
-_size = partial(_known, write=units.size)
+def _size(value: Limit | None) -> str:
+    return value if isinstance(value, str) else "" if value is None else units.size(value)
 
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
