@@ -18,6 +18,7 @@ from advisor.verdicts.caveats import doubt, undoubted
 from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.scores import counted
 
+HERE = " on this CPU"
 _TIMES = "Where the time of a frame goes"
 _PARTS = "Grouped by kind, not by time; each part is a median. The bracket is the interval of the frame."
 
@@ -48,7 +49,8 @@ def noise(profile: Profile) -> Section:
     kept = fastest_first(counted(profile))
     base = baseline(profile) if profile.device.kind != "cpu" and not doubt(profile) else None
     rows = more_figures(tuple(kept.measured().values()), base, speeds(kept))
-    return Section("noise", "Slowest frames, CPU time, energy, set-up", tuple(rows), nav="More figures")
+    title = f"Slowest frames, CPU time, energy, set-up{HERE * (profile.device.kind == 'cpu')}"
+    return Section("noise", title, tuple(rows), nav="More figures")
 
 
 def fastest_first(profile: Profile) -> Profile:

@@ -8,7 +8,7 @@ from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers, beside
-from advisor.report.evidence import noise, predictions, stages
+from advisor.report.evidence import HERE, noise, predictions, stages
 from advisor.report.machine import (
     environment,
     measured_label,
@@ -57,7 +57,11 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
             _advice(profile, concluded),
             *(() if leading else predicted),
             noise(profile),
-            *([Section("frames", "Timeline of one frame", timelines, nav="Timelines")] if timelines else []),
+            *(
+                [Section("frames", f"Timeline of one frame{HERE * cpu}", timelines, nav="Timelines")]
+                if timelines
+                else []
+            ),
             _circumstances(profile),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",

@@ -119,14 +119,16 @@ def _lead(
     for reason, where in words.grouped(not_run, lambda point: point.reason).items():
         values = words.listing([words.value(point.value) for point in where], limit=12)
         missing.append(blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason)))
+    following = blocks.Prose(CONFIRM * confirm, label="Next", kind="next together")
     return lead(
+        replace(following, forms="html"),  # below the charts it would not be on the first screen
         *around(
             blocks.Failures(sweep_failures(sweep, parameter)),
             blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
             panels(told or (none,), figures or [()]),
             drawn=any(figures),
         ),
-        blocks.Prose(CONFIRM * confirm, label="Next", kind="next together"),
+        replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
         blocks.Items(tuple(missing), "Values that were not run", forms="html md"),
