@@ -160,7 +160,13 @@ class Export:
         return self
 
     def range(
-        self, name: str, begin: int, end: int | None, payload: int | None = None, domain: int = 1
+        self,
+        name: str,
+        begin: int,
+        end: int | None,
+        payload: int | None = None,
+        domain: int = 1,
+        thread: int = THREAD,
     ) -> None:
         self.add(
             "NVTX_EVENTS",
@@ -168,13 +174,13 @@ class Export:
             end=end,
             eventType=self._event_type("NvtxPushPopRange"),
             textId=self.string(name),
-            globalTid=THREAD,
+            globalTid=thread,
             domainId=domain,
             int64Value=payload,
         )
 
-    def call(self, begin: int, correlation: int) -> None:
-        values = {"start": begin, "end": begin + 1, "correlationId": correlation, "globalTid": THREAD}
+    def call(self, begin: int, correlation: int, thread: int = THREAD) -> None:
+        values = {"start": begin, "end": begin + 1, "correlationId": correlation, "globalTid": thread}
         self.add("CUPTI_ACTIVITY_KIND_RUNTIME", **values)
 
     def copy(

@@ -22,7 +22,7 @@ from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Silent
 from advisor.nsys import program as nsys_module
 from advisor.nsys.capturing import NO_GPU_TO_TRACE, NsysCaptures, frames_to_capture
-from advisor.nsys.program import Nsys, NsysFailed, find
+from advisor.nsys.program import NsysFailed, find
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.traces import NsysTrace
 
@@ -331,10 +331,6 @@ def test_options_that_contradict_one_another(
         said = command("profile", "x.py", "--no-gpu", *options)
         assert said.code == 2
         assert says in said.error[0]
-
-
-def test_a_name_of_a_version() -> None:
-    assert Nsys(Path("nsys"), (2022, 4, 2)).name == "nsys 2022.4.2"
 
 
 def test_what_the_documentation_names_is_there() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from every import every
-from nsys_exports import Export, Version
+from nsys_exports import THREAD, Export, Version
 
 from advisor.errors import FileProblem
 from advisor.nsys.database import opened
 from advisor.nsys.exports import FileTrace, read
+from advisor.nsys.ranges import ranges_of
 from advisor.profiles.traces import Activity, Copies, Kernels, Migrations, Synchronizations
 
 US, MS = 1_000, 1_000_000
@@ -237,6 +238,20 @@ def test_another_domains_ranges_are_not_ours(tmp_path: Path) -> None:
     assert (gpu.seconds, gpu.idle_seconds) == (0.004, 0.001)
     assert gpu.flows
     assert gpu.flows[0].memory == "pageable"
+
+
+def test_ranges_of_each_thread_that_calls_cuda_but_none_inside_another(tmp_path: Path) -> None:
+    export, begins = Export(tmp_path / "a.sqlite"), [index * 10 * MS for index in range(6)]
+    for index, begin in enumerate(begins):
+        thread = THREAD + index % 2
+        for offset, end, on in ((0, 8, thread), (1, 2, thread), (0, 9, THREAD + 7)):
+            export.range("step", begin + offset * MS, begin + end * MS, thread=on)
+        export.call(begin + MS, correlation=index + 1, thread=thread)
+        export.kernel(begin + 3 * MS, begin + 4 * MS, "add", correlation=index + 1)
+    with opened(export.done()) as database:
+        ((first, last),) = ranges_of(database, "step").values()
+    assert first.tolist() == begins
+    assert set((last - first).tolist()) == {8 * MS}
 
 
 def test_several_strategies_in_one_file(tmp_path: Path) -> None:

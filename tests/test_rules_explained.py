@@ -187,7 +187,11 @@ def test_every_rule_is_explained_with_an_example() -> None:
         text, thresholds = describe(rule), rule.text.thresholds
         flat = " ".join(text.split())
         assert f"Example: {rule.text.example} Bad " in flat
+        assert rule.text.title in flat
+        assert rule.text.explanation
+        assert rule.text.sources
         for threshold in thresholds:
+            assert threshold.source
             assert f"- {threshold.name} = {threshold.written(threshold.default)}: {threshold.meaning}" in flat
         assert f"--ignore {rule.id}" in flat
         assert ("--rule" in flat) == bool(thresholds)

@@ -99,9 +99,11 @@ class Database:
         tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         names = [str(row[0]) for row in self._run(f"{tables} LIMIT {_MOST_NAMES}").fetchall()]
         plain = [name for name in names if name.replace("_", "").isalnum()]
-        told = {name: self._run(f'PRAGMA table_info("{name}")').fetchall() for name in plain}
-        self._columns = {name: frozenset(str(row[1]) for row in rows) for name, rows in told.items()}
-        self._full = {name: frozenset(str(row[1]) for row in rows if row[3]) for name, rows in told.items()}
+        columns = {name: self._run(f'PRAGMA table_info("{name}")').fetchall() for name in plain}
+        self._columns = {name: frozenset(str(row[1]) for row in rows) for name, rows in columns.items()}
+        self._full = {
+            name: frozenset(str(row[1]) for row in rows if row[3]) for name, rows in columns.items()
+        }
         """Columns that are never NULL, by their table."""
         self.unusable: Counter[str] = Counter()
         """Rows that `blocks` left out, by table."""
@@ -204,8 +206,8 @@ def distinct(values: Integers) -> list[int]:
     """The numbers that occur. Raises ValueError for more than `MOST_KINDS`."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     near = len(values) and high - low < _NEAR  # counted, since sorting them all takes longer
-    found = np.flatnonzero(np.bincount(values - low)) + low if near else np.unique(values)
-    numbers: list[int] = found.tolist()
+    occurring = np.flatnonzero(np.bincount(values - low)) + low if near else np.unique(values)
+    numbers: list[int] = occurring.tolist()
     if len(numbers) > MOST_KINDS:
         raise ValueError(f"it has more than {MOST_KINDS} processes or kinds of memory")
     return numbers

@@ -74,10 +74,10 @@ def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads:
     """Frames by what repeats. `uploads`, `downloads`: positions among the copies."""
     busy = union(work.busy())
     for source, events in _sequences(work, calls, uploads, downloads):
-        if (found := repeats(events)) is None:
+        if (frames := repeats(events)) is None:
             continue
-        begins, ends = events.begins[found.firsts], _ends(events, found.firsts, found.lasts, busy)
-        marked = Marked(source, source, found.alike, begins, ends, _warm(begins, ends))
+        begins, ends = events.begins[frames.firsts], _ends(events, frames.firsts, frames.lasts, busy)
+        marked = Marked(source, source, frames.alike, begins, ends, _warm(begins, ends))
         if seconds((begins, ends), busy) >= _COVERED * length(busy):
             return marked
     return None
@@ -169,6 +169,6 @@ def _events(parts: Sequence[_Part]) -> Events:
     ordered = np.sort(named)
     kinds = np.searchsorted(ordered[np.append(True, ordered[1:] != ordered[:-1])], named)
     del named, ordered
-    marked = np.concatenate([np.full(len(kinds), told) for _, kinds, told, _ in parts])[order]
+    marked = np.concatenate([np.full(len(kinds), is_marked) for _, kinds, is_marked, _ in parts])[order]
     uploads = np.concatenate([np.zeros(len(k), bool) if up is None else up for _, k, _, up in parts])[order]
     return Events(kinds.astype(np.int32)[order], marked, begins, ends, uploads)

@@ -59,12 +59,12 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
 
 def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
     """Of each, when other GPUs of its process worked; without gaps below 10 µs, to save memory."""
-    found = []
+    unions = []
     for work in works:
         others = [each for each in works if each.process == work.process and each is not work]
         pieces = [piece for each in others for piece in each.busy()]
-        found.append(union([(begins, ends + _GAP) for begins, ends in pieces]))
-    return found
+        unions.append(union([(begins, ends + _GAP) for begins, ends in pieces]))
+    return unions
 
 
 def _named(gpu: GpuTrace, device: int, devices: Names) -> GpuTrace:
@@ -96,15 +96,15 @@ def _devices(database: Database) -> Names:
             int(n): (int(n), name and str(name), None if own is None else bool(own), engines and int(engines))
             for n, name, own, engines in rows
         }
-    found = {(_ANY, number): gpu for number, gpu in gpus.items()}
+    devices = {(_ANY, number): gpu for number, gpu in gpus.items()}
     if database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
         known = "pid NOT NULL AND cudaId NOT NULL AND gpuId NOT NULL"
         rows = database.rows(
             f"SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE {known} LIMIT 10000"
         )
         for pid, device, gpu in rows:
-            found[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None, None))
-    return found
+            devices[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None, None))
+    return devices
 
 
 def _links(name: str | None) -> dict[str, Link]:
@@ -112,16 +112,16 @@ def _links(name: str | None) -> dict[str, Link]:
     entry = named(name)
     if entry is None:
         return {}
-    found = {}
+    links = {}
     for way in ("to-device", "to-host"):
         measured = getattr(entry.figures, f"pinned_{way.replace('-', '_')}_bytes_per_second")
         specified = entry.figures.link_bytes_per_second
         if measured is not None:
-            found[way] = Link(bytes_per_second=measured.value, source=f"the catalogue's {entry.name}")
+            links[way] = Link(bytes_per_second=measured.value, source=f"the catalogue's {entry.name}")
         elif specified is not None:
             rate, source = _SHARE_OF_LINK * specified.value, f"80 % of the link of {entry.name}"
-            found[way] = Link(bytes_per_second=rate, source=source)
-    return found
+            links[way] = Link(bytes_per_second=rate, source=source)
+    return links
 
 
 _OPTIONS = {

@@ -76,10 +76,13 @@ def _period(kinds: npt.NDArray[Any], marked: npt.NDArray[np.bool_]) -> int | Non
     often = counts >= LEAST
     if not often.any():
         return None
-    told = np.zeros(len(counts), bool)
-    told[kinds[marked]] = True
-    told &= often
-    scores = {lag: _scores(kinds, lag, often, told if told.any() else often) for lag in _lags(kinds, counts)}
+    marked_kinds = np.zeros(len(counts), bool)
+    marked_kinds[kinds[marked]] = True
+    marked_kinds &= often
+    scores = {
+        lag: _scores(kinds, lag, often, marked_kinds if marked_kinds.any() else often)
+        for lag in _lags(kinds, counts)
+    }
     best = [max((score[i] for score in scores.values()), default=0.0) for i in (0, 1)]
     enough = (
         lag
@@ -90,14 +93,14 @@ def _period(kinds: npt.NDArray[Any], marked: npt.NDArray[np.bool_]) -> int | Non
 
 
 def _scores(
-    kinds: npt.NDArray[Any], lag: int, often: npt.NDArray[np.bool_], told: npt.NDArray[np.bool_]
+    kinds: npt.NDArray[Any], lag: int, often: npt.NDArray[np.bool_], marked_kinds: npt.NDArray[np.bool_]
 ) -> tuple[float, float]:
-    """How much of each frequent kind recurs at the lag, on average over all kinds and over those told."""
+    """How much of each frequent kind recurs at the lag, on average over all kinds and over the marked."""
     size = len(often)
     equal = kinds[:-lag] == kinds[lag:]
     there = np.bincount(kinds[:-lag], minlength=size)
     share = np.bincount(kinds[:-lag][equal], minlength=size) / np.maximum(there, 1)
-    return float(share[often].mean()), float(share[told].mean())
+    return float(share[often].mean()), float(share[marked_kinds].mean())
 
 
 def _lags(kinds: npt.NDArray[Any], counts: Integers) -> list[int]:

@@ -83,8 +83,8 @@ class Managed(Record):
 
     def by_fault(self) -> float:
         """The share of the bytes that no prefetch of the program asked for."""
-        asked = sum(m.bytes for m in self.migrations if m.cause == "user prefetch")
-        return 1 - asked / self.bytes if self.bytes else 0.0
+        prefetched = sum(m.bytes for m in self.migrations if m.cause == "user prefetch")
+        return 1 - prefetched / self.bytes if self.bytes else 0.0
 
 
 class Frames(Record):

@@ -118,8 +118,8 @@ def _short(span: Span) -> str:
 
 def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
     """By line and label; of what is drawn without its cause, all that it may be."""
-    told = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
-    by_label = words.grouped(told, lambda pair: (pair[0].track, pair[1]))
+    labelled = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
+    by_label = words.grouped(labelled, lambda pair: (pair[0].track, pair[1]))
     return {key: ", ".join(row.number for row, _ in same) for key, same in by_label.items()}
 
 

@@ -45,10 +45,10 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
             folds.append(blocks.Fold(f"{words.code(name)}{' (recommended)' * here}", parts, open=here))
     folds = [replace(fold, open=True) for fold in folds] if len(folds) == 1 else folds
     notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
-    asked = trace.reason != "not asked for"
+    requested = trace.reason != "not asked for"
     return (
-        filled(blocks.Prose(_recorded(trace) * asked, forms="html md"), *notes, *folds)
-        if folds or asked
+        filled(blocks.Prose(_recorded(trace) * requested, forms="html md"), *notes, *folds)
+        if folds or requested
         else ()
     )
 
@@ -69,8 +69,8 @@ def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:
     for each in traced.allocations or ():
         if not each.kind.endswith("static") or each.bytes >= _PAGE:
             sizes = f"{words.count(each.count, 'allocation')}, the largest {units.size(each.largest_bytes)}"
-            told = f"{units.size(each.bytes)} ({sizes})"
-            figures.append(blocks.Fact(f"allocated, {words.name(each.kind)}", told))
+            amount = f"{units.size(each.bytes)} ({sizes})"
+            figures.append(blocks.Fact(f"allocated, {words.name(each.kind)}", amount))
     return filled(
         blocks.Prose(f"Recorded by nsys, {title}.{absent}"),
         blocks.Facts(tuple(figures)),
@@ -85,18 +85,18 @@ def facts(seen: Activity, frames: int, idle: float | None = None, whole: str = "
         path = " to ".join(part for part in (c.source, c.destination) if part)
         each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
         rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
-        told = "; ".join(filter(None, (path, each, rate)))
-        yield blocks.Fact(f"copies {c.kind}", f"{units.size(round(c.bytes / frames))} ({told})")
+        value = "; ".join(filter(None, (path, each, rate)))
+        yield blocks.Fact(f"copies {c.kind}", f"{units.size(round(c.bytes / frames))} ({value})")
     yield from _migrations(seen.migrations or (), frames)
     for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
         if faults is not None:
             yield blocks.Fact(f"page faults by the {who}", _plain(faults / frames))
     for k in seen.kernels or ():
-        told = f"{units.seconds(k.seconds / frames)} ({_number(k.count, frames, 'run')})"
-        yield blocks.Fact(f"kernel {words.name(k.name)}", told)
+        value = f"{units.seconds(k.seconds / frames)} ({_number(k.count, frames, 'run')})"
+        yield blocks.Fact(f"kernel {words.name(k.name)}", value)
     for s in seen.synchronizations or ():
-        told = f"{units.seconds(s.seconds / frames)} ({_number(s.count, frames, 'wait')})"
-        yield blocks.Fact(f"waits, {s.kind}", told)
+        value = f"{units.seconds(s.seconds / frames)} ({_number(s.count, frames, 'wait')})"
+        yield blocks.Fact(f"waits, {s.kind}", value)
     if idle is not None:
         yield blocks.Fact("GPU idle", f"{units.percent(idle)} of {whole}")
 
@@ -144,16 +144,16 @@ def not_observed(absent: Mapping[str, str]) -> list[str]:
     ]
 
 
-def trace_page(told: FileTrace, file: str = "") -> Page:
+def trace_page(trace: FileTrace, file: str = "") -> Page:
     """One file of advisor's own: each strategy with its figures per frame. Of any other, its GPUs."""
-    tool = words.name(told.tool or "nsys export of unknown version")
+    tool = words.name(trace.tool or "nsys export of unknown version")
     name = f"{words.name(file)} ({tool})" if file else tool
-    if told.program is not None:
-        return program_page(told.program, name, told.notes)
-    notes = blocks.Banners("note", tuple(map(words.line, told.notes)))
-    parts = filled(notes, *map(_strategy, told.strategies), blocks.Prose(SLOWER))
+    if trace.program is not None:
+        return program_page(trace.program, name, trace.notes)
+    notes = blocks.Banners("note", tuple(map(words.line, trace.notes)))
+    parts = filled(notes, *map(_strategy, trace.strategies), blocks.Prose(SLOWER))
     known = {"strategy", "frames", "frame_seconds", "idle_share"}
-    records = ({"kind": "traced", **each.model_dump(include=known)} for each in told.strategies)
+    records = ({"kind": "traced", **each.model_dump(include=known)} for each in trace.strategies)
     sections = (Section("figures", "Figures", parts, brief=True),)
     return Page("trace", "trace", name, sections, records=tuple(records))
 
@@ -213,8 +213,8 @@ def _table(base: GpuTrace, head: GpuTrace) -> Table:
         ]
         before, now = times
         ratio = units.ratio(now / before) if before and now is not None else blocks.NOTHING
-        told = (blocks.NOTHING if t is None else units.seconds(t) if t else "0" for t in times)
-        rows.append(row(name, *told, ratio))
+        cells = (blocks.NOTHING if t is None else units.seconds(t) if t else "0" for t in times)
+        rows.append(row(name, *cells, ratio))
     return Table(
         "parts",
         "per frame" if framed else "in all",
@@ -238,10 +238,10 @@ def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Rul
             yield "inconclusive", f"{one.label} does not have frames in both reports"
             continue
         (low, middle, high), (head_low, head_middle, _) = (quantiles(each, n=4) for each in frames)
-        told = f"{one.label}: a frame takes {units.ratio(head_middle / middle)} the time"
+        ratio = f"{one.label}: a frame takes {units.ratio(head_middle / middle)} the time"
         if head_middle <= middle * (1 + limit):
-            yield "passed", told
+            yield "passed", ratio
         elif head_low > high * (1 + limit):
-            yield "failed", told
+            yield "failed", ratio
         else:
-            yield "inconclusive", f"{told}, but frames differ by as much ({units.ratio(high / low)})"
+            yield "inconclusive", f"{ratio}, but frames differ by as much ({units.ratio(high / low)})"
