@@ -177,6 +177,9 @@ def test_calls_without_names_are_no_evidence(tmp_path: Path) -> None:
     told = {one.rule: one.outcome for one in judged(program).advice}
     assert told["pin-per-frame"] == told["implicit-wait"] == "not-applicable"
     assert "names of all CUDA calls of the host" in program.absent
+    (gpu,) = judged(program).gpus
+    assert gpu.ceiling
+    assert gpu.ceiling.seconds >= gpu.copy_seconds + gpu.idle_seconds, "no upper bound"
 
 
 def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def _compare_reports(
     from advisor import configuration
     from advisor.profiles.programs import ProgramTrace
     from advisor.report.traces import compared_page, slower
-    from advisor.rules.report_gates import parse_gates as parse_report_gates
-    from advisor.rules.report_gates import ruled
+    from advisor.rules.reports import parse_gates as parse_report_gates
+    from advisor.rules.reports import ruled
     from advisor.verdicts.comparing.gates import Gate, Ruling, parse_gates
 
     if request.strategies or not is_report(head):

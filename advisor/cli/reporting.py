@@ -145,7 +145,7 @@ def trace(
     """
     from advisor import configuration
     from advisor.report import pages
-    from advisor.rules.report_gates import parse_gates, ruled
+    from advisor.rules.reports import parse_gates, ruled
 
     output, gates = Output(out, formats, details, quiet), parse_gates(fail_if or ())
     summary = read_trace(file, nsys, frame, configuration.command_line(**given))

@@ -22,7 +22,7 @@ class FileTrace(Record):
 
     tool: Word | None = None
     strategies: tuple[StrategyTrace, ...] = ()
-    program: ProgramTrace | None = optional("Of any program: what its GPUs did")
+    program: ProgramTrace | None = optional("What the GPUs of any program did")
     notes: tuple[Text, ...] = ()
 
 

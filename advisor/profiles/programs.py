@@ -48,7 +48,7 @@ class Flow(Record):
         return self.seconds - self.hidden_seconds
 
     def spared(self, rate: float | None) -> float:
-        """What copies at that rate, or none, would take less while no kernel runs."""
+        """Seconds without kernels that copies at that rate would save; with None, all of them."""
         faster = 1 - min(self.bytes / rate / self.seconds, 1.0) if rate and self.seconds else 1.0
         return self.exposed_seconds * faster + self.staging_seconds
 

@@ -145,6 +145,8 @@ def _parts(gpu: GpuTrace) -> str:
     ]
     listed = ", ".join(f"{units.percent(s / gpu.seconds)} {n}" for n, s in shares if s >= 0.005 * gpu.seconds)
     frames = gpu.frames
+    if gpu.host is None:
+        listed += ". The host's calls are not in the report, so all idle time is in what memory can change"
     if frames is None:
         return f"No frames found, so from first to last: {listed}."
     some = f", {frames.steady_count} of them steady" if frames.steady_count < frames.count else ""

@@ -109,10 +109,11 @@ def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
     return _finding(
         gpu,
         seconds >= limit["share"] * gpu.seconds,
-        f"{_moved(flows, gpu)} from or to pageable memory take {_of(gpu, seconds)}: {', '.join(rates)}. The "
-        f"driver stages them, and the host waits.{_by(*(flow.where for flow in flows))}",
+        f"{_moved(flows, gpu)} from or to pageable memory take {_of(gpu, seconds)}, with the GPU idle in "
+        f"their calls: {', '.join(rates)}. The driver stages them, and the host waits."
+        f"{_by(*(flow.where for flow in flows))}",
         f"Copies of pageable memory above 64 KiB take {_of(gpu, seconds)}.",
-        _time("copies from and to pageable memory", seconds, gpu),
+        _time("copies from and to pageable memory, and the GPU idle in their calls", seconds, gpu),
         saved=saved,
     )
 

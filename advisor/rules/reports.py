@@ -1,4 +1,5 @@
-"""What the rules say of a report of any program: the ceiling, then each rule by what the report shows.
+"""What the rules say of a report of any program: the ceiling, then each rule by what the report shows, and
+what `--fail-if` makes of that.
 
 Gains are estimates, at most what the advice can save; of all frames that the figures are of, they are divided
 by their number. A report does not hold contents: what depends on them is a question.
@@ -6,11 +7,13 @@ by their number. A report does not hold contents: what depends on them is a ques
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from advisor import units
+from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
 from advisor.rules.base import Finding, Limits
@@ -26,6 +29,10 @@ _IN_PLACE = (
     "Page-locked memory is allocated and never copied: do kernels read it in place (zero-copy)? A report "
     "does not show that, so the time of all kernels is in what memory can change."
 )
+
+_CEILING = re.compile(r"ceiling=([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
+_IDS = (*RULES, "unbalanced-split")
+_KNOWN = f"Write advice, ceiling=10%, or a rule that a report can carry: {', '.join(_IDS)}."
 
 
 def judged(program: ProgramTrace, preferences: Preferences | None = None) -> ProgramTrace:
@@ -83,9 +90,10 @@ def _in_place(program: ProgramTrace) -> bool:
 
 def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:
     """The most that memory can change: copies and migrations that no kernel hides, what pages that move by
-    faults stop, and idle time in calls that copy, wait, allocate or page-lock. in_place: kernels too."""
-    most = gpu.copy_seconds - gpu.hidden_seconds + (gpu.removable_seconds or 0.0)
-    most += _paging(gpu)
+    faults stop, and idle time in calls that copy, wait, allocate or page-lock; all idle time where the report
+    has no calls. in_place: kernels too."""
+    idle = gpu.idle_seconds if gpu.removable_seconds is None else gpu.removable_seconds
+    most = gpu.copy_seconds - gpu.hidden_seconds + idle + _paging(gpu)
     most = min(most + gpu.kernel_seconds * in_place, gpu.seconds)
     return Ceiling(seconds=most, share=most / gpu.seconds)
 
@@ -149,3 +157,42 @@ def _exchanged(gpus: Sequence[GpuTrace]) -> Iterator[str]:
                 f"Each frame, {one} downloads and {other} uploads {units.size(max(sizes))}: if that is the "
                 "same data, copy it from GPU to GPU (peer-access-off)."
             )
+
+
+@dataclass(frozen=True)
+class ReportGate:
+    """One `--fail-if`: a rule, `advice` for all of them, or the most that memory may change."""
+
+    text: str
+    limit: float | None = None
+
+
+def parse_gates(texts: Sequence[str]) -> tuple[ReportGate, ...]:
+    """Raises `UsageError` for anything else."""
+    return tuple(dict.fromkeys(_parse(text.strip()) for text in texts))
+
+
+def _parse(text: str) -> ReportGate:
+    if found := _CEILING.fullmatch(text):
+        return ReportGate(text, float(found[1]) / 100)
+    if text in ("advice", *_IDS):
+        return ReportGate(text)
+    raise UsageError(f"--fail-if {text!r} is not a gate of a report{nearest(text, _IDS)}", next_step=_KNOWN)
+
+
+def ruled(gate: ReportGate, program: ProgramTrace | None) -> Iterator[str]:
+    """Why the gate fails; nothing where it passes. Raises `UsageError` where there is nothing to judge."""
+    if program is None or not program.gpus:
+        raise UsageError(
+            f"--fail-if {gate.text} has nothing to judge: no GPU work, or only that of advisor's strategies",
+            next_step="Omit --fail-if, or name the frames with --frame.",
+        )
+    if gate.limit is not None:
+        for gpu in program.gpus:
+            if gpu.ceiling and gpu.ceiling.share > gate.limit:
+                share = units.percent(gpu.ceiling.share)
+                yield f"memory can change {share} on {gpu.label}"
+        return
+    for advice in program.advice:
+        if advice.outcome == "advice" and gate.text in ("advice", advice.rule):
+            yield f"{advice.rule} on {advice.device}"
