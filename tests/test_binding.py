@@ -140,23 +140,6 @@ def test_parameters_with_a_default_are_the_stages_own() -> None:
     assert access(stage) == {"a": "in"}
 
 
-def test_a_parameter_that_names_no_buffer() -> None:
-    def stage(imag: In) -> None: ...
-
-    error = refusal(host(stage))
-    assert not missing(error.message, "'stage'", "'imag'", "'image'?")
-    assert not missing(error.next_step, "a, b, image", "xp, rng, frame, stream")
-
-
-def test_a_parameter_that_is_nearly_special() -> None:
-    def stage(fram: int) -> None: ...
-    def other(qqq: int) -> None: ...
-
-    assert "'frame'?" in refusal(host(stage)).message
-    assert "'qqq'" in refusal(host(other)).message
-    assert "?" not in refusal(host(other)).message
-
-
 @every("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])
 def test_a_buffer_without_a_usable_annotation(annotation: str) -> None:
     scope: dict[str, Any] = {"np": np, "In": In, "Out": Out}
@@ -164,20 +147,6 @@ def test_a_buffer_without_a_usable_annotation(annotation: str) -> None:
     error = refusal(host(scope["stage"]))
     assert not missing(error.message, "'stage'", "'a'")
     assert "a: In" in error.next_step
-
-
-def test_star_arguments_and_positional_only_parameters() -> None:
-    def stars(*buffers: In) -> None: ...
-    def keywords(**buffers: In) -> None: ...
-    def positional(a: In, /) -> None: ...
-
-    for stage, takes in ((stars, "*buffers"), (keywords, "**buffers"), (positional, "a")):
-        assert f") takes {takes}" in refusal(host(stage)).message
-    assert "a, b, image" in refusal(host(stars)).next_step
-
-
-def test_a_function_whose_parameters_cannot_be_read() -> None:
-    assert "<class 'type'>" in refusal(host(type)).message
 
 
 async def _coroutine(a: In) -> None: ...
@@ -205,23 +174,47 @@ def test_a_function_whose_body_would_not_run_is_refused(function: Any, kind: str
         assert f"is {kind}" in refusal(stage).message
 
 
-def test_scratch_stays_on_the_device() -> None:
-    def on_host(tmp: In) -> None: ...
-    def on_device(tmp: Out) -> None: ...
-
-    scratch = {"tmp": Buffer(4, np.float32, scratch=True)}
-    assert bound(device(on_device), buffers=scratch).frame[0].access == {"tmp": "out"}
-    message = refusal(device(on_device), host(on_host), buffers=scratch).message
-    assert not missing(message, "'on_host'", "'tmp'", "scratch")
+def stage(signature: str) -> Callable[..., object]:
+    exec(f"def stage({signature}): ...", scope := {**SCOPE})
+    made: Callable[..., object] = scope["stage"]
+    return made
 
 
-def test_passes_of_a_buffer_the_stage_does_not_take() -> None:
-    def stage(a: In) -> None: ...
+SCRATCH = {"tmp": Buffer(4, np.float32, scratch=True)}
+REFUSED: list[tuple[tuple[Stage, ...], dict[str, Any], list[str], str]] = [
+    ((host(stage("imag: In")),), {}, ["'stage'", "'imag'", "'image'?"], "a, b, image"),
+    ((host(stage("imag: In")),), {}, ["'imag'"], "xp, rng, frame, stream"),
+    ((host(stage("fram: int")),), {}, ["'frame'?"], ""),
+    ((host(stage("qqq: int")),), {}, ["'qqq', which is not a buffer\n"], ""),
+    ((host(stage("*buffers: In")),), {}, [") takes *buffers"], "a, b, image"),
+    ((host(stage("**buffers: In")),), {}, [") takes **buffers"], "a, b, image"),
+    ((host(stage("a: In, /")),), {}, [") takes a"], "a, b, image"),
+    ((host(type),), {}, ["<class 'type'>"], "Wrap it"),
+    (
+        (device(stage("tmp: Out")), host(stage("tmp: In"))),
+        {"buffers": SCRATCH},
+        ["host stage 'stage-2'", "'tmp'", "scratch"],
+        "Remove scratch=True",
+    ),
+    ((device(stage("a: In"), passes={"b": 2}),), {}, ["passes", "'stage'", "'b'"], "It takes: a."),
+    ((host(stage("a: Out")),), {"check": stage("a: In, b: In")}, ["check reads buffer 'b'"], "Remove that"),
+]
 
-    error = refusal(device(stage, passes={"b": 2}))
-    assert not missing(error.message, "passes", "'stage'", "'b'")
-    assert "a" in error.next_step
-    assert bound(device(stage, passes={"a": 2})).frame[0].record().passes == {"a": 2.0}
+
+@every(("stages", "parts", "message", "next_step"), REFUSED)
+def test_what_cannot_be_bound_is_refused(
+    stages: tuple[Stage, ...], parts: dict[str, Any], message: list[str], next_step: str
+) -> None:
+    error = refusal(*stages, **parts)
+    assert not missing(f"{error.message}\n", *message)
+    assert next_step in error.next_step
+
+
+def test_what_is_close_to_these_is_bound() -> None:
+    assert bound(device(stage("tmp: Out")), buffers={**SCRATCH}).frame[0].access == {"tmp": "out"}
+    assert bound(device(stage("a: In"), passes={"a": 2})).frame[0].record().passes == {"a": 2.0}
+    both = bound(host(stage("a: Out")), setup=[host(writes_b)], check=stage("a: In, b: In"))
+    assert both.check is not None
 
 
 def test_the_cpu_twin_takes_the_same_buffers() -> None:
@@ -267,14 +260,6 @@ def test_a_check_reads_the_buffers_it_names() -> None:
     line = wrong.__code__.co_firstlineno
     expected = f"stage 'check' (test_binding.py:{line}) takes 'A', which is not a buffer; did you mean 'a'?"
     assert refusal(host(stage), check=wrong).message == expected
-
-
-def test_a_check_of_a_buffer_that_nothing_writes() -> None:
-    def stage(a: Out) -> None: ...
-    def check(a: In, b: In) -> None: ...
-
-    assert "buffer 'b'" in refusal(host(stage), check=check).message
-    assert bound(host(stage), setup=[host(writes_b)], check=check).check is not None
 
 
 def writes_b(b: Out) -> None: ...

@@ -103,6 +103,21 @@ CASES = {
         ["g = cpx.empty_pinned(3)", "for i in r: d = cp.asarray(g, blocking=True)"],
         ["g = np.empty(3)", "for i in r: d = cp.asarray(g)"],
     ),
+    "lock: another function's array of that name is left": (
+        HEAD + "gray = np.full(3, 1)\ndef other(gray):\n    return cp.asarray(gray)\ndef same():\n"
+        "    global gray\n    gray = gray\n    return cp.asarray(gray)\n"
+        "for i in r:\n    d = cp.asarray(gray)\n",
+        Change("lock", 11, 3, 10),
+        [
+            "import weakref",
+            "",
+            "cp.cuda.runtime.hostRegister(gray.ctypes.data, gray.nbytes, 0)  # page-locked",
+            "weakref.finalize(gray, cp.cuda.runtime.hostUnregister, gray.ctypes.data)",
+            "return cp.asarray(gray, blocking=True)",
+            "d = cp.asarray(gray, blocking=True)",
+        ],
+        ["return cp.asarray(gray)", "d = cp.asarray(gray)"],
+    ),
     "reuse: an expression over two lines": (
         CUPY,
         Change("reuse", 10, None, 7),

@@ -31,6 +31,7 @@ from advisor.strategies.syntax import (
     loop_of,
     names_changed,
     names_in,
+    names_of_its_own,
     names_set,
     statement_at,
 )
@@ -196,9 +197,11 @@ def _lock(edits: _Edits, change: Change) -> None:
 def _other_uploads(edits: _Edits, origin: ast.stmt, array: str) -> set[int]:
     """Lines that may upload the array too, by its name, though the run did not come by. Raises `CannotWrite`
     where its address is given to what copies asynchronously."""
-    lines = set()
-    for call in calls_in(function_of(edits.tree, origin)):
+    lines, scope = set(), function_of(edits.tree, origin)
+    for call in calls_in(scope):
         if not any(edits.text(node) == array for each in call.args for node in names_in(each)):
+            continue
+        if (inner := function_of(edits.tree, call)) is not scope and array in names_of_its_own(inner):
             continue
         name = last_name(call.func)
         if name in _BY_ADDRESS:

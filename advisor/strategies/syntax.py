@@ -117,12 +117,20 @@ def names_in(tree: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
             yield node
 
 
-def function_of(tree: ast.AST, statement: ast.stmt) -> ast.AST:
-    """The innermost function that holds a statement; the whole tree at the top level and in classes."""
+def names_of_its_own(function: ast.AST) -> set[str]:
+    """A function's parameters and local variables."""
+    nodes = [*ast.walk(function)]
+    names = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names.difference(*(n.names for n in nodes if isinstance(n, (ast.Global, ast.Nonlocal))))
+
+
+def function_of(tree: ast.AST, part: ast.AST) -> ast.AST:
+    """The innermost function that holds a part of it; the whole tree at the top level and in classes."""
     holding = (
         node
         for node in ast.walk(tree)
-        if isinstance(node, _FUNCTIONS[:2]) and any(each is statement for each in ast.walk(node))
+        if isinstance(node, _FUNCTIONS[:2]) and any(each is part for each in ast.walk(node))
     )
     return min(holding, key=lambda node: (node.end_lineno or 0) - node.lineno, default=tree)
 

@@ -157,7 +157,7 @@ def _of_cupy(crossing: Crossing, name: str) -> _Suggestion | None:
 
 def _name(place: Place) -> str:
     """The variables that the line sets."""
-    name = re.match(r"(\w+(?:, \w+)*)\s*(:[^=]*)?=(?!=)", place.text.strip())
+    name = re.match(r"([\w.]+(?:, [\w.]+)*)\s*(:[^=]*)?=(?!=)", place.text.strip())
     return name[1] if name else "the array"
 
 
