@@ -173,6 +173,9 @@ def test_what_is_allocated_booked_moved_and_freed(facts: Facts) -> None:
     assert backend.names[allocated:] == freed
     assert not backend.live
     assert facts.placement.traits(backend.device()) == facts.traits
+    if not facts.traits.foreign:
+        ends = facts.placement.host_kind, facts.placement.device_kind
+        assert ends == (facts.kinds.split()[0], facts.kinds.split()[-1])
 
 
 @every("mapped", [False, True])
@@ -235,49 +238,20 @@ def test_each_side_has_an_array_of_the_right_form(placement: Placement) -> None:
         assert placed.host is None or placed.host.flags.writeable
 
 
-@each(ZeroCopy(), ZeroCopyWriteCombined(), ZeroCopyRegistered())
-def test_zero_copy_gives_kernels_the_devices_address_of_the_same_memory(placement: Placement) -> None:
-    with Arena(RecordingBackend()) as arena:
-        placed = placement.place(arena, LAYOUT)
-        assert placed.device.data.ptr == placed.host.ctypes.data | ON_DEVICE
+IN_PLACE_KINDS = (ZeroCopy(), ZeroCopyWriteCombined(), ZeroCopyRegistered(), Managed(), System())
 
 
-def test_managed_memory_has_one_address() -> None:
-    with Arena(RecordingBackend()) as arena:
-        placed = Managed().place(arena, LAYOUT)
-        assert placed.device.data.ptr == placed.host.ctypes.data
-
-
-ONE_MEMORY: list[Placement] = [
-    ZeroCopy(),
-    ZeroCopyWriteCombined(),
-    ZeroCopyRegistered(),
-    Managed(),
-    ManagedPrefetch(),
-    ManagedAdvised(),
-]
-PREFETCHING = (ManagedPrefetch, ManagedAdvised)
-
-
-@each(*ONE_MEMORY)
+@each(*IN_PLACE_KINDS, ManagedPrefetch(), ManagedAdvised())
 def test_one_memory_needs_no_copy(placement: Placement) -> None:
+    """Mapped memory has the device's address, all other the host's own."""
     with Arena(RecordingBackend()) as arena:
-        placed = placement.place(arena, LAYOUT)
-        assert (placed.to_device is None) == (not isinstance(placement, PREFETCHING))
-        assert (placed.to_host is None) == (not isinstance(placement, PREFETCHING))
-        assert placed.is_one_memory == (not isinstance(placement, PREFETCHING))
+        placed, in_place = placement.place(arena, LAYOUT), placement in IN_PLACE_KINDS
+        assert placed.host is not None
+        address = placed.host.ctypes.data
+        assert placed.device.data.ptr == (address | ON_DEVICE if placement.locks else address)
+        assert (placed.to_device is None) == (placed.to_host is None) == placed.is_one_memory == in_place
         placed.host[...] = 5
         assert (placed.device.memory == 5).all()
-
-
-def test_system_memory_is_the_hosts_own() -> None:
-    backend = RecordingBackend()
-    with Arena(backend) as arena:
-        placed = System().place(arena, LAYOUT)
-        assert placed.is_one_memory
-        assert backend.names == ["device_array"]
-        assert backend.calls[0][1] == placed.host.ctypes.data
-        assert arena.requested == {"pageable": 64}
 
 
 COPYING = [p for p in SHARED if p.traits(RecordingBackend().device()).moves == "copies"]
@@ -538,12 +512,6 @@ def test_the_cpu_as_a_device() -> None:
     assert backend.stream.ptr == 0
     start = backend.timestamp()
     assert backend.seconds_between(start, start + 0.25) == 0.25
-
-
-@each(Managed(), ManagedPrefetch(), External(Managed()))
-def test_managed_memory_is_exclusive_where_access_is_not_concurrent(placement: Placement) -> None:
-    assert placement.traits(cuda_device(concurrent_managed_access=0)).exclusive
-    assert not placement.traits(cuda_device(concurrent_managed_access=1)).exclusive
 
 
 def test_external_leaves_availability_to_its_inner_placement() -> None:

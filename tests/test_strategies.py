@@ -265,22 +265,6 @@ def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
     assert "CPU device" in why
 
 
-def test_what_the_model_asks_of_a_strategy() -> None:
-    kinds = {s.name: (s.placement.host_kind, s.placement.device_kind) for s in STRATEGIES}
-    copied = {"pageable": "pageable", "staged": "pageable"}
-    copied |= dict.fromkeys(["pinned", "write-combined", "registered", "pinned-pipelined"], "pinned")
-    shared = dict.fromkeys(["zero-copy", "zero-copy-wc", "zero-copy-registered"], "pinned")
-    shared |= dict.fromkeys(["managed", "managed-prefetch", "managed-advised"], "managed")
-    shared |= {"system": "pageable"}
-    known = {
-        **{name: (kind, "device") for name, kind in copied.items()},
-        **{name: (kind, kind) for name, kind in shared.items()},
-    }
-    assert {name: kinds[name] for name in known} == known
-    assert by_name("pinned").placement.traits(cuda_device()).moves == "copies"
-    assert by_name("managed").placement.traits(cuda_device(concurrent_managed_access=0)).exclusive
-
-
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError) as raised:
         by_name("pined")
