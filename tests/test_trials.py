@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 from every import every
 
+from advisor.measure.trying import results
 from advisor.measure.trying.alternation import Alternation
-from advisor.measure.trying.changes import NonBlocking, ScriptChange
+from advisor.measure.trying.changes import NonBlocking, PinnedLoader, ScriptChange
 from advisor.profiles.trials import Trial, TrialBlock
 from advisor.verdicts.trials import AS_IS, judged, trial_times
 
@@ -209,3 +211,35 @@ def test_memory_that_the_script_keeps_is_never_copied_asynchronously() -> None:
         buffers = [torch.zeros(1000) for _ in range(count)]
         assert moved(buffers) == ([True] * count, "")
         assert "writes page-locked memory that it has copied" in moved(buffers, write=True)[1]
+
+
+def test_a_loader_made_at_the_line_gives_page_locked_batches() -> None:
+    torch = pytest.importorskip("torch")
+    loader, before = torch.utils.data.DataLoader, torch.utils.data.DataLoader.__init__
+    change = ScriptChange(name="n", kind="pin-memory", file=__file__, line=0, origin_file=__file__)
+    pinned = PinnedLoader(change, {__file__}.__contains__, checks=False)
+    try:
+        pinned.install(types.SimpleNamespace(Tensor=type("Tensor", (PinnedTensor,), {})))
+        pinned.switch(True)
+        pinned.change = change.model_copy(update={"origin_line": sys._getframe().f_lineno + 1})
+        loaders = [loader([1, 2])]
+        loaders.append(loader([1, 2]))
+    finally:
+        loader.__init__ = before
+    assert [each.pin_memory for each in loaders] == [True, False]
+
+
+def test_tensors_are_compared_by_their_bytes() -> None:
+    """Also those that NumPy does not know, that need gradients, that are conjugated, or sparse."""
+    torch = pytest.importorskip("torch")
+    complex_number = torch.full((2,), 1 + 2j).conj()
+    for tensor in (
+        torch.ones(3, dtype=torch.bfloat16, requires_grad=True),
+        complex_number,
+        torch.ones(2).bool(),
+    ):
+        assert results._bytes(tensor) == results._bytes(tensor.clone())
+        assert results._bytes(tensor) != results._bytes(torch.zeros_like(tensor))
+    assert results._bytes(torch.ones(0)) == b""
+    assert b"sparse" in results._bytes(torch.eye(2).to_sparse())
+    assert results._bytes(np.arange(2, dtype="u1")) == b"\0\1"
