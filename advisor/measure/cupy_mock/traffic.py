@@ -141,8 +141,9 @@ class TrafficRecorder:
     def operated(self, operation: Operation) -> None:
         """Counts an operator of PyTorch: its products are cuBLAS's, as CuPy's are."""
         self.called(torch_seconds(operation.name))
-        factorizes = operation.name.lstrip("_").startswith("linalg_") and "norm" not in operation.name
-        self.computed(operation.flops, operation.name if factorizes else "")
+        name = operation.name.strip("_").removesuffix("_ex")
+        factorizes = name.startswith("linalg_") and not name.endswith(("norm", "check_errors"))
+        self.computed(operation.flops, name if factorizes else "")
         gathers = operation.name in GATHERS and operation.read and operation.written
         for position, array in enumerate(operation.read):
             gathered = gathers and position == 0
