@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from recorded import Recording
-from running import Command, missing
+from running import Command, advisor, missing
 
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.events import Event
@@ -214,11 +214,14 @@ def test_the_frame_is_the_loop_that_repeats_what_crosses(shape: str, recording: 
 LIBRARY = "import cupy, sys\n"
 
 
-def profiled(folder: Path, source: str, *words: str, **named: Any) -> subprocess.CompletedProcess[str]:
+def profiled(folder: Path, source: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """`advisor profile s.py` in a process of its own; what the script prints comes on stderr."""
     (folder / "s.py").write_text(LIBRARY + source, encoding="utf-8")
-    command = [sys.executable, "-m", "advisor", "profile", "s.py", "--no-gpu", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, **named)
+    given = ("profile", "s.py", "--no-gpu", *words)
+    if not stdin:
+        return advisor(*given, cwd=folder)
+    command = [sys.executable, "-m", "advisor", *given]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, input=stdin)
 
 
 def script_of(folder: Path) -> ScriptRun:
@@ -242,7 +245,7 @@ def test_a_script_that_raises_has_its_own_traceback_and_a_page_of_what_came_befo
 def test_a_script_has_stdin_and_arguments_and_prints_to_stderr(tmp_path: Path) -> None:
     source = "print(input(), sys.argv[1:], __name__, len(sys.modules['__main__'].LIST))\nLIST = []\n"
     source = "LIST = [1]\n" + source
-    done = profiled(tmp_path, source, "-q", "--", "--name", "x", input="told\n")
+    done = profiled(tmp_path, source, "-q", "--", "--name", "x", stdin="told\n")
     assert done.returncode == 0, done.stderr
     assert "told ['--name', 'x'] __main__ 1" in done.stderr
     assert "told" not in done.stdout
@@ -390,10 +393,8 @@ def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> N
         "import sys\nfrom pack import inner\n"
         "for epoch in range(2):\n    inner.go()\nsys.exit(len(sys.argv) - 2)\n"
     )
-    command = [sys.executable, "-m", "advisor", "profile", "-m", "pack", "--no-gpu"]
     for more, place in (((), ("pack/inner.py", 3, 6)), (("--frame", "3"), ("pack/__main__.py", 3, 2))):
-        words = (*command, *more, "--", "x")
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = advisor("profile", "-m", "pack", "--no-gpu", *more, "--", "x", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         script = script_of(tmp_path)
         assert [(loop.place.file, loop.place.line, loop.frames) for loop in script.loops] == [place]
