@@ -22,7 +22,7 @@ from advisor.measure.jobs import FinalJob, FinalRound, Job, Message
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Measurement
 from advisor.measure.progress import Silent
-from advisor.measure.search import Searching, no_search
+from advisor.measure.search import MixSearch, no_search
 from advisor.profiles import reading
 from advisor.profiles.blocks import Search, Tried
 from advisor.profiles.conclusions import Recommendation
@@ -94,7 +94,7 @@ def searched(costs: Costs, seconds: float = 30.0, **options: object) -> tuple[ob
         "directory": Path("/nowhere"),
         **options,
     }
-    return Searching(**given).run(seconds)
+    return MixSearch(**given).run(seconds)
 
 
 def test_it_finds_the_best_of_all_mixes_of_costs_that_add_up() -> None:

@@ -102,7 +102,7 @@ class Job(Record):
     assignments: dict[str, str]
     backend: BackendName
     gpu: int
-    gpus: tuple[int, ...] = optional("As --gpus names them; else the first there are", ())
+    gpus: tuple[int, ...] = optional("The GPUs that --gpus names; without it the first ones", ())
     strategy: str
     mixes: dict[str, MixRecord] = table("By short name")
     seconds: PositiveSeconds
@@ -114,10 +114,10 @@ class Job(Record):
     swept: tuple[tuple[str, tuple[str, ...]], ...] = ()
     timeline: bool = optional("Whether to watch a frame step by step at the end", False)
     min_frames: Number = optional("Frames that are timed at least", MIN_FRAMES)
-    left_seconds: float | None = optional("Of the whole run's time, when it begins")
-    limit_seconds: float | None = optional("When --max-seconds ends it")
+    left_seconds: float | None = optional("Seconds left of the whole run when the job begins")
+    limit_seconds: float | None = optional("Seconds after which --max-seconds ends it")
     frames: Number = optional("Steady frames to run for a tracing tool", 5)
-    tree: Tree | None = optional("Of a version that is not the user's checkout")
+    tree: Tree | None = optional("The checkout of a version that is not the user's")
 
 
 class Description(Record):
@@ -128,7 +128,7 @@ class Description(Record):
     gpu: dict[str, str | int | float]
     packages: dict[str, str]
     workload: WorkloadRecord
-    cautions: tuple[str, ...] = optional("What of it looks forgotten, in words", ())
+    cautions: tuple[str, ...] = optional("Likely oversights in the workload, as sentences", ())
     compiled: tuple[str, ...] = optional("Compiled extensions beside the workload", ())
 
 
@@ -139,8 +139,8 @@ class Checked(Record):
 
 
 class ReferenceRun(Record):
-    """The annotations held. `unlike`: for each buffer whose contents were others in a second run from the
-    same start, the first frame in which they were. `capped`: loops that ran to their limit in every frame."""
+    """The annotations held. `unlike`: by buffer, the first frame in which a second run from the same start
+    gave other contents. `capped`: loops that ran to their limit in every frame."""
 
     task: Literal["reference"] = "reference"
     unlike: dict[str, int] = Field(default_factory=dict)
@@ -192,7 +192,7 @@ class Sample(StrategyFigures):
     frame_seconds: tuple[PositiveSeconds, ...]
     stopped: str
     breakdown: tuple[dict[str, Seconds], ...]
-    host_seconds: dict[str, Seconds] = Field(description="Of each host stage, the mean of the timed frames")
+    host_seconds: dict[str, Seconds] = Field(description="Mean of the timed frames, by host stage")
     transfer_bytes: dict[Literal["to-device", "to-host"], Bytes]
     setup_seconds: Seconds
     footprint: Footprint
@@ -202,7 +202,7 @@ class Sample(StrategyFigures):
     page_locking: PageLocking | None = None
     gpu_state: GpuState | None = optional("Read right after the last timed frame")
     iterations: tuple[Iterations, ...] = ()
-    nan: dict[str, str] = table("Of buffers that have NaN at the end and not in the compared frames")
+    nan: dict[str, str] = table("By buffer: NaN at the end that the compared frames had not, in words")
     timeline: Timeline | None = None
 
 
@@ -237,7 +237,7 @@ _OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Annotated[Outcome, Field(discrimina
 
 
 def read_outcome(directory: Path) -> Outcome | None:
-    """The outcome a worker left; None where it left none, or what it left is none."""
+    """The outcome that a worker left; None where there is none that can be read."""
     file = directory / OUTCOME
     try:
         return _OUTCOME.validate_json(file.read_bytes()) if file.is_file() else None
@@ -262,9 +262,9 @@ class FinalJob(Record):
     capped: bool = optional("Blocks end after `block_seconds`, with fewer frames of slow contestants", False)
     energy_seconds: Amount = optional("A block is a window for energy of that length; 0 is none", 0.0)
     compare: Count = optional("Frames that are compared in each contestant's first block", LEAST_FRAMES)
-    limit_seconds: float | None = optional("When --max-seconds ends it")
+    limit_seconds: float | None = optional("Seconds after which --max-seconds ends it")
     directory: str
-    jobs: dict[str, Job] = table("Of contestants that are versions of the code: in place of `base`")
+    jobs: dict[str, Job] = table("By contestant that is a version of the code: in place of `base`")
 
     def job_of(self, contestant: str) -> Job:
         job = self.jobs.get(contestant, self.base)
@@ -289,8 +289,12 @@ class BlockBegun(Record):
 class BlockDone(Record):
     kind: Literal["block"] = "block"
     block: Block
-    warming_seconds: tuple[float, ...] = Field(description="Of the frames before it, which do not count")
-    steps: dict[str, float] = table("Of a version: seconds of each step of a frame after it, by label")
+    warming_seconds: tuple[float, ...] = Field(
+        description="Each frame before the block, which does not count"
+    )
+    steps: dict[str, float] = table(
+        "Versions only: seconds of each step of a frame after the block, by label"
+    )
 
 
 class Left(Record):
@@ -326,5 +330,5 @@ def as_line(message: Message | FinalRound) -> str:
 
 
 def read_message(line: str) -> Message:
-    """The message of a line. Raises pydantic's `ValidationError` for what is none."""
+    """Raises pydantic's `ValidationError` for a line that is no message."""
     return _MESSAGE.validate_json(line)

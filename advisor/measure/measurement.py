@@ -26,7 +26,7 @@ from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE, NEXT_STEPS, combine, failure, late_nan
 from advisor.measure.sampling import MIN_FRAMES, Clock
-from advisor.measure.search import FINALISTS, Likely, Searching, no_search
+from advisor.measure.search import FINALISTS, Likely, MixSearch, no_search
 from advisor.measure.settings import Settings
 from advisor.profiles.blocks import Block, FinalRecord, Search
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
@@ -38,7 +38,7 @@ from advisor.strategies.schedule import frames_of_a_period, stage_uses
 
 @dataclass(frozen=True)
 class Run:
-    """What the processes told; everything of a profile that had to be measured."""
+    """The results of all processes: everything in a profile that has to be measured."""
 
     description: Description
     trace: Trace | None
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass(frozen=True)
 class MixEstimate:
-    """What the model says of mixes on the device: their likely times, or why none can gain enough."""
+    """The model's estimate of mixes on the device: their likely times, or why none can gain enough."""
 
     likely: Likely | None = None
     ruled_out: str = ""
@@ -65,15 +65,15 @@ LEAST_RUN = 3
 """Times what a final needs at least: a shorter run is all screening."""
 SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
 SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
-"""That searching for a mix and screening what it found take of the time that is left, and at most."""
+"""Share of the remaining time for searching for a mix and screening the best ones, and its upper limit."""
 TRACE_SHARE = 0.4
-"""Of the whole time, what runs under nsys have where they were asked for."""
+"""Share of the whole time that is reserved for runs under nsys."""
 FIRST_SECONDS = 20.0
-"""A process without which there are no figures has this long, however short the time is."""
+"""The least time for a process without which there are no figures, however short the run is."""
 SAMPLE_SHARE = 1 / 300
-"""Sampling time of a process, of the whole time: 0.2 s of 60. It screens, or times host stages on the CPU."""
+"""Share of the whole time that a process spends on samples: 0.2 s of 60."""
 CONCLUDING_SECONDS = 4.0
-"""Of the time that the command may take: predicting, advising, rendering."""
+"""Part of the command's time that is reserved for predicting, advising and rendering."""
 RESULTS = "results"
 """Folder of a run's directory with the results of its reference run."""
 SAVE_EVERY = 5.0
@@ -178,7 +178,7 @@ class Measurement:
         return described
 
     def prepare(self) -> None:
-        """What must run before the strategies; raises as `describe` does."""
+        """Traces the workload on the CPU; raises as `describe` does."""
         ended = self._launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
         trace = self.preparation.trace(ended, on_cpu=self.settings.backend == "cpu")
         self._run = replace(self._run, trace=trace, notes=tuple(self.preparation.notes))
@@ -227,7 +227,7 @@ class Measurement:
             return
         self.progress.begin("searching for a mix of placements")
         rows = self._measured()
-        searching = Searching(
+        search = MixSearch(
             workload=workload,
             device=self._run.description.device,
             base=job_of(self.settings, "measure", BASELINE, self.directory, "search"),
@@ -240,7 +240,7 @@ class Measurement:
             period=frames_of_a_period(stage_uses(workload, "frame")),
         )
         share = min((self.deadline - self.clock()) * SEARCH_SHARE[mode], SEARCH_SECONDS[mode])
-        record, best = searching.run(share - FINALISTS * self.longest)
+        record, best = search.run(share - FINALISTS * self.longest)
         self.progress.end()
         self._run = replace(self._run, search=self._entered(record, best, workload))
         self.save(self.run())

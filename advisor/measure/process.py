@@ -1,4 +1,4 @@
-"""What a process of ours does about its parent."""
+"""How a process that advisor starts follows its parent, and its working directory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The reference run: the results that all strategies must give, and whether the workload is what it says.
 
 The workload runs twice from the same start. The first run is checked: what stages say they overwrite is
-filled with noise before. Its results are kept frame by frame. Where those of the second, which runs as it
-is, are others, the workload goes by chance, or a stage reads what it says it overwrites; more runs from that
-start tell which.
+filled with random bytes before. Its results are kept frame by frame. Where the second run, which is not
+checked, gives others, the workload is nondeterministic, or a stage reads what it says it overwrites; more
+runs from that start tell which.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from advisor.strategies.backend import Array, Backend
 from advisor.workloads.stage_code import line_reading
 
 _LOADS = 2
-"""New imports in which results must repeat: the fewer, the more often what goes by chance does so too."""
+"""New imports in which results must repeat: with fewer, nondeterministic ones repeat more often."""
 
 
 class Begin(Protocol):
@@ -63,11 +63,11 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     before = state_of(folder)
     repeated, wrong = _as_it_is(partial(begin, again=True), results, path, frames, counts, seconds)
     if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if repeated.unlike else []:
-        by_chance = set[str]()
+        nondeterministic = set[str]()
         for _ in range(_LOADS):
             forget_neighbours(folder)
-            by_chance |= {*_as_it_is(begin, results, path, frames, counts, seconds)[0].unlike}
-        _require_no_state(repeated.unlike, by_chance, changed)
+            nondeterministic |= {*_as_it_is(begin, results, path, frames, counts, seconds)[0].unlike}
+        _require_no_state(repeated.unlike, nondeterministic, changed)
     if repeated.unlike:
         _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
     if wrong:
@@ -79,8 +79,8 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
 def _checked(
     begin: Begin, reference: KeptResults, backend: Backend, clock: Clock, seconds: float
 ) -> tuple[int, Counts, dict[str, int], WorkloadError | None, dict[str, int]]:
-    """The frames whose results were kept, the iterations of their loops, the loops that only their limit
-    ended, an output that looks unwritten, and the first frame in which a result has NaN."""
+    """The number of frames whose results were kept, the iterations of their loops, the loops that only their
+    limit ended, the error of an output that looks unwritten, and each result's first frame with NaN."""
     nan: dict[str, int] = {}
     with begin() as run:
         run.serial.run_setup()
@@ -122,9 +122,9 @@ def _as_it_is(
         return repeated, wrong_results(inspector, path, ran - 1)
 
 
-def _require_no_state(unlike: Mapping[str, int], by_chance: set[str], changed: Sequence[str]) -> None:
+def _require_no_state(unlike: Mapping[str, int], nondeterministic: set[str], changed: Sequence[str]) -> None:
     """Raises `WorkloadError` where results repeat in new imports of the file, but not in the same one."""
-    other = {name: frame for name, frame in unlike.items() if name not in by_chance}
+    other = {name: frame for name, frame in unlike.items() if name not in nondeterministic}
     if not other:
         return
     name, frame = next(iter(other.items()))
@@ -142,7 +142,7 @@ def _require_unread(begin: Begin, frames: int) -> None:
     once, again = (_outputs(begin, frames, noise) for _ in range(2))
     alike = list(takewhile(lambda key: not once[key].differs(again[key]), once))
     if not alike:
-        return  # all of it goes by chance
+        return  # all of it is nondeterministic
     zeros, zeros_again = (_outputs(begin, alike[-1][0] + 1, _zeros) for _ in range(2))
     unequal = next((key for key in alike if once[key].differs(zeros[key])), None)
     if unequal is None or zeros[unequal].differs(zeros_again[unequal]):

@@ -16,7 +16,7 @@ from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Pag
 from advisor.verdicts.scores import accounted
 
 CONFIDENCE = 0.95
-_SAYS: dict[str, str] = {
+_PREFIXES: dict[str, str] = {
     "differs": WRONG_RESULTS,
     "state": "the workload changed the device's state: ",
     "memory": "not enough memory: ",
@@ -102,7 +102,7 @@ def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_ST
     """The row of a strategy whose process had no figures; `next_steps` by how it ended."""
     reason, detail, next_step = ended.reason, ended.log, next_steps.get(ended.how, "")
     if isinstance(outcome := ended.outcome, Problem):
-        reason, detail = f"{_SAYS[outcome.cause]}{outcome.message}", outcome.detail or detail
+        reason, detail = f"{_PREFIXES[outcome.cause]}{outcome.message}", outcome.detail or detail
         next_step = outcome.next_step or next_steps.get(outcome.cause, "")
     return Failed(strategy=strategy, reason=reason, detail=detail, next_step=next_step)
 

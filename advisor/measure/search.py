@@ -71,9 +71,9 @@ def no_search(workload: WorkloadRecord, mode: SearchMode) -> str:
 
 
 @dataclass
-class Searching:
-    """One search. `base` is a measuring job, `screened` the seconds of the uniform strategies, `likely` what
-    the model predicts for a mix, None if it cannot."""
+class MixSearch:
+    """One search. `base`: a measuring job; `screened`: seconds by uniform strategy; `likely`: predicts the
+    times of mixes, None where the model cannot."""
 
     workload: WorkloadRecord
     device: Device
@@ -91,7 +91,7 @@ class Searching:
     starting: float = _START
 
     def run(self, seconds: float) -> tuple[Search, list[dict[str, str]]]:
-        """What was tried within that time, and the best for the final."""
+        """The mixes tried within that time, and the best for the final."""
         begin = self.clock()
         self.deadline = begin + seconds
         self.choices = choices(self.workload, self.device)
@@ -185,7 +185,7 @@ class Searching:
                 yield FinalRound(round=number, order=tuple(order), warm_frames=self.warm)
                 left = [name for name in left if name not in self.results.left]
                 if prune and number + 1 >= FIRST_LOOK:
-                    left = self._worth_it(left, now)
+                    left = self._promising(left, now)
 
         loop.run(lambda: self._start(names), requests())
 
@@ -206,8 +206,8 @@ class Searching:
             )
         )
 
-    def _worth_it(self, names: Sequence[str], now: str) -> list[str]:
-        """What is not clearly slower than the best so far; nothing where that is settled."""
+    def _promising(self, names: Sequence[str], now: str) -> list[str]:
+        """Mixes that are not clearly slower than the best so far; none where all others are."""
         references = (now, self.best_uniform)
         worth = [name for name in names if name in references or self._gain(name, now)[1] > 0]
         return worth if set(worth) - set(references) else []

@@ -22,7 +22,7 @@ class Session(Protocol):
         """Waits until it can take rounds; False where it ended before."""
 
     def round(self, request: FinalRound) -> Iterable[Message]:
-        """What the round gave; a `Left` for a contestant whose process died or hung, and then no more."""
+        """The round's messages; a `Left` for a contestant whose process died or hung is the last."""
 
     def close(self) -> None:
         """Ends the process."""
@@ -30,26 +30,26 @@ class Session(Protocol):
 
 @dataclass
 class RoundResults:
-    """What the rounds gave so far; Ctrl-C leaves it as it is."""
+    """The results of the rounds so far; Ctrl-C leaves them as they are."""
 
     blocks: list[Block] = field(default_factory=list)
     left: dict[str, Problem] = field(default_factory=dict)
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     unmeasurable: str = ""
-    """Why there are no windows for energy, where each block was to be one."""
+    """Why energy could not be measured, where each block was to be a window for it."""
     steps: list[Block] = field(default_factory=list)
     """Versions only: blocks with what each step of a frame took after them, in place of their host stages."""
 
 
 @dataclass
 class SessionLoop:
-    """Drives one process at a time and collects what it says."""
+    """Drives one process at a time and collects its results."""
 
     results: RoundResults
     clock: Clock
     deadline: float = math.inf
-    """After it the round that runs is not heard to its end."""
+    """A round that still runs then is abandoned."""
     session: Session | None = None
     broken_by: str = ""
     """The contestant with which the last process ended."""
@@ -85,7 +85,7 @@ class SessionLoop:
         """A round; False where the process cannot go on, or time is up."""
         assert self.session is not None
         begin = self.clock()
-        going = all(self._hear(message) for message in self.session.round(request))
+        going = all(self._receive(message) for message in self.session.round(request))
         self.measuring += self.clock() - begin
         return going
 
@@ -102,7 +102,7 @@ class SessionLoop:
     def leave(self, name: str, problem: Problem) -> None:
         self.results.left[name] = problem
 
-    def _hear(self, message: Message) -> bool:
+    def _receive(self, message: Message) -> bool:
         if isinstance(message, BlockDone):
             self.block(message)
             return self.clock() <= self.deadline

@@ -1,8 +1,8 @@
 """Annotations are checked, not trusted.
 
 A checked frame poisons what a stage says it overwrites and compares what it says it only reads, so a
-forgotten output and a hidden write are found and named. Poison is noise: data follows no noise, so that what
-still equals it after a frame was not written, but for one byte in 32.
+forgotten output and a hidden write are found and named. Poison is random bytes: an element that still equals
+them after a frame was not written (a single byte equals them by chance once in 32).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from advisor.strategies.schedule import Place, Plan, gpu_of
 from advisor.workloads.binding import BoundStage, BoundWorkload
 
 LOOKS = 6
-"""Checked frames that tell an element that a stage never writes from one that looks like poison by chance."""
+"""Checked frames that tell an element which no stage writes from one that equals poison by chance."""
 _BY_CHANCE = 1e-8
-"""Probability below which elements that look like poison are taken for unwritten ones."""
+"""Probability below which elements that equal poison count as unwritten."""
 _BYTES = np.arange(0x30, 0x50, dtype=np.uint8)
 _SEED = int.from_bytes(b"poison", "big")
 _TILE = 65521
@@ -57,7 +57,7 @@ class Written:
 
 
 def noise(stage: str, buffer: str, frame: int, size: int) -> Array:
-    """Bytes that no data follows, others in each frame; as floating-point numbers of any size not extreme."""
+    """Random bytes, others in each frame; as floating-point numbers of any size they are not extreme."""
     del stage, buffer
     return np.resize(np.random.default_rng((_SEED, frame)).choice(_BYTES, _TILE), size)
 
@@ -331,7 +331,7 @@ class _Untouched:
     def unwritten(self, stayed: Array, frames: int) -> WorkloadError | None:
         """Says which stayed poisoned in each of so many frames; None where chance explains them."""
         elements, of = int(stayed.sum()), stayed.size
-        if not self._told(elements, of, frames):
+        if not self._is_significant(elements, of, frames):
             return None
         if elements == of:
             return WorkloadError(
@@ -347,8 +347,8 @@ class _Untouched:
             f"{self.buffer}: Out[:16]. {NAME_THE_LENGTH}",
         )
 
-    def _told(self, elements: int, of: int, frames: int) -> bool:
-        """Whether so many of independent bytes would not look like noise by chance (Poisson's tail)."""
+    def _is_significant(self, elements: int, of: int, frames: int) -> bool:
+        """Whether so many elements would hardly equal the poison by chance (Poisson's tail)."""
         if not elements:
             return False
         by_chance = math.log(of) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))

@@ -92,7 +92,7 @@ class Waiting:
 
 @dataclass
 class Watch:
-    """Hears what device stages do: `stage` is the one that runs, `buffers` all there are, by name."""
+    """Notes what device stages do. `stage`: the one that runs; `buffers`: all, by name."""
 
     coverage: Coverage
     buffers: Mapping[str, Array] = field(default_factory=dict)

@@ -8,7 +8,7 @@ model's affair (`host_slowdown` and `issue_share` in defaults.toml).
 from __future__ import annotations
 
 _UFUNC, _REDUCTION, _FUNCTION, _TORCH = 9.5e-6, 16e-6, 23e-6, 6.5e-6
-"""Of calls that have no figure of their own: a composite function takes the median of those measured."""
+"""Calls without a figure of their own; a composite function takes the median of those measured."""
 _JOIN = 10e-6
 """For each array that is joined."""
 INDEX, SCATTER, WRITE, VIEW, REPEATED = "index", "scatter", "write", "view", "repeated"
@@ -47,7 +47,7 @@ _OPERATORS = {
     13.0: "mm bmm addmm baddbmm",
     14.6: "native_layer_norm",
 }
-"""The same of PyTorch's."""
+"""PyTorch's operators, in microseconds."""
 _JOINING = ("concatenate", "stack", "vstack", "hstack")
 
 
