@@ -88,6 +88,8 @@ def _right(option: Option, choices: Sequence[str]) -> str:
     if choices and not option.give:
         return f"Choose from {', '.join(choices)}."
     unit = "seconds " if option.metavar == "SECONDS" else ""
+    if option.repeatable and not option.give:
+        return f"Give one name, or a list of them. {option.help}"
     default = f"; the default is {option.default}" if option.default is not None else ""
     return option.give or (f"Give {unit}{option.range}{default}." if option.range else option.help)
 

@@ -220,16 +220,11 @@ async def _reach(address: str, arguments: dict[str, Any]) -> None:
 
 
 def _address(file: Path) -> str:
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         address = json.loads(read_bytes(file, 1_000_000))["address"]
-    except FileNotFoundError:
-        what = "does not exist"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        what = "is not a scheduler's file"
-    else:
         if isinstance(address, str):
             return address
-        what = "is not a scheduler's file"
+    what = "is not a scheduler's file" if file.exists() else "does not exist"
     raise FileProblem(
         f"--scheduler-file {file} {what}",
         next_step="Give the file that `dask scheduler --scheduler-file` wrote.",

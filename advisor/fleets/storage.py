@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -134,11 +135,8 @@ class Results:
         key = self._request.key(device)
         if key not in self._labels:
             name = f"{device.name} ({device.host})" if self._request.template.include_host else device.name
-            taken, number, label = set(self._labels.values()), 1, name
-            while label in taken:
-                number += 1
-                label = f"{name} #{number}"
-            self._labels[key] = label
+            numbered = (f"{name} #{number}" if number > 1 else name for number in count(1))
+            self._labels[key] = next(label for label in numbered if label not in self._labels.values())
         return self._labels[key]
 
     def _save(self, row: Row, answer: Answer) -> Row:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,13 +79,10 @@ class Masking:
     def _name(self, name: str) -> str:
         """Masked names stay as many as they are: the second one that is masked alike gets a number."""
         if name not in self._labels:
-            masked, number = printable(self._text(name)), 1
+            masked = printable(self._text(name))
             taken = self._labels.values() if masked != name else ()
-            numbered = masked
-            while numbered in taken:
-                number += 1
-                numbered = f"{masked}{number}"
-            self._labels[name] = numbered
+            numbered = (f"{masked}{number}" if number > 1 else masked for number in count(1))
+            self._labels[name] = next(label for label in numbered if label not in taken)
         return self._labels[name]
 
 

@@ -272,7 +272,7 @@ class StageWork(Record):
         "The host's time for these calls, as they take on the host of an H200 "
         "(advisor/measure/cupy_mock/issuing.py); None where the GPU runs another function"
     )
-    uncounted: tuple[str, ...] = optional("Calls whose arithmetic is not known, as factorizations", ())
+    uncounted: tuple[Word, ...] = optional("Calls whose arithmetic is not known, as factorizations", ())
     seconds: Seconds | None = None
 
 
