@@ -245,7 +245,7 @@ def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> 
     bare, told = cpu_profile(predictions=(), advice=()), cpu_profile()
     assert shown(bare, "txt").splitlines()[0] == "vector_add: without a GPU"
     assert shown(bare, "md").splitlines()[0] == "### vector\\_add, without a GPU"
-    assert "nothing was predicted for one: this page has no GPU figures" in shown(bare, "html")
+    assert "Nothing was measured on a GPU, and nothing was predicted for one" in shown(bare, "html")
     assert "predicted, not measured" not in shown(bare, "html")
     assert shown(told, "txt").startswith("vector_add: predicted.")
     assert "predicted, not measured" in shown(told, "html")

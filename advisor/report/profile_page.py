@@ -24,9 +24,6 @@ from advisor.report.records import records_of
 from advisor.report.traces import traces
 from advisor.verdicts.caveats import all_failed
 
-_NOTHING_PREDICTED = (
-    "No GPU was found on this machine, and nothing was predicted for one: this page has no GPU figures."
-)
 _FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."
 
 
@@ -93,17 +90,15 @@ def _doubtful(profile: Profile) -> bool:
 
 def _lead(profile: Profile, *, targets_first: bool) -> Section:
     """`targets_first`: the machine's state is that of an earlier run, of which no warning helps."""
-    told, cpu = answers(profile, targets_first=targets_first), profile.device.kind == "cpu"
+    told = answers(profile, targets_first=targets_first)
     steps = [answer.verdict.next_step for answer in told.items]
     next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings = () if targets_first else tuple(map(words.line, profile.environment.warnings))
-    none = blocks.Banners("no GPU", (_NOTHING_PREDICTED,) * (not profile.predictions), forms="html")
     tables = tuple(buffers(profile))
     if tables and len(told.items) == 1:  # a page has it beside the chart
         told = replace(told, items=(replace(told.items[0], buffers=tables[0]),))
         tables = (replace(tables[0], forms="md"), *tables[1:])
     return lead(
-        none if cpu else None,
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html txt"),
         *around(
             blocks.Failures(failures(profile)),

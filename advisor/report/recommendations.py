@@ -126,18 +126,10 @@ def _verdict(
 
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
     """A prediction of a workload that failed here: never worded as a recommendation."""
-    told = uncapitalised(headline(chosen))
-    if chosen.strategy:
-        told = f"{words.code(chosen.strategy)} is predicted to be the best"
-        if chosen.verdict == "near" and chosen.tied_with:
-            told += f", equal to {words.listing(map(words.code, chosen.tied_with))}"
-    return Verdict(
-        basis="predicted",
-        tone="inconclusive",
-        device=words.name(prediction.device.name),
-        headline=f"Doubtful: {told}",
-        reason=words.line(f"{FIRST_FRAMES}. {chosen.reason}"),
-    )
+    best, device = words.code(chosen.strategy or ""), words.name(prediction.device.name)
+    told = f"{best} is predicted to be the best" if chosen.strategy else uncapitalised(headline(chosen))
+    why = words.line(f"{FIRST_FRAMES}. {chosen.reason}")
+    return Verdict("predicted", "inconclusive", device, f"Doubtful: {told}", reason=why)
 
 
 def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:
