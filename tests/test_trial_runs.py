@@ -18,12 +18,13 @@ from advisor import pipeline
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.trying.alternation import Alternation
+from advisor.measure.trying.candidates import written_changes
 from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.process import TimeUp, preloaded
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun, _Session
-from advisor.profiles.crossings import Crossing, LineAdvice, ScriptRun
+from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, TrialBlock, Trials
 from advisor.verdicts.ceilings import spared_seconds
@@ -275,7 +276,7 @@ def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(tmp_p
 
 def test_results_are_of_whole_runs_however_little_time_is_left(tmp_path: Path) -> None:
     file = tmp_path / "loop.py"
-    file.write_text("for i in range(3):\n    pass\n")
+    file.write_text("x = [i for i in range(3)]\n")
     script = ScriptJob(file=str(file), backend="cuda", gpu=0, directory=str(tmp_path))
     job = TrialJob(
         script=script,
@@ -286,6 +287,7 @@ def test_results_are_of_whole_runs_however_little_time_is_left(tmp_path: Path) -
         most_seconds=1.0,
     )
     assert _Session(job)._end() == math.inf
+    assert _Session(job)._loop().first == 1, "a comprehension is a loop, too"
     assert _Session(job.model_copy(update={"task": "time"}))._end() < math.inf
 
 
@@ -375,6 +377,38 @@ def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:
     assert patch
     assert patch.folder == ".."
     assert patch.text.startswith("--- a/camera.py\n")
+
+
+def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_it_is_uploaded(
+    tmp_path: Path,
+) -> None:
+    texts = {
+        "made.py": "import numpy as np\ndef make():\n    frame = np.zeros(4)\n    return frame\n",
+        "up.py": "import cupy as cp\ndef up(a):\n    return cp.asarray(a)\n",
+        "other.py": "import cupy as cp\ndef up(a):\n    return cp.array(a, 'f4')\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    made, up, other = (str(tmp_path / name) for name in texts)
+    change = ScriptChange(
+        name=LOCK, kind="lock", file=up, line=3, origin_file=made, origin_line=3, uploads=((other, 3),)
+    )
+    trial = Trial.model_validate({"name": LOCK, "title": "t", "outcome": "faster"})
+    loop = Place(file="main.py", line=1)
+    written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
+    assert (names, left_out) == ((LOCK,), ())
+    assert {Path(file).name: after for file, (_, after) in written.items()} == {
+        "made.py": texts["made.py"]
+        .replace("np\n", "np\nimport cupyx\n")
+        .replace("np.z", "cupyx.z")
+        .replace("zeros(", "zeros_pinned("),
+        "up.py": texts["up.py"].replace("asarray(a", "asarray(a, blocking=True"),
+        "other.py": texts["other.py"].replace("'f4')", "'f4', blocking=True)"),
+    }
+    (tmp_path / "other.py").write_text(texts["other.py"].replace("return cp", "return yours"))
+    written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
+    assert (written, names) == ({}, ())
+    assert "line 3 has no place after its copy" in left_out[0]
 
 
 def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: Path) -> None:

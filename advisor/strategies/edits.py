@@ -69,6 +69,8 @@ class Change:
     uploads: tuple[int, ...] = ()
     """Other lines that upload the same array: what is page-locked is waited for there too."""
     allocator: str = ""
+    made_elsewhere: bool = False
+    """Another file makes the array that is page-locked; here are uploads of it alone."""
 
 
 @dataclass
@@ -169,29 +171,35 @@ def edited(source: str, changes: Sequence[Change]) -> str:
 
 
 def _lock(edits: _Edits, change: Change) -> None:
-    """The array that crosses is page-locked where it is made, once."""
-    if change.origin is None:
+    """The array that crosses is page-locked where it is made, once; its uploads wait until they are done."""
+    array, lines = "what was uploaded", {change.line, *change.uploads} - {0}
+    if change.origin is not None:
+        statement, array, call = _assigned_call(edits, change.origin, (ast.Name, ast.Attribute))
+        if is_inside(edits.tree, statement, change.loop):
+            raise CannotWrite(f"line {change.origin} makes a new array in each frame")
+        if imported_name(edits.tree, call.func, "torch") in _TORCH_ALLOCATING:
+            if any(word.arg in ("pin_memory", None) for word in call.keywords):
+                raise CannotWrite(f"pin_memory of line {change.origin} is set already")
+            edits.add_argument(call, "pin_memory=True")
+            return
+        _page_lock(edits, statement, array, call)
+        lines |= _other_uploads(edits, statement, array)
+    elif not change.made_elsewhere:
         raise CannotWrite("the line that allocates the array was not seen")
-    statement, array, call = _assigned_call(edits, change.origin, (ast.Name, ast.Attribute))
-    if is_inside(edits.tree, statement, change.loop):
-        raise CannotWrite(f"line {change.origin} makes a new array in each frame")
-    words = {word.arg for word in call.keywords}
-    if imported_name(edits.tree, call.func, "torch") in _TORCH_ALLOCATING:
-        if words & {"pin_memory", None}:
-            raise CannotWrite(f"pin_memory of line {change.origin} is set already")
-        edits.add_argument(call, "pin_memory=True")
-        return
-    pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy"))
-    if pinned and not words & {"like", "device", None}:
-        edits.replace(call.func, f"{_imported(edits, 'cupyx')}.{pinned}")
-    else:
-        cupy, weakref = alias_of(edits.tree, "cupy"), _imported(edits, "weakref")
-        locking = f"{cupy}.cuda.runtime.hostRegister({array}.ctypes.data, {array}.nbytes, 0)  # page-locked"
-        lifting = f"{weakref}.finalize({array}, {cupy}.cuda.runtime.hostUnregister, {array}.ctypes.data)"
-        edits.insert(line_after(statement), _indentation(edits, statement), locking, lifting)
-    seen = {change.line, *change.uploads}
-    for line in sorted(seen | _other_uploads(edits, statement, array)):
+    for line in sorted(lines):
         _block(edits, line, array)
+
+
+def _page_lock(edits: _Edits, statement: ast.stmt, array: str, call: ast.Call) -> None:
+    """By the same function of cupyx where there is one; else by registering what it made."""
+    pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy"))
+    if pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
+        edits.replace(call.func, f"{_imported(edits, 'cupyx')}.{pinned}")
+        return
+    cupy, weakref = alias_of(edits.tree, "cupy"), _imported(edits, "weakref")
+    locking = f"{cupy}.cuda.runtime.hostRegister({array}.ctypes.data, {array}.nbytes, 0)  # page-locked"
+    lifting = f"{weakref}.finalize({array}, {cupy}.cuda.runtime.hostUnregister, {array}.ctypes.data)"
+    edits.insert(line_after(statement), _indentation(edits, statement), locking, lifting)
 
 
 def _other_uploads(edits: _Edits, origin: ast.stmt, array: str) -> set[int]:
@@ -418,7 +426,9 @@ def _imported(edits: _Edits, library: str) -> str:
     imports = [(name, full, node) for name, full, node in imports_of(edits.tree) if node in edits.tree.body]
     if known := next((name for name, full, _ in imports if full == library), ""):
         return known
-    beside = next((node for _, full, node in imports if full.partition(".")[0] == "cupy"), None)
+    uses_cupy = any(full.partition(".")[0] == "cupy" for _, full, _ in imports_of(edits.tree))
+    after = "cupy" if uses_cupy else "numpy"
+    beside = next((node for _, full, node in imports if full.partition(".")[0] == after), None)
     if beside is None:
         raise CannotWrite("the file does not import cupy at its top level")
     if library == "cupyx":

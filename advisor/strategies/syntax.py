@@ -62,8 +62,9 @@ def _names(tree: ast.AST) -> set[str]:
 
 
 def loop_lines(source: str | bytes) -> list[int]:
-    """The lines in which a `for` or `while` begins. Changes move them, and keep their order."""
-    return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, LOOPS))
+    """The lines in which a loop or a comprehension begins. Changes move them, and keep their order."""
+    kinds = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    return sorted({node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)})
 
 
 def statement_at(tree: ast.AST, line: int) -> ast.stmt:
@@ -191,7 +192,9 @@ def loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> Loop:
             functions = (n for n in ast.walk(node) if isinstance(n, _FUNCTIONS))
             if not any(statement in ast.walk(function) for function in functions):
                 return node
-    raise CannotWrite("the line is not in the loop itself, but in a function that it calls")
+    raise CannotWrite(
+        "the line is not in the loop itself, but in a function that it calls or a comprehension"
+    )
 
 
 def names_set(loop: Loop, without: ast.stmt) -> Iterator[str]:

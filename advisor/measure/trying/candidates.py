@@ -163,24 +163,23 @@ def _name(place: Place) -> str:
 
 def written_changes(
     kept: Iterable[Trial], changes: Mapping[str, ScriptChange], loop: Place, start: Path
-) -> tuple[dict[str, tuple[str, str, tuple[str, ...]]], list[str]]:
-    """By file: its text, the text with the changes, and their names. And what could not be written."""
-    written: dict[str, tuple[str, str, tuple[str, ...]]] = {}
-    texts: dict[str, list[Change]] = {}
-    left_out = []
+) -> tuple[dict[str, tuple[str, str]], tuple[str, ...], tuple[str, ...]]:
+    """By file its text and that with the changes; names of those written; what could not be written."""
+    written: dict[str, tuple[str, str]] = {}
+    edits: dict[str, list[Change]] = {}
+    names, left_out = [], []
     for trial in kept:
-        change = changes[trial.name]
-        at = loop.line if str(start / loop.file) == change.file else None
         try:
-            before, _, names = written.get(change.file) or (_text(change.file), "", ())
-            mine = [*texts.get(change.file, ()), *_edits(change, at)]
-            after = edited(before, mine)
+            own = _edits(changes[trial.name], str(start / loop.file), loop.line)
+            several = {file: [*edits.get(file, ()), change] for file, change in own}
+            texts = {file: _text(file) for file in several}
+            written |= {file: (texts[file], edited(texts[file], several[file])) for file in several}
         except CannotWrite as reason:
             left_out.append(f"{trial.title}: {reason}")
             continue
-        texts[change.file] = mine
-        written[change.file] = before, after, (*names, trial.name)
-    return written, left_out
+        edits |= several
+        names.append(trial.name)
+    return written, tuple(names), tuple(left_out)
 
 
 def _text(file: str) -> str:
@@ -196,15 +195,19 @@ def is_variable(change: ScriptChange) -> bool:
     return allocator is not None and allocator.library == "torch"
 
 
-def _edits(change: ScriptChange, loop: int | None) -> Iterator[Change]:
-    """Raises `CannotWrite` where an array is page-locked that another file uploads too, and of a variable."""
+def _edits(change: ScriptChange, loop_file: str, loop: int) -> Iterator[tuple[str, Change]]:
+    """The change in each of its files. Raises `CannotWrite` of a variable."""
+    file = change.file
+    if is_variable(change):
+        raise CannotWrite(f"run the script with {VARIABLE}={BY_NAME[change.name].setting}")
     if change.kind == "allocator":
-        if is_variable(change):
-            raise CannotWrite(f"run the script with {VARIABLE}={BY_NAME[change.name].setting}")
-        yield Change("allocator", change.line, allocator=change.name)
+        yield file, Change("allocator", change.line, allocator=change.name)
         return
-    origin = change.origin_line if change.origin_file == change.file else None
-    others = {line for file, line in change.uploads if file == change.file}
-    if len(others) < len(change.uploads):
-        raise CannotWrite("another file uploads the same array")
-    yield Change(change.kind, change.line, origin, loop, (*sorted(others),))
+    uploads = {(file, change.line), *change.uploads}
+    for each in dict.fromkeys((file, change.origin_file or file, *(other for other, _ in change.uploads))):
+        lines = sorted(line for other, line in uploads if other == each)
+        origin = change.origin_line if change.origin_file == each else None
+        at = loop if each == loop_file else None
+        first = change.line if each == file else 0
+        others = tuple(line for line in lines if line != first)
+        yield each, Change(change.kind, first, origin, at, others, made_elsewhere=each != change.origin_file)

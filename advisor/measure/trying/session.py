@@ -377,17 +377,16 @@ class Session:
     ) -> tuple[Patch, tuple[str, ...]]:
         """The patch of these, run and timed; and the names of those that are in it."""
         loop = self.script.loops[self.loop].place
-        written, left_out = written_changes(kept, changes, loop, self.start)
-        sources = {file: after for file, (_, after, _) in written.items()}
-        names = tuple(name for _, _, part in written.values() for name in part)
+        written, names, left_out = written_changes(kept, changes, loop, self.start)
+        sources = {file: after for file, (_, after) in written.items()}
         folder = self.start
         if not all(Path(file).is_relative_to(folder) for file in written):
             folder = Path(os.path.commonpath([Path(file).parent for file in written]))
         text = "".join(
-            diff(os.path.relpath(file, folder), before, after) for file, (before, after, _) in written.items()
+            diff(os.path.relpath(file, folder), before, after) for file, (before, after) in written.items()
         )
         lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
-        patch = Patch(text=text, lines=lines, left_out=tuple(left_out))
+        patch = Patch(text=text, lines=lines, left_out=left_out)
         if folder != self.start:
             patch = patch.model_copy(update={"folder": os.path.relpath(folder, self.start)})
         if not text:
