@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from fakes import FakeClock
 
-from advisor.measure.recording.assembling import Assembled, Assembler
+from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.contents import Contents
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.lines import Lines
 from advisor.measure.recording.loops import NAME, Loops
 from advisor.measure.recording.origins import Origins
 from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.profiles.crossings import ScriptRun
 
 
 class Recording:
@@ -60,9 +61,10 @@ class Recording:
         self.loops.settle()
         return names
 
-    def record(self, named: int | None = None) -> Assembled:
+    def record(self, named: int | None = None) -> ScriptRun:
         loop = self.loops.at(str(self.folder / "s.py"), named) if named else None
-        return Assembler(self.recorder, self.folder, lambda _: 0.0, loop).assembled()
+        run = ScriptRun(seconds=self.clock.now, overhead_seconds=0.0)
+        return Assembler(self.recorder, self.folder, lambda _: 0.0, loop).completed(run)
 
     def _crossed(
         self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = ""

@@ -101,6 +101,41 @@ print(*c.tolist(), *e.get(), file=open("out", "w"))
             (16, DOWN, "ndarray.get", 1, 32, PAGED),
         ],
     ),
+    "ufuncs that Numba compiles for cuda copy what is not there": (
+        """import numpy as np
+from numba import cuda, vectorize
+@vectorize(["float32(float32, float32)"], target="cuda")
+def axpy(x, y): return 2 * x + y
+a = np.ones(8, np.float32)
+b = axpy(a, a)
+d = cuda.to_device(a)
+c = axpy(d, d).copy_to_host()
+axpy(d, d, out=d)
+print(*(b - 1), *(c - 1), *(d.copy_to_host() - 1), file=open("out", "w"))
+""",
+        [
+            (6, UP, "cuda.to_device", 2, 64, PAGED),
+            (6, DOWN, "DeviceNDArray.copy_to_host", 1, 32, PAGED),
+            (7, UP, "cuda.to_device", 1, 32, PAGED),
+            (8, DOWN, "DeviceNDArray.copy_to_host", 1, 32, PAGED),
+            (10, DOWN, "DeviceNDArray.copy_to_host", 1, 32, PAGED),
+        ],
+    ),
+    "a process that is started has the tensors of its parent": (
+        """import torch, torch.multiprocessing as mp
+def go(model, tensor, queue):
+    queue.put((model.weight.is_cuda, tensor.is_cuda, float(model.weight.sum())))
+if __name__ == "__main__":
+    model = torch.nn.Linear(2, 1).cuda()
+    torch.nn.init.ones_(model.weight)
+    queue = mp.get_context("spawn").SimpleQueue()
+    child = mp.get_context("spawn").Process(target=go, args=(model, torch.ones(2, device="cuda"), queue))
+    child.start()
+    assert queue.get() == (True, True, 2.0)
+    child.join()
+""",
+        [(5, UP, "Module.cuda", 2, 12, PAGED)],
+    ),
     "hidden waits count once, single numbers are no copies": (
         """import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))

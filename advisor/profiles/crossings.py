@@ -14,8 +14,6 @@ from advisor.profiles.amounts import Bytes, Count, Interval, Number, PositiveSec
 from advisor.profiles.base import Record, Text, Word, optional
 from advisor.profiles.conclusions import Advice
 
-Share = Share
-
 Library = Literal["cupy", "torch", "numba"]
 CrossingKind = Literal["upload", "download", "wait", "lock"]
 """wait: the host stands until the GPU is done, and next to nothing is copied (a scalar counts as a wait).

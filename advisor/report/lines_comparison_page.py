@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from advisor import units
+from advisor.profiles.crossings import LineAdvice
 from advisor.report import blocks, records, words
 from advisor.report.blocks import NOTHING, Column, Fact, TableCell, columns, row
 from advisor.report.comparison_page import gated, sides_of
@@ -31,17 +32,7 @@ def lines_comparison_page(
     )
     tables = tuple(map(_table, comparison.frames))
     changed = (replace(t, rows=tuple(row for row in t.rows if row.cells[0].mark != "same")) for t in tables)
-    new, gone = (
-        tuple(
-            blocks.Item(
-                (words.name(one.advice.rule),),
-                "",
-                f"line {one.place.line}: {words.line(one.advice.title, 200)}",
-            )
-            for one in advice
-        )
-        for advice in (comparison.new_advice, comparison.gone_advice)
-    )
+    new, gone = map(_items, (comparison.new_advice, comparison.gone_advice))
     advice = (
         blocks.Items(new, "New in HEAD", label="New advice"),
         blocks.Items(gone, "Gone since BASE", label="Advice gone"),
@@ -67,6 +58,11 @@ def lines_comparison_page(
             Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True),
         ),
     )
+
+
+def _items(advice: Sequence[LineAdvice]) -> tuple[blocks.Item, ...]:
+    titles = ((one, f"line {one.place.line}: {words.line(one.advice.title, 200)}") for one in advice)
+    return tuple(blocks.Item((words.name(one.advice.rule),), "", title) for one, title in titles)
 
 
 def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict:

@@ -185,7 +185,7 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
         ceiling.share or 0.0,
         is_little(ceiling) and run.is_accounted(),
     )
-    rest = elsewhere(scope, ceiling)
+    kernels, other = elsewhere(scope, ceiling)
     change = f"Memory can change at most {units.seconds(ceiling.seconds)} of {units.seconds(whole)}"
     headline = f"{change} ({units.percent(share)})"
 
@@ -197,8 +197,8 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     parts = (
         ("copies", ceiling.copy_seconds),
         ("waits that could go", ceiling.wait_seconds),
-        ("kernels waited for", rest.kernel_seconds),
-        ("host code and all else", rest.other_seconds),
+        ("kernels waited for", kernels),
+        ("host code and all else", other),
     )
     shares = ", ".join(f"{label} {units.seconds(s)} ({part(s / whole)})" for label, s in parts if s)
     frames = f": {words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""

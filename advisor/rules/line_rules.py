@@ -19,6 +19,7 @@ from advisor.rules.snippets.lines import (
     once,
     pinned,
     removed,
+    uploaded,
 )
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
@@ -48,7 +49,8 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     is_constant = repeats is not None and 0 < repeats.compared == repeats.same
     if up and not is_constant and case.line.made_on_gpu and case.is_worth(case.frame_seconds, limits):
         return _made_on_gpu(case)
-    if crossing.call == KERNEL_ARGUMENT and case.scope.loop and case.is_worth(case.frame_seconds, limits):
+    is_hidden = crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call)
+    if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
         return _kernel_arrays(case)
     saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
@@ -92,7 +94,7 @@ def _made_on_gpu(case: LineCase) -> Finding:
 
 
 def _kernel_arrays(case: LineCase) -> Finding:
-    """NumPy's arrays given to a kernel of Numba's."""
+    """NumPy's arrays given to a kernel or ufunc of Numba's."""
     up = case.crossing.kind == "upload"
     title = "Give the kernel arrays that stay on the GPU" if up else "Copy back only what the CPU reads"
     return case.advice(
@@ -192,7 +194,9 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         saved=saved,
         after=copied_there(case.line, case.before_loop)
         if written
-        else once(case.line, case.before_loop, use),
+        else once(case.line, case.before_loop, use)
+        if case.line.call
+        else uploaded(case.line, case.before_loop),
         change=None if written else "hoist",
     )
 

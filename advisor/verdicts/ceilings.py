@@ -5,7 +5,6 @@ A frame is an iteration of the loop that repeats the same crossings; without one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor.profiles.crossings import SHARED, Ceiling, Crossing, LineLoop, ScriptRun
@@ -44,7 +43,8 @@ class Scope:
 def scopes(run: ScriptRun) -> tuple[Scope, ...]:
     """Each loop with crossings, the slowest first; the run as a whole where there is none."""
     inside = [_loop(run, number) for number in range(len(run.loops))]
-    held = sorted((scope for scope in inside if scope.crossings), key=_weight, reverse=True)
+    held = [scope for scope in inside if scope.crossings]
+    held.sort(key=lambda scope: (scope.seconds or 0.0) * scope.frames, reverse=True)
     every = tuple(enumerate(run.crossings))
     seconds = None if run.played else run.seconds - run.overhead_seconds
     whole = Scope(None, None, 1, seconds if seconds and seconds > 0 else None, every)
@@ -56,10 +56,6 @@ def _loop(run: ScriptRun, number: int) -> Scope:
     its = tuple((i, c) for i, c in enumerate(run.crossings) if c.loop == number)
     shares = any(what.startswith(SHARED) for what in run.unseen)
     return Scope(number, loop, loop.frames, loop.frame_seconds, its, shares)
-
-
-def _weight(scope: Scope) -> float:
-    return (scope.seconds or 0.0) * scope.frames
 
 
 def around(run: ScriptRun) -> tuple[tuple[int, Crossing], ...]:
@@ -101,17 +97,12 @@ def ceilings(run: ScriptRun) -> tuple[Ceiling, ...]:
 
 def _ceiling(scope: Scope) -> Ceiling:
     assert scope.seconds is not None
-    copies, waits = (sum(_spent(scope, waiting=waiting)) / scope.frames for waiting in (False, True))
+    spent = [(c.kind == "wait", path_seconds(c) or 0.0) for _, c in scope.crossings]
+    copies, waits = (sum(s for waits, s in spent if waits == kind) / scope.frames for kind in (False, True))
     fit = min(1.0, scope.seconds / (copies + waits)) if copies + waits else 1.0
     return Ceiling(
         loop=scope.number, copy_seconds=fit * copies, wait_seconds=fit * waits, of_seconds=scope.seconds
     )
-
-
-def _spent(scope: Scope, *, waiting: bool) -> Iterator[float]:
-    for _, crossing in scope.crossings:
-        if (crossing.kind == "wait") == waiting:
-            yield path_seconds(crossing) or 0.0
 
 
 def ceiling_of(run: ScriptRun, scope: Scope, device: str | None = None) -> Ceiling | None:
@@ -125,20 +116,9 @@ def is_little(ceiling: Ceiling) -> bool:
     return ceiling.share is not None and ceiling.share < LITTLE
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """The part of a frame that memory cannot change. Kernels count where a call waits for them."""
-
-    kernel_seconds: float
-    other_seconds: float
-
-    @property
-    def seconds(self) -> float:
-        return self.kernel_seconds + self.other_seconds
-
-
-def elsewhere(scope: Scope, ceiling: Ceiling) -> Elsewhere:
+def elsewhere(scope: Scope, ceiling: Ceiling) -> tuple[float, float]:
+    """Seconds of a frame that memory cannot change: kernels that a call waits for, and all else."""
     whole = ceiling.of_seconds or 0.0
     left = max(0.0, whole - ceiling.seconds)
     kernels = min(left, sum(c.kernel_seconds or 0.0 for _, c in scope.crossings) / scope.frames)
-    return Elsewhere(kernels, left - kernels)
+    return kernels, left - kernels

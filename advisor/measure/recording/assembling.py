@@ -18,7 +18,7 @@ from advisor.measure.recording.lines import Site
 from advisor.measure.recording.loops import Loop
 from advisor.measure.recording.origins import Source
 from advisor.measure.recording.recorder import Record, ScriptRecorder
-from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, SourceExcerpt
+from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
 
 MOST_SAMPLES, BATCHES = 2000, 10
 """Iterations that the interval of a frame's time is made from, in that many stretches of neighbours."""
@@ -27,17 +27,8 @@ WHOLE_FILE, MARGIN = 400, 12
 
 
 @dataclass(frozen=True)
-class Assembled:
-    """Fields of `ScriptRun`."""
-
-    loops: tuple[LineLoop, ...]
-    crossings: tuple[Crossing, ...]
-    sources: tuple[SourceExcerpt, ...]
-
-
-@dataclass(frozen=True)
 class Assembler:
-    """Makes the parts of the record; `start` is the folder that the script was started in."""
+    """Completes the run's record; `start` is the folder that the script was started in."""
 
     recorder: ScriptRecorder
     start: Path
@@ -45,7 +36,8 @@ class Assembler:
     """Seconds that recording took of a loop's."""
     named: Loop | None = None
 
-    def assembled(self) -> Assembled:
+    def completed(self, run: ScriptRun) -> ScriptRun:
+        """The run with its loops, crossings and sources."""
         records = list(self.recorder.records.values())
         for record in records:
             self.recorder.read_marks(record)
@@ -59,8 +51,12 @@ class Assembler:
         crossings = [self._crossing(group, key[-1], loops) for key, group in groups.items()]
         crossings.sort(key=lambda each: (each.place.file, each.place.line))
         behind = [self._behind(loop, number, crossings) for number, loop in enumerate(loops)]
-        frames = tuple(self._loop(loop, records, wait) for loop, wait in zip(loops, behind, strict=True))
-        return Assembled(frames, tuple(crossings), tuple(self._sources(records, loops)))
+        parts = {
+            "loops": tuple(self._loop(loop, records, wait) for loop, wait in zip(loops, behind, strict=True)),
+            "crossings": tuple(crossings),
+            "sources": tuple(self._sources(records, loops)),
+        }
+        return run.model_copy(update=parts)
 
     def _place(self, file: str, line: int) -> Place:
         return Place(

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording.events import LAUNCH_SAMPLE, Event, Recorder
+from advisor.measure.recording.events import LAUNCH_SAMPLE, Event
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
@@ -64,7 +65,7 @@ class Gpu:
 class Calls:
     """Notes the calls of one library that cross, with their times."""
 
-    def __init__(self, library: Library, recorder: Recorder, gpu: Gpu) -> None:
+    def __init__(self, library: Library, recorder: ScriptRecorder, gpu: Gpu) -> None:
         self.library: Library = library
         self.recorder = recorder
         self._gpu, self._depth = gpu, recorder.depth
@@ -239,7 +240,7 @@ class _Scopes(threading.local):
     current: _Scope | None = None
 
 
-def wrapper_costs(recorder: Recorder) -> tuple[float, float]:
+def wrapper_costs(recorder: ScriptRecorder) -> tuple[float, float]:
     """Seconds that a wrapped call takes longer which is not recorded: one that crosses, and a launch."""
     calls, plain, listens = Calls("cupy", recorder, Gpu()), "".startswith, recorder.listens
     recorder.recording = recorder.listens = False

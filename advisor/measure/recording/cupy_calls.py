@@ -16,7 +16,8 @@ import numpy as np
 
 from advisor.measure.cupy_mock.coverage import coverage
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, is_on_gpu, owners, replace
-from advisor.measure.recording.events import Event, Location, Recorder
+from advisor.measure.recording.events import Event, Location
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
@@ -49,7 +50,7 @@ class CupyCalls:
     module = "cupy"
     library: Library = "cupy"
 
-    def install(self, module: Any, recorder: Recorder) -> None:
+    def install(self, module: Any, recorder: ScriptRecorder) -> None:
         self._cupy, self._recorder = module, recorder
         self._array = module.ndarray
         cuda = module.cuda

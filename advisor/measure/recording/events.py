@@ -1,15 +1,14 @@
 """What the recorders of CuPy, PyTorch and Numba tell, and to whom.
 
 A library's recorder wraps that library's entry points once the script has imported it, and calls the
-`Recorder` for each crossing. It knows no lines, loops or origins: those are the recorder's.
+`ScriptRecorder` for each crossing. It knows no lines, loops or origins: those are the recorder's.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from weakref import ref as weakref
 
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -66,42 +65,13 @@ class Depth(threading.local):
         self.value -= 1
 
 
-class Recorder(Protocol):
-    """What a library's recorder is given."""
-
-    has_gpu: bool
-    recording: bool
-    depth: Depth
-    """A call is the script's own where this is 0: not inside another that is being recorded."""
-    listens: bool
-    """Whether it has to know of every launch and read; else one launch in `LAUNCH_SAMPLE` is enough."""
-
-    def is_sampled(self, event: Event) -> bool:
-        """Whether to measure this one in detail: the first of each line, then a sample.
-
-        Where it is to be timed, the event gets `created`.
-        """
-
-    def crossed(self, event: Event) -> None:
-        """Takes note of a crossing on the script's line that is running."""
-
-    def launched(self, reads: tuple[int, ...] = ()) -> None:
-        """The GPU was given work by the script's line that is running; `reads`: see `read`."""
-
-    def read(self, *devices: int) -> None:
-        """Allocations on the GPU that may be read from now on, by their address: views, other libraries."""
-
-    def not_seen(self, what: str) -> None:
-        """Something that cannot be recorded, in words for the report's list."""
-
-
 class LibraryRecorder(Protocol):
     """The recorder of one library: `install` is called once the module is imported by the script."""
 
     module: str
     library: Library
 
-    def install(self, module: Any, recorder: Recorder) -> None: ...
+    def install(self, module: Any, recorder: Any) -> None: ...
 
     def finish(self) -> None:
         """At the end of the script: waits for the GPU, so that marks can be read."""
@@ -110,15 +80,3 @@ class LibraryRecorder(Protocol):
 
     def copies(self) -> tuple[Callable[[], Any], ...]:
         """Small copies like a script's own: recording them tells what recording costs."""
-
-
-class StandIn(NamedTuple):
-    """What plays the GPU for a library where there is none. `words` name it: `a mock of CuPy`."""
-
-    module: str
-    words: str
-    provide: Callable[[], ModuleType | None]
-    """Called when the script imports the library: a module in its place, or None for the library itself.
-
-    Raises `AdvisorError` where neither can run the script.
-    """

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
-from advisor.measure.recording.events import Event, Location, Recorder
+from advisor.measure.recording.events import Event, Location
 from advisor.measure.recording.played import NAN, CannotPlay, Device, values_of
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _ARGUMENT = "kernel argument"
@@ -30,7 +31,7 @@ class NumbaCalls:
     module = "numba.cuda"
     library: Library = "numba"
 
-    def install(self, module: Any, recorder: Recorder) -> None:
+    def install(self, module: Any, recorder: ScriptRecorder) -> None:
         self._cuda = module
         self._wait = wait = module.synchronize
         gpu = Gpu(
@@ -60,7 +61,7 @@ class NumbaCalls:
             replace(module, name, around(self._share))
         replace(module, "pinned", around(self._register))
 
-    def watch(self, calls: Calls, recorder: Recorder) -> None:
+    def watch(self, calls: Calls, recorder: ScriptRecorder) -> None:
         self._calls, self._recorder = calls, recorder
         self._locked: dict[int, int] = {}
 
@@ -91,8 +92,8 @@ class NumbaCalls:
         launch = partial(self._simulated_launch, arrays)
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(launch))
         ufuncs = import_module("numba.np.ufunc.decorators")
-        for kind in (ufuncs.Vectorize, ufuncs.GUVectorize):
-            kind.target_registry.ondemand.update(cuda=lambda: _unplayed)
+        ufuncs.Vectorize.target_registry.ondemand.update(cuda=lambda: partial(_Ufunc, self._cuda, arrays))
+        ufuncs.GUVectorize.target_registry.ondemand.update(cuda=lambda: _unplayed)
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
@@ -254,8 +255,39 @@ def _nothing(*_: Any) -> None:
     """What the simulator lacks and a program does not miss."""
 
 
+class _Ufunc:
+    """What `vectorize` makes of a function for cuda, computed by NumPy; its arrays cross as the GPU's do."""
+
+    def __init__(self, cuda: Any, arrays: Any, function: Any, **_: Any) -> None:
+        self._cuda, self._arrays, self._function = cuda, arrays, function
+        self._type: Any = None
+
+    def add(self, signature: Any) -> None:
+        _, result = import_module("numba.core.sigutils").normalize_signature(signature)
+        self._type = self._type or import_module("numba.np.numpy_support").as_dtype(result)
+
+    def disable_compile(self) -> None: ...
+
+    def build_ufunc(self) -> _Ufunc:
+        return self
+
+    def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
+        there = [_simulated(self._arrays, each) for each in args]
+        is_on_gpu = [isinstance(each, self._arrays.FakeCUDAArray) for each in (*there, out)]
+        there = [
+            each if on else self._cuda.to_device(np.asarray(each), stream)
+            for each, on in zip(there, is_on_gpu, strict=False)
+        ]
+        values = np.vectorize(self._function, [self._type])(*(each._ary for each in there))
+        if is_on_gpu[-1]:
+            out._ary[...] = values
+            return out
+        result = self._arrays.FakeCUDAArray(np.atleast_1d(values))
+        return result if any(is_on_gpu) else result.copy_to_host(out, stream)
+
+
 def _unplayed(*_: Any, **__: Any) -> None:
-    raise CannotPlay("ufuncs that Numba compiles for cuda cannot be computed")
+    raise CannotPlay("generalized ufuncs that Numba compiles for cuda cannot be computed")
 
 
 def _located(array: Any) -> Location | None:

@@ -88,20 +88,10 @@ class Origins:
         malloc, calloc = _MALLOC(old.malloc), _CALLOC(old.calloc)
 
         def allocate(context: int, size: int) -> int:
-            address: int = malloc(context, size)
-            if size >= LEAST:
-                self._note(address, sys._getframe(1))
-            else:
-                self.calls += 1
-            return address
+            return self._note(malloc(context, size), size)
 
         def clear(context: int, count: int, size: int) -> int:
-            address: int = calloc(context, count, size)
-            if count * size >= LEAST:
-                self._note(address, sys._getframe(1))
-            else:
-                self.calls += 1
-            return address
+            return self._note(calloc(context, count, size), count * size)
 
         calls = _MALLOC(allocate), _CALLOC(clear)
         functions = (*(ctypes.cast(call, c_void_p) for call in calls), old.realloc, old.free)
@@ -126,12 +116,14 @@ class Origins:
         self.calls = calls
         return max(watched - plain, 0.0)
 
-    def _note(self, address: int, frame: Any) -> None:
+    def _note(self, address: int, size: int) -> int:
         self.calls += 1
-        self._allocations.pop(address, None)
-        self._allocations[address] = self._lines.site(frame), self.calls
-        if len(self._allocations) > MOST:
-            del self._allocations[next(iter(self._allocations))]
+        if size >= LEAST:
+            self._allocations.pop(address, None)
+            self._allocations[address] = self._lines.site(sys._getframe(2)), self.calls
+            if len(self._allocations) > MOST:
+                del self._allocations[next(iter(self._allocations))]
+        return address
 
     def of(self, host: Any) -> tuple[Source, int]:
         """Where the memory of an array or tensor comes from, and a number of that allocation."""

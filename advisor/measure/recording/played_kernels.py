@@ -14,21 +14,10 @@ from advisor.measure.cupy_mock.checks import user_line
 
 Values = dict[str, Any]
 _ALIKE = (
-    "sqrt",
-    "exp",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "expm1",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "tanh",
+    *("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("floor", "ceil", "hypot", "fmod", "fmax", "fmin"),
 )
-_FUNCTIONS = {name: getattr(np, name) for name in (*_ALIKE, "floor", "ceil", "hypot", "fmod", "fmax", "fmin")}
+_FUNCTIONS = {name: getattr(np, name) for name in _ALIKE}
 _FUNCTIONS |= {"abs": np.abs, "fabs": np.abs, "max": np.maximum, "min": np.minimum, "pow": np.power}
 _OPERATORS: Mapping[type, Any] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
@@ -43,11 +32,8 @@ _ASSIGNMENT = re.compile(
     re.DOTALL,
 )
 _REDUCTIONS: Mapping[str, Any] = {
-    "a + b": np.add,
-    "a * b": np.multiply,
-    "max(a, b)": np.maximum,
-    "min(a, b)": np.minimum,
-}
+    "a + b": np.add, "a * b": np.multiply, "max(a, b)": np.maximum, "min(a, b)": np.minimum,
+}  # fmt: skip
 
 
 class _Unplayable(Exception):

@@ -11,10 +11,10 @@ import functools
 import weakref
 from collections.abc import Callable
 from importlib import import_module
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from advisor.measure.recording.calls import replace
-from advisor.measure.recording.events import Recorder
 from advisor.measure.recording.played import NAME, CannotPlay, Device, Event, Stream, values_of
 
 _NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
@@ -23,19 +23,51 @@ _HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
 _UNKNOWN = ("get_device_capability", "mem_get_info", "CUDAGraph", "graph")
 
 
-def play(torch: Any, recorder: Recorder) -> None:
+def play(torch: Any, not_seen: Callable[[str], None]) -> None:
     """Changes the imported module so that `cuda` is there."""
-    Player(torch).play()
-    torch.cuda.memory_allocated = _unknown_memory(recorder)
-    torch.cuda.max_memory_allocated = torch.cuda.memory_reserved = torch.cuda.memory_allocated
 
-
-def _unknown_memory(recorder: Recorder) -> Callable[..., int]:
     def memory(*_: Any) -> int:
-        recorder.not_seen("memory of the GPU: without one, torch.cuda.memory_allocated() is 0")
+        not_seen("memory of the GPU: without one, torch.cuda.memory_allocated() is 0")
         return 0
 
-    return memory
+    players[:] = [Player(torch)]
+    players[0].play()
+    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
+        setattr(torch.cuda, name, memory)
+
+
+def _received(tensor: Any) -> Any:
+    return players[0].move(tensor) if players else tensor
+
+
+players: list[Player] = []
+"""What plays the GPU in this process."""
+
+
+class _OnGpu:
+    """What a tensor on the GPU does unlike one on the CPU."""
+
+    __slots__ = ()
+    is_cuda = property(lambda _: True)
+
+    def get_device(self) -> int:
+        return 0
+
+    def record_stream(self, stream: Any) -> None:
+        pass
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return self.detach().cpu().__reduce_ex__(protocol)
+
+    def numpy(self: Any, *, force: bool = False) -> Any:
+        if force:
+            return self.detach().cpu().numpy()
+        raise TypeError(
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+
+    __array__ = numpy
 
 
 class Player:
@@ -51,15 +83,8 @@ class Player:
     def _classes(self) -> tuple[type, type]:
         torch, player, device = self._torch, self, self._device
 
-        class Cuda(torch.Tensor):  # type: ignore[misc, name-defined]
+        class Cuda(_OnGpu, torch.Tensor):  # type: ignore[misc, name-defined]
             device = property(lambda _: device)
-            is_cuda = property(lambda _: True)
-
-            def get_device(self) -> int:
-                return 0
-
-            def record_stream(self, stream: Any) -> None:
-                pass
 
             def __deepcopy__(self, memo: Any) -> Any:
                 player._leave(self)
@@ -67,17 +92,6 @@ class Player:
                     return player.move(self.__deepcopy__(memo))
                 finally:
                     player.move(self)
-
-            def __reduce_ex__(self, protocol: Any) -> Any:
-                return self.detach().cpu().__reduce_ex__(protocol)
-
-            def numpy(self, *, force: bool = False) -> Any:
-                if force:
-                    return self.detach().cpu().numpy()
-                raise TypeError(
-                    "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
-                    "to host memory first."
-                )
 
             @classmethod
             def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -90,12 +104,20 @@ class Player:
                     return player.move(result[0]), result[1]
                 return player.move(result) if player.is_gpu(side) else result
 
-            __array__ = numpy
-
         Cuda.__name__ = Cuda.__qualname__ = "Tensor"
         parameter = type("Parameter", (torch.nn.Parameter, Cuda), {})
+        for kind in (Cuda, parameter):
+            ForkingPickler.register(kind, self._shared)
         parameter.__torch_function__ = Cuda.__torch_function__  # type: ignore[attr-defined]
         return Cuda, parameter
+
+    def _shared(self, tensor: Any) -> Any:
+        """A tensor for another process, which has the same memory: nothing is copied."""
+        with self._plain():
+            plain = tensor.detach()
+            if isinstance(tensor, self._torch.nn.Parameter):
+                plain = self._torch.nn.Parameter(plain, tensor.requires_grad)
+        return _received, (plain,)
 
     def is_gpu(self, device: Any) -> bool:
         """Whether a device, by any of its names, is the one that is played."""

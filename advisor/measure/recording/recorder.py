@@ -115,7 +115,7 @@ def _note_held(record: Record, host: Any) -> None:
 
 
 class ScriptRecorder:
-    """The `Recorder` of a run. `seconds_between` is told by a library once it has marks."""
+    """What the libraries' recorders of a run call."""
 
     def __init__(
         self, loops: Loops, lines: Lines, origins: Origins, contents: Contents, clock: Clock, *, has_gpu: bool
@@ -124,6 +124,7 @@ class ScriptRecorder:
         self.records: dict[tuple[Any, ...], Record] = {}
         self.recording = False
         self.depth = Depth()
+        """A call is the script's own where this is 0: not inside another that is being recorded."""
         self.readers: dict[str, Callable[[Any, Any], float]] = {}
         """By library: seconds between two marks."""
         self._loops, self._lines, self._origins, self._contents = loops, lines, origins, contents
@@ -137,7 +138,8 @@ class ScriptRecorder:
         self.launch_overhead: defaultdict[Loop | None, float] = defaultdict(float)
         """Seconds spent on noting it."""
         self.listens, self._launches = False, 0
-        """Launches since the last upload that is watched."""
+        """Whether it has to know of every launch and read, else one launch in `LAUNCH_SAMPLE` is enough; and
+        launches since the last upload that is watched."""
         self._looking = self._look_seconds = 0.0
         """Seconds of all looks, and of the last one."""
         self._thread = threading.get_ident()
@@ -148,6 +150,8 @@ class ScriptRecorder:
         self.recording = False
 
     def is_sampled(self, event: Event) -> bool:
+        """Whether to measure this one in detail: the first of each line, then a sample. One that is to be
+        timed gets `created`."""
         event.site = site = self._lines.site(sys._getframe(1))
         if site is None:
             return False
@@ -158,6 +162,7 @@ class ScriptRecorder:
         return is_sampled
 
     def crossed(self, event: Event) -> None:
+        """Takes note of a crossing on the script's line that is running."""
         site = event.site or self._lines.site(sys._getframe(1))
         if site is None:
             self._elsewhere[0] += 1
@@ -288,6 +293,7 @@ class ScriptRecorder:
             before[0].unread += 1
 
     def read(self, *devices: int) -> None:
+        """Allocations on the GPU that may be read from now on, by their address: views, other libraries."""
         for device in devices if self._uploads else ():
             self._count_unread(self._uploads.pop(device, None))
 
@@ -302,6 +308,7 @@ class ScriptRecorder:
             self._count_unread(self._uploads.popitem()[1])
 
     def launched(self, reads: tuple[int, ...] = ()) -> None:
+        """The GPU was given work by the script's line that is running; `reads`: see `read`."""
         begin = self._clock()
         self.read(*reads)
         site = self._lines.site(sys._getframe(1))
@@ -327,6 +334,7 @@ class ScriptRecorder:
         return up, sum(record.bytes for record in every if record.event.kind in ("download", "wait"))
 
     def not_seen(self, what: str) -> None:
+        """Something that cannot be recorded, in words for the report's list."""
         self._unseen[what] += 1
 
     def unseen(self) -> tuple[str, ...]:

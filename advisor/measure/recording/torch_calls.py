@@ -13,7 +13,8 @@ import numpy as np
 
 from advisor.measure.recording import played_torch, torch_types
 from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, is_on_gpu, replace
-from advisor.measure.recording.events import Event, Recorder
+from advisor.measure.recording.events import Event
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.profiles.crossings import HostMemory, Library
 
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
@@ -37,11 +38,11 @@ class TorchCalls:
     module = "torch"
     library: Library = "torch"
 
-    def install(self, module: Any, recorder: Recorder) -> None:
+    def install(self, module: Any, recorder: ScriptRecorder) -> None:
         self._torch, self._recorder = module, recorder
         self._originals: list[tuple[Any, str, Call]] = []
         if not recorder.has_gpu:
-            played_torch.play(module, recorder)
+            played_torch.play(module, recorder.not_seen)
         cuda = module.cuda
         event = functools.partial(cuda.Event, enable_timing=True)
         gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
@@ -20,15 +22,17 @@ from advisor.measure.process import die_with_parent
 from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.calls import replace
 from advisor.measure.recording.contents import Contents
+from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.driver_bytes import DriverBytes
-from advisor.measure.recording.events import LibraryRecorder, StandIn
+from advisor.measure.recording.events import LibraryRecorder
 from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import Lines, OwnFiles
 from advisor.measure.recording.loops import NAME, Loop, Loops
+from advisor.measure.recording.numba_calls import NumbaCalls
 from advisor.measure.recording.origins import Origins
 from advisor.measure.recording.overheads import Overheads
+from advisor.measure.recording.played_cupy import modules
 from advisor.measure.recording.recorder import ScriptRecorder
-from advisor.measure.recording.registry import library_recorders, stand_ins
 from advisor.measure.recording.running import (
     Ending,
     Program,
@@ -37,10 +41,12 @@ from advisor.measure.recording.running import (
     run,
     telling_processes,
 )
+from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles import secrets
 from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, ScriptRun
 from advisor.profiles.system_state import GpuState
 
+LIBRARIES = (CupyCalls, TorchCalls, NumbaCalls)
 _PLAYING = f"from {__name__} import play; play({{!r}}); "
 
 
@@ -66,8 +72,7 @@ def record(job: ScriptJob) -> Recorded:
     ended, seconds = session.run(program)
     copied = session.count()
     overheads = session.overheads(seconds)
-    assembled = Assembler(session.recorder, session.start, overheads.of, named).assembled()
-    script = ScriptRun(
+    run = ScriptRun(
         arguments=job.arguments,
         module=bool(job.module),
         exit_code=ended.code,
@@ -75,13 +80,33 @@ def record(job: ScriptJob) -> Recorded:
         seconds=seconds,
         overhead_seconds=overheads.of(),
         played=" and ".join(session.played) or None,
-        loops=assembled.loops,
-        crossings=assembled.crossings,
         copied=copied,
         unseen=tuple(session.unseen(named, copied)),
-        sources=assembled.sources,
     )
+    script = Assembler(session.recorder, session.start, overheads.of, named).completed(run)
     return Recorded(script=script, gpu_state=session.gpu_state())
+
+
+def _mocked() -> ModuleType:
+    mocked = modules()
+    cupy = mocked.pop("cupy")
+    sys.modules.update(mocked)
+    return cupy
+
+
+def _simulate() -> None:
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    import_module("numba.core.config").ENABLE_CUDASIM = 1  # type: ignore[attr-defined]
+
+
+STAND_INS: dict[str, tuple[str, Callable[[], ModuleType | None]]] = {
+    "cupy": ("a mock of CuPy", _mocked),
+    "cupyx": ("a mock of CuPy", lambda: import_module("cupy") and sys.modules["cupyx"]),
+    "torch": ("PyTorch on the CPU", lambda: None),  # its recorder plays the GPU, once the module is there
+    "numba.cuda": ("Numba's simulator", _simulate),
+}
+"""What plays the GPU where there is none: words for it, and what is called when the script imports the
+library. It gives a module in the library's place, or None for the library itself."""
 
 
 def play(job: str) -> None:
@@ -108,8 +133,8 @@ class Session:
         self.driver = DriverBytes()
         self.played: list[str] = []
         self.own = OwnFiles.of(Path(job.file), job.module)
-        installs = {each.module: partial(self._install, each) for each in library_recorders()}
-        plays = {} if has_gpu else {each.module: partial(self._play, each) for each in stand_ins()}
+        installs = {each.module: partial(self._install, each()) for each in LIBRARIES}
+        plays = {} if has_gpu else {name: partial(self._play, *how) for name, how in STAND_INS.items()}
         self.finder = Finder(self.own, self.loops, installs, plays)
 
     def _install(self, library: LibraryRecorder, module: ModuleType) -> None:
@@ -133,10 +158,10 @@ class Session:
 
         return called
 
-    def _play(self, stand_in: StandIn) -> ModuleType | None:
-        if stand_in.words not in self.played:
-            self.played.append(stand_in.words)
-        return stand_in.provide()
+    def _play(self, words: str, provide: Callable[[], ModuleType | None]) -> ModuleType | None:
+        if words not in self.played:
+            self.played.append(words)
+        return provide()
 
     def named_loop(self, main: str) -> Loop | None:
         """The one of --frame, in the file that is run or another. Raises `UsageError` where there is none."""

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from advisor.profiles.crossings import Crossing, Library, Place
 
 _OF_ARGUMENT = (
-    "asarray",
-    "array",
-    "to_device",
-    "asnumpy",
-    "from_numpy",
-    "as_tensor",
-    "tensor",
-    "set",
-    "copy_",
+    *("asarray", "array", "to_device", "asnumpy", "from_numpy", "as_tensor", "tensor", "set", "copy_"),
 )
 """Calls whose first argument is what is copied; of others it is the object before the dot."""
-_MADE = tuple(
-    f"torch.{name}"
-    for name in (
-        "zeros",
-        "ones",
-        "full",
-        "empty",
-        "rand",
-        "randn",
-        "randint",
-        "randperm",
-        "arange",
-        "linspace",
-        "eye",
-    )
-)
+_MADE = re.compile(r"torch\.(zeros|ones|full|empty|rand|randn|randint|randperm|arange|linspace|eye)")
 """Functions that make the same on the GPU, by `device`, without a copy."""
 _ON_HOST = {"device", "generator", "pin_memory", None}
 """Keywords that keep their tensor on the host, or may."""
-_CASTS = {
-    "__float__": "float",
-    "__int__": "int",
-    "__bool__": "bool",
-    "__index__": "int",
-    "__complex__": "complex",
-}
+_CASTS = {f"__{name}__": name for name in ("float", "int", "bool", "complex")} | {"__index__": "int"}
 
 
 @dataclass(frozen=True)
@@ -131,7 +103,7 @@ class UserLine:
         if not isinstance(call, ast.Call) or not isinstance(made, ast.Call) or call.keywords:
             return ""
         words = {word.arg for word in made.keywords}
-        if ast.unparse(made.func) not in _MADE or words & _ON_HOST or len(call.args) > 1:
+        if not _MADE.fullmatch(ast.unparse(made.func)) or words & _ON_HOST or len(call.args) > 1:
             return ""
         device = '"cuda"' if _name(call.func) == "cuda" else "".join(map(ast.unparse, call.args))
         inner = self.operand[:-1].rstrip().rstrip(",")
@@ -265,6 +237,11 @@ def filled(before: str) -> str:
 def once(line: UserLine, before: str, after: str = "") -> str:
     """The line moved out of the loop."""
     return "\n".join(filter(None, (f"# {before}", line.place.text, after)))
+
+
+def uploaded(line: UserLine, before: str) -> str:
+    """The same where the text of the line does not tell what it uploads, as of a call that does so inside."""
+    return f"# {before}: upload the array once, and use that here\n{line.place.text}"
 
 
 def copied_there(line: UserLine, before: str) -> str:

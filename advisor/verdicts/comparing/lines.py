@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.crossings import Crossing, CrossingKind, LineAdvice, Place, ScriptRun
+from advisor.profiles.crossings import CrossingKind, LineAdvice, Place, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.verdicts.ceilings import Scope, line_seconds, scopes
 from advisor.verdicts.comparing.comparisons import require_alike
@@ -127,19 +127,15 @@ def _moved(scope: Scope) -> Mapping[_Key, Moved]:
     found: dict[_Key, Moved] = {}
     for _, crossing in sorted(scope.crossings, key=lambda pair: pair[1].place.line):
         key = (crossing.place.file, crossing.place.text, crossing.kind)
-        found[(*key, seen[key])] = _figures(crossing, scope.frames)
+        seconds, frames = line_seconds(crossing), scope.frames
+        found[(*key, seen[key])] = Moved(
+            crossing.place,
+            crossing.count / frames,
+            crossing.bytes / frames,
+            None if seconds is None else seconds / frames,
+        )
         seen[key] += 1
     return found
-
-
-def _figures(crossing: Crossing, frames: int) -> Moved:
-    seconds = line_seconds(crossing)
-    return Moved(
-        crossing.place,
-        crossing.count / frames,
-        crossing.bytes / frames,
-        None if seconds is None else seconds / frames,
-    )
 
 
 def _advice_apart(run: ScriptRun, other: ScriptRun) -> Iterator[LineAdvice]:
@@ -166,7 +162,8 @@ def _findings(found: LineComparison, gate: Gate) -> Iterator[Finding]:
         if now <= before * (1 + gate.limit):
             yield Finding("passed", f"Bytes per frame: {told}.")
         else:
-            more = [f"line {line.place.line} `{line.place.text}`" for line in _grown(each)]
+            grown = (line for line in each.lines if line.outcome in ("new", "more") and line.kind != "wait")
+            more = [f"line {line.place.line} `{line.place.text}`" for line in grown]
             by = f", by {', '.join(more[:3])}" if more else ""
             yield Finding("failed", f"A frame copies more: {told}{by}")
     if not found.frames and not found.unmatched:
@@ -174,7 +171,3 @@ def _findings(found: LineComparison, gate: Gate) -> Iterator[Finding]:
             yield Finding("failed", "Nothing crosses in BASE, but something does in HEAD.")
         else:
             yield Finding("passed", "Nothing crosses in HEAD.")
-
-
-def _grown(frames: ComparedFrames) -> Iterator[ComparedLine]:
-    yield from (line for line in frames.lines if line.outcome in ("new", "more") and line.kind != "wait")
