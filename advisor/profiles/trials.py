@@ -35,7 +35,7 @@ class Trial(Record):
     """One change, or several together."""
 
     name: Word = Field(description="The contestant that it is in the blocks")
-    kind: ChangeKind | None = optional("None of several together")
+    kind: ChangeKind | None = optional("Absent for several together")
     place: Place | None = optional("The line of the crossing")
     origin: Place | None = optional("The line that allocates or makes what crosses")
     together: tuple[Word, ...] = optional("Names of the changes that it consists of", ())
@@ -43,8 +43,8 @@ class Trial(Record):
     outcome: TrialOutcome
     reason: Text = ""
     rule: Word | None = optional("The rule whose advice promised it")
-    promised_seconds: Seconds | None = optional("Of a frame, as estimated before")
-    frame_seconds: PositiveSeconds | None = optional("Of a frame, as measured")
+    promised_seconds: Seconds | None = optional("Per frame, as estimated before")
+    frame_seconds: PositiveSeconds | None = optional("Per frame, as measured")
     speedup: Positive | None = optional("The script's frame as it is over this one's")
     interval: Interval | None = optional("95 % of that, for all trials at once")
     in_patch: bool = False
@@ -60,7 +60,7 @@ class Patch(Record):
     equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
     speedup: Positive | None = optional("As it is over patched, in separate processes")
     interval: Interval | None = None
-    promised_seconds: Seconds | None = optional("Of a frame: those of its changes, at most the ceiling")
+    promised_seconds: Seconds | None = optional("Per frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, or failed", "")
 
     @property
@@ -73,7 +73,7 @@ class Patch(Record):
 class Trials(Record):
     """All trials of a script. `compared`: by what results are told equal; empty where nothing could be."""
 
-    frame_seconds: PositiveSeconds | None = optional("Of the script as it is, in the same blocks")
+    frame_seconds: PositiveSeconds | None = optional("The script as it is, in the same blocks")
     loop: Count | None = optional("Index of the loop whose frames were timed")
     trials: tuple[Trial, ...] = ()
     blocks: tuple[TrialBlock, ...] = ()
@@ -82,5 +82,5 @@ class Trials(Record):
         "What two unchanged runs did not agree in, so that it compares nothing", ()
     )
     patch: Patch | None = None
-    seconds: Seconds = Field(description="Of all runs together")
+    seconds: Seconds = Field(description="All runs together")
     reason: Text = optional("Why nothing was tried, or not all", "")

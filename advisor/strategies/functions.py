@@ -39,15 +39,15 @@ class Applied:
 def written_as(profile: Profile, source: str, function: str) -> Applied:
     """The file with what the recommended strategy means for the function. Raises `CannotWrite` where that is
     nothing, or more than edits can do."""
-    told = profile.recommendation
-    if told is None or told.strategy is None:
+    choice = profile.recommendation
+    if choice is None or choice.strategy is None:
         raise CannotWrite("no strategy was measured and recommended")
-    if told.verdict not in ("fastest", "near"):
-        raise CannotWrite(f"the verdict on {told.strategy} is {told.verdict}: no change is proved to pay")
-    chosen = strategies_of(profile).get(told.strategy)
-    if told.strategy not in PAGE_LOCKING or not isinstance(chosen, Strategy):
-        raise CannotWrite(f"{told.strategy} is more than page-locked arrays: copy the code of the report")
-    placed = chosen.placements(profile.workload)
+    if choice.verdict not in ("fastest", "near"):
+        raise CannotWrite(f"the verdict on {choice.strategy} is {choice.verdict}: no change is proved to pay")
+    strategy = strategies_of(profile).get(choice.strategy)
+    if choice.strategy not in PAGE_LOCKING or not isinstance(strategy, Strategy):
+        raise CannotWrite(f"{choice.strategy} is more than page-locked arrays: copy the code of the report")
+    placed = strategy.placements(profile.workload)
     return page_locked(source, function, [name for name, placement in placed.items() if placement.locks])
 
 

@@ -38,8 +38,8 @@ def _applied(before: str, part: str, name: str) -> str:
     """The text with the hunks of one file."""
     old, new, at, added = lines_of(before), list[str](), 0, False
     for row in lines_of(part)[2:]:
-        if found := re.match(r"@@ -(\d+)", row):
-            begin = max(int(found[1]) - 1, 0)
+        if hunk := re.match(r"@@ -(\d+)", row):
+            begin = max(int(hunk[1]) - 1, 0)
             new, at = [*new, *old[at:begin]], begin
         elif row[0] == "\\":
             new[-1:] = [line.rstrip("\n") for line in new[-1:]] if added else new[-1:]

@@ -15,7 +15,7 @@ from advisor.profiles.trials import TrialBlock
 
 LEAST_FRAMES = 2
 LEAST_SECONDS = 0.01
-"""Of a block: 1,000 times the 10 µs or so that its two waits for the GPU take."""
+"""The length of a block: 1,000 times the 10 µs or so that its two waits for the GPU take."""
 MOST_FRAMES = 1000
 
 
@@ -23,7 +23,7 @@ class Alternation:
     """Called at the head of each frame; switches contestants and collects their blocks.
 
     switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU. end:
-    asked at the first frame for when, on the clock, no further one begins.
+    called at the first frame, gives the time on the clock after which no further one begins.
     """
 
     def __init__(

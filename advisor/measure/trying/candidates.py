@@ -56,9 +56,9 @@ def candidates(
     groups: dict[tuple[ChangeKind, Place], dict[int, _Suggestion]] = {}
     for index, crossing in enumerate(script.crossings):
         if crossing.loop == loop and (suggestion := _suggested(script, crossing, loop)):
-            made = suggestion.origin if suggestion.kind in ("lock", "pin-memory") else None
-            groups.setdefault((suggestion.kind, made or crossing.place), {})[index] = suggestion
-    advised = {told.crossing: told.advice for told in advice}
+            source = suggestion.origin if suggestion.kind in ("lock", "pin-memory") else None
+            groups.setdefault((suggestion.kind, source or crossing.place), {})[index] = suggestion
+    advised = {each.crossing: each.advice for each in advice}
     return tuple(_candidate(script, group, start, advised) for group in groups.values())
 
 
@@ -81,17 +81,17 @@ def _candidate(
     """The change of the first crossing of the group, with what is promised of all."""
     first, suggestion = next(iter(group.items()))
     kind, origin, place = suggestion.kind, suggestion.origin, script.crossings[first].place
-    made = origin if kind == "pin-memory" and origin else place
+    named = origin if kind == "pin-memory" and origin else place
     promising = {i: advised[i] for i in group if i in advised and advised[i].rule in _PROMISING.get(kind, ())}
-    promised = {i: told.gain.seconds_per_frame or 0.0 for i, told in promising.items() if told.gain}
+    promised = {i: a.gain.seconds_per_frame or 0.0 for i, a in promising.items() if a.gain}
     trial = Trial(
-        name=f"{kind}-{made.line}",
+        name=f"{kind}-{named.line}",
         kind=kind,
         place=place,
         origin=origin,
         title=suggestion.title,
         outcome="open",
-        rule=next((told.rule for told in promising.values()), None),
+        rule=next((each.rule for each in promising.values()), None),
         promised_seconds=sum(promised.values()) if promised else None,
     )
     change = ScriptChange(
@@ -136,8 +136,8 @@ def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> _Suggestio
     if file is None or len(lines) != 1:
         return None
     (line,) = lines
-    made = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
-    return _Suggestion("pin-memory", made, f"pin the loader's memory (line {line})")
+    place = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
+    return _Suggestion("pin-memory", place, f"pin the loader's memory (line {line})")
 
 
 def _of_cupy(crossing: Crossing, name: str) -> _Suggestion | None:

@@ -78,7 +78,7 @@ class Downloads:
 
 
 def _bytes(result: Any) -> bytes:
-    """Of NumPy's array or a tensor; what else it may be by its text."""
+    """The bytes of NumPy's array or of a tensor; of anything else its text."""
     if isinstance(result, np.ndarray) and not result.dtype.hasobject:
         return result.tobytes()
     try:

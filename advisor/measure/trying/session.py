@@ -1,6 +1,6 @@
 """Trials of a script: runs of it with changes imposed, and a patch of those that pay.
 
-    one run with all changes, where one is told from bytes alone -> what refuses itself
+    one run with all changes, where one depends on bytes alone -> what refuses itself
     runs with frames in turns -> how much faster each is; where none is in the first, that is all
     an unchanged run, and a second where they differ -> whether results are equal; without them, each alone
     the patch on a copy -> its results, and its time beside the script's
@@ -46,7 +46,7 @@ from advisor.verdicts.trials import AS_IS, TrialTimes, judged, trial_times
 PROCESSES = 2
 """Runs in which frames alternate: what a process draws is told from what a change gives by two."""
 MOST_PROCESSES = 5
-"""Of a change of the whole process that seems to gain `_WORTH_MORE` and is not sure to: on an H200, two
+"""For a change of the whole process that seems to gain `_WORTH_MORE` and is not sure to: on an H200, two
 processes of a DataLoader with `pin_memory=True` told 1.18x (0.96 to 1.43)."""
 PATCHED_PROCESSES = 3
 """Runs of the script as it is and as patched, in turns."""
@@ -75,15 +75,15 @@ def try_script(
     run = concluded or script
     if script.exit_code:
         return Trials(reason="Nothing was tried: the script failed.", seconds=0.0)
-    told = scopes(run)
-    ceiling = ceiling_of(run, told[0]) if told else None
+    slowest = next(iter(scopes(run)), None)
+    ceiling = ceiling_of(run, slowest) if slowest else None
     if settings.backend != "cuda":
         return Trials(reason="Nothing was tried: that needs a GPU.", seconds=0.0)
-    if not told or told[0].number is None:
+    if slowest is None or slowest.number is None:
         return Trials(reason="Nothing was tried: no loop repeats a copy or a wait.", seconds=0.0)
     if ceiling is not None and is_little(ceiling):
         return Trials(reason="Nothing was tried: memory can change too little of a frame.", seconds=0.0)
-    job, loop = script_job(settings, folder), told[0].number
+    job, loop = script_job(settings, folder), slowest.number
     job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
     end = (monotonic() if settings.began is None else settings.began) + settings.trial_seconds
     most = ceiling.seconds if ceiling else float("inf")
@@ -206,7 +206,7 @@ class Session:
         return judged(refused, self._times(), self._differing, self._dropped)
 
     def _times(self) -> TrialTimes:
-        """Of the main processes; of what screening left out, those of the screening."""
+        """Times from the main processes; for what screening left out, from the screening."""
         main = trial_times((b for b in self._blocks if b.process < SCREENING), self._alone)
         screened = trial_times(b for b in self._blocks if b.process == SCREENING)
         return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
@@ -399,7 +399,7 @@ class Session:
             self._timed(_AS_IT_IS, process, {AS_IS: ()})
             self._timed("the patch", process, {PATCHED: ()}, sources=sources)
         mine = [b for b in self._blocks if b.process >= first]
-        found = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
-        figures = {"speedup": found.value, "interval": (found.low, found.high)} if found else {}
+        ratio = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
+        figures = {"speedup": ratio.value, "interval": (ratio.low, ratio.high)} if ratio else {}
         proved = bool(self._unchanged and self._unchanged.proves)
         return patch.model_copy(update={"equal": proved or None, **figures}), names

@@ -1,6 +1,6 @@
 """The process that runs a script with changes imposed. Run as `main([JOB.json, PARENT_PID])`.
 
-Nothing is recorded in it but what is asked for: blocks of frames, or the results.
+It records nothing but what its job names: blocks of frames, or the results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OUTCOME = "trial.json"
 PRINTED, ERRORS = "stdout", "stderr"
 """Files of a run's folder, for what the script prints."""
 TIMED_SHARE = 0.25
-"""Of the time that is left: two processes of frames in turns, comparing results, and the patch."""
+"""Share of the time left for one run: two processes of frames in turns, comparing results, and the patch."""
 
 
 class TrialJob(Record):
