@@ -356,13 +356,18 @@ def test_wrong_input_is_answered_before_anything_runs(
     assert "next:" in said.err
 
 
-def test_several_workloads_get_a_folder_each(command: Command, workload: Path, tmp_path: Path) -> None:
+def test_several_workloads_get_a_folder_each_on_one_cluster(
+    command: Command, workload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    monkeypatch.setattr(dask_cluster, "local", lambda *given: started.append(given) or local(*given))
     second = workload.with_name("second.py")
     second.write_text(SOURCE.replace("def tiny", "def other"))
     quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu")
     out = tmp_path / "out"
     called = ("fleet", workload, second, "--local", "1", "--out", out, *quick)
     assert command(*called).code == 0
+    assert started == [(1, None)]
     shutil.rmtree(out / "other")
     said = command(*called, "--resume")
     assert said.code == 0, said.err

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,7 @@ from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Sequence
 
     from advisor.fleets.fleet import Cluster, Outcome
     from advisor.fleets.request import Request
@@ -107,16 +107,18 @@ def fleet(
     limits: Any = {"send": send or (), "wait": wait, "task_seconds": task_seconds}
     sources = (configuration.command_line(workload=workload, **given) for workload in workloads)
     jobs = [api.prepare(source, selection, sys.argv[1:], **limits) for source in sources]
-    outcomes = []
-    for (request, merged), folder in zip(jobs, _folders(out, jobs, emit), strict=True):
-        reach = api.clusters(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
-        if not merged.quiet:
-            say(f"to the workers: {request.package.contents}")
-        # Of several, an earlier command may not have come to this one.
-        again = resume and (len(jobs) == 1 or folder.exists())
-        outcomes.append((_run(request, reach, folder, merged, emit, resume=again), folder))
-        if outcomes[-1][0].stopped:
-            break
+    outcomes, folders = [], _folders(out, jobs, emit)
+    cluster = api.clusters(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
+    with ExitStack() as stack:
+        reach = cache(partial(stack.enter_context, cluster))  # one for all workloads
+        for (request, merged), folder in zip(jobs, folders, strict=True):
+            if not merged.quiet:
+                say(f"to the workers: {request.package.contents}")
+            # Of several, an earlier command may not have come to this one.
+            again = resume and (len(jobs) == 1 or folder.exists())
+            outcomes.append((_run(request, reach, folder, merged, emit, resume=again), folder))
+            if outcomes[-1][0].stopped:
+                break
     for outcome, folder in reversed(outcomes):  # what stopped the command comes first
         _end(outcome, folder)
 
@@ -143,7 +145,7 @@ def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | No
 
 def _run(
     request: Request,
-    reach: AbstractContextManager[Cluster],
+    reach: Callable[[], Cluster],
     out: Path,
     merged: Options,
     emit: Path | None,

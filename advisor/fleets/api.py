@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,7 +112,9 @@ def fleet(
         source, command = configuration.arguments(**given), ["fleet", str(workload)]
         request, options = prepare(source, selection, command, send=own.send, wait=wait)
         reach = clusters(scheduler, None, local, (None, None, None))
-        outcome, _, _ = run(request, reach, own.out, quiet=options.quiet, resume=resume)
+        with ExitStack() as stack:
+            enter = partial(stack.enter_context, reach)
+            outcome, _, _ = run(request, enter, own.out, quiet=options.quiet, resume=resume)
         if outcome.stopped:
             raise outcome.stopped
         require_figures(outcome)
@@ -170,7 +173,7 @@ def clusters(
 
 def run(
     request: Request,
-    reach: AbstractContextManager[Cluster],
+    reach: Callable[[], Cluster],
     out: Path,
     formats: Sequence[str] = configuration.FORMATS,
     *,
@@ -178,7 +181,10 @@ def run(
     resume: bool,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Outcome, Page, list[Path]]:
-    """Runs a request and writes its folder. Returns the outcome, the combined page and its files."""
+    """Runs a request and writes its folder. Returns the outcome, the combined page and its files.
+
+    reach: connects to the cluster, or starts it, once the folder is known to be free.
+    """
 
     def write(profile: schema.Profile, folder: Path) -> None:
         outputs.set_aside(folder)
@@ -189,8 +195,8 @@ def run(
     with outputs.output_directory(out, names) as directory:
         if resume:
             storage.require_same(directory, request.record())
-        with make_progress(quiet=quiet) as progress, reach as cluster:
-            outcome = fleets.run(request, cluster, directory, progress, write=write, tell=tell, resume=resume)
+        with make_progress(quiet=quiet) as progress:
+            outcome = fleets.run(request, reach(), directory, progress, write=write, tell=tell, resume=resume)
         page, paths = storage.write(outcome.record, directory, formats)
     return outcome, page, paths
 
