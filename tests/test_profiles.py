@@ -112,6 +112,15 @@ def test_format_1_is_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
     assert raised.value.next_step.startswith("Profile again, or use the advisor that wrote it")
 
 
+def holds(value: Any, written: Any) -> bool:
+    """Whether all that was written is there; keys that came later may be, too."""
+    if isinstance(written, dict):
+        return all(key in value and holds(value[key], inner) for key, inner in written.items())
+    if isinstance(written, list):
+        return len(value) == len(written) and all(map(holds, value, written))
+    return bool(value == written)
+
+
 def test_the_sample_of_format_2_is_read() -> None:
     profile = load(SAMPLE)
     assert set(profile.final.contestants) == {block.contestant for block in profile.blocks}
@@ -122,7 +131,7 @@ def test_the_sample_of_format_2_is_read() -> None:
     assert again.measured()["pinned"].median_seconds != profile.measured()["pinned"].median_seconds
     written = json.loads(SAMPLE.read_text(encoding="utf-8"))
     assert (written.pop("alternatives"), written.pop("sensitivity")) == ([], []), "an earlier version's"
-    assert json.loads(profile.to_json()) == written
+    assert holds(json.loads(profile.to_json()), written)
 
 
 def refused(text: str) -> str:
