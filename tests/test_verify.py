@@ -125,7 +125,7 @@ def test_elements_are_counted_whatever_their_size(dtype: Any) -> None:
 
 @every("frame", range(2))
 def test_data_that_looks_like_poison_is_data(frame: int) -> None:
-    pattern = noise("", "", frame, N)
+    pattern = noise((frame, "", ""), N)
 
     def looks_poisoned(a: Out) -> None:
         a.fill(pattern[3])

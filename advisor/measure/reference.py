@@ -161,18 +161,12 @@ def _require_unread(begin: Begin, frames: int) -> None:
             )
 
 
-def _zeros(stage: str, buffer: str, frame: int, size: int) -> Array:
-    del stage, buffer, frame
+def _zeros(_: Output, size: int) -> Array:
     return np.zeros(size, np.uint8)
 
 
 def _zeros_in(stage: str, buffer: str) -> Poison:
-
-    def fill(filled: str, output: str, frame: int, size: int) -> Array:
-        here = (filled, output) == (stage, buffer)
-        return (_zeros if here else noise)(filled, output, frame, size)
-
-    return fill
+    return lambda output, size: (_zeros if output[1:] == (stage, buffer) else noise)(output, size)
 
 
 def _outputs(begin: Begin, frames: int, poison: Poison) -> Mapping[Output, Written]:

@@ -34,10 +34,10 @@ _SEED = int.from_bytes(b"poison", "big")
 _TILE = 65521
 """Bytes of noise that are repeated; a prime, so that no row of an image has them at the same place."""
 
-Poison = Callable[[str, str, int, int], Array]
-"""The bytes that an output is filled with: by stage, buffer, frame and size in bytes."""
 Output = tuple[int, str, str]
 """Frame, stage and buffer."""
+Poison = Callable[[Output, int], Array]
+"""The bytes that an output of that size in bytes is filled with."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,9 @@ class Written:
         return bool(((ours != theirs).any(axis=1) & ~(self.untouched & other.untouched)).any())
 
 
-def noise(stage: str, buffer: str, frame: int, size: int) -> Array:
+def noise(output: Output, size: int) -> Array:
     """Random bytes, others in each frame; as floating-point numbers of any size they are not extreme."""
-    del stage, buffer
-    return np.resize(np.random.default_rng((_SEED, frame)).choice(_BYTES, _TILE), size)
+    return np.resize(np.random.default_rng((_SEED, output[0])).choice(_BYTES, _TILE), size)
 
 
 class Inspector:
@@ -129,7 +128,7 @@ class Inspector:
                 continue
             wait_for_all(self._backend)
             poisons = {
-                name: poison(stage.name, name, index, self._layouts[name].nbytes)
+                name: poison((index, stage.name, name), self._layouts[name].nbytes)
                 for name, mode in stage.access.items()
                 if mode == "out"
             }
