@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nsys_exports import Export
 from rendering import shown
-from running import python_path
+from running import advisor
 
 from advisor.devices.environment import command_line
 from advisor.errors import FileProblem
@@ -410,14 +407,8 @@ def test_profile_command_keeps_home_host_and_secrets_out(
     (home / "elsewhere.py").write_text(WORKLOAD, encoding="utf-8")
     command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "300"]
     command += ["--set", "api_key=hunter2", "--strategy", "pageable", "--target", "h100-sxm", "--out", "out"]
-    told = {"HOME": str(home), "A_VARIABLE": "of-the-environment", "PYTHONPATH": python_path()}
-    subprocess.run(
-        [sys.executable, "-m", "advisor", *command, *options],
-        cwd=home / "work",
-        env={**os.environ, **told},
-        check=True,
-        capture_output=True,
-    )
+    variables = {"HOME": str(home), "A_VARIABLE": "of-the-environment"}
+    assert advisor(*command, *options, cwd=home / "work", **variables).returncode == 0
     out = home / "work" / "out"
     for name in ("profile.json", "report.html", "report.md"):
         text = (out / name).read_text(encoding="utf-8")
@@ -434,12 +425,7 @@ def test_profile_command_keeps_home_host_and_secrets_out(
 def test_published_without_the_machine(command: tuple[str, ...], tmp_path: Path) -> None:
     telling().save(tmp_path / "p.json")
     written = ["--format", "html,md,json", "--out", str(tmp_path / "out"), "--quiet", "--no-environment"]
-    subprocess.run(
-        [sys.executable, "-m", "advisor", command[0], str(tmp_path / "p.json"), *command[1:], *written],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-    )
+    advisor(command[0], tmp_path / "p.json", *command[1:], *written, cwd=ROOT)
     made = load(tmp_path / "out" / "profile.json")
     assert made == without_environment(made), "nothing is left to leave out"
     assert "3.11.7" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
