@@ -18,11 +18,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import measured
 from calibrated import LeftOut, factors
-from left_out import FAMILIES, Fit, family_of, from_the_middle, refitted, sheet, with_values, written
+from left_out import (
+    FAMILIES,
+    Fit,
+    family_of,
+    from_the_middle,
+    refitted,
+    seconds_of,
+    sheet,
+    with_values,
+    written,
+)
 from outcomes import Outcome, holds, outcome, summary
 from published import cases
-from published_cases import Case, Figure
+from published_cases import TO_DEVICE, TO_HOST, Case, Figure
 
+from advisor.devices.host_rates import RATES, parse, with_rates
 from advisor.model.accuracy import PATH
 from advisor.model.machines import PATH as DEFAULTS
 from advisor.model.machines import Machine, defaults
@@ -88,6 +99,37 @@ def _told_by_others(fit: Fit, gone: frozenset[str]) -> Iterator[Outcome]:
     for case in cases():
         if family_of(case.entry) in gone:
             yield outcome(case, Machine(sheet(case.entry), among))
+
+
+LARGE = 1e6
+"""Bytes from which on copies outweigh their calls."""
+
+
+def other_copies(fit: Fit, given: tuple[str, ...]) -> str:
+    """A host's pageable copies over PCIe, predicted from its rates of these names at its largest size."""
+    without, errors, held, wide = LeftOut(fit), [], [], []
+    hosts: dict[tuple[str, str], dict[str, list[tuple[float, Case, Figure]]]] = {}
+    for case in (c for c in cases() if c.parts in (TO_DEVICE, TO_HOST)):
+        size = sum(b.bytes for b in case.profile.workload.buffers)
+        for figure in case.figures if case.entry.memory_class == "discrete" else ():
+            name = f"{figure.strategy}_{'up' if case.parts == TO_DEVICE else 'down'}"
+            copies = hosts.setdefault((case.device, case.source), {}).setdefault(name, [])
+            copies.append((size, case, figure))
+    for copies in hosts.values():
+        largest = {name: max(copies[name], key=lambda copy: copy[0]) for name in given if name in copies}
+        rates = ",".join(f"{name}={size / f.published / 1e9}GB/s" for name, (size, _, f) in largest.items())
+        others = (c for name, some in copies.items() if name.startswith("pageable") for c in some)
+        for size, case, figure in others if rates or not given else ():
+            if size >= LARGE and (size, case, figure) not in largest.values():
+                machine = without.machine(case)
+                entry = with_rates(machine.entry, parse(rates)) if rates else machine.entry
+                values = seconds_of(case, Machine(entry, machine.among))[figure.strategy]
+                low, likely, high = span(values)
+                errors.append(abs(np.log(likely / figure.published)))
+                held.append(holds(values, figure.published, relative=False))
+                wide.append(high / low)
+    off, inside = np.expm1(np.median(errors)), np.mean(held)
+    return f"off {off:.0%}, {inside:.0%} of {len(held)} in range, {np.median(wide):.2f} wide"
 
 
 def learnt() -> list[Case]:
@@ -267,6 +309,9 @@ def main() -> None:
     print("\n" + "\n".join(table(found.ours, MEASURED)))
     if arguments.stricter:
         print("\n" + "\n".join(table(dict(stricter(found.fit)), head="rule")))
+        print("\nA host's pageable copies, where some of its own rates are given\n")
+        for given in ((), ("pinned_up", "pageable_up"), tuple(RATES)):
+            print(f"{' '.join(given) or 'none'}: {other_copies(found.fit, given)}")
     if arguments.details:
         print("\n" + "\n".join(constants(found.fit)))
         print("\n" + "\n".join(details(found.without)))

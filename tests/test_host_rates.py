@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from every import every
-from published_cases import vector
+from published_cases import DATA, vector
 
 from advisor.devices import host_rates
 from advisor.devices.catalogue import load
@@ -206,10 +206,17 @@ def test_a_given_rate_replaces_what_was_read_on_another_host() -> None:
     assert (machine.pageable_rate("to_device") <= machine.get(host_rates.RATES["pinned_up"])).all()
     zero_copy = Machine(host_rates.with_rates(load("h200"), host_rates.parse("pinned_down=12GB/s")))
     assert zero_copy.get("zero_copy_write_bytes_per_second")[0] < 12e9
+    # A Grace CPU comes with its GPU, a calibrated entry with its machine: their other figures stay.
+    for name in ("gh200", str(DATA / "devices" / "h200-calibrated.toml")):
+        base, rates = load(name), host_rates.parse("pinned_up=40GB/s")
+        kept = host_rates.with_rates(base, rates).figures.model_dump(exclude={host_rates.RATES["pinned_up"]})
+        assert kept == base.figures.model_dump(exclude={host_rates.RATES["pinned_up"]})
 
 
 def test_a_rate_beyond_the_link_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"26\.0 GB/s is more than the link of GeForce RTX 2060 carries"):
+    with pytest.raises(
+        UsageError, match=r"pinned_up: 26\.0 GB/s is more than the link of GeForce RTX 2060 carries"
+    ):
         host_rates.with_rates(load("rtx-2060"), host_rates.parse("pinned_up=26GB/s"))
 
 

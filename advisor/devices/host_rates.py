@@ -28,6 +28,7 @@ RATES = {
     "pageable_down": "pageable_to_host_bytes_per_second",
 }
 """What --host calls a figure of a catalogue entry."""
+_NAMES = {key: name for name, key in RATES.items()}
 _GIVEN = ("given with --host", "read from the output of")
 _SPREADS = {"pinned": 0.07, "pageable": 0.2, "zero": 0.07}
 """Share by which a host's rate at one size is off at its other sizes, by kind of memory (docs/devices.md)."""
@@ -87,24 +88,23 @@ def with_rates(entry: CatalogueEntry, figures: Mapping[str, Figure]) -> Catalogu
     for key, figure in figures.items():
         if link is not None and figure.value > link.value:
             raise UsageError(
-                f"{key} = {units.rate(figure.value)} is more than the link of {entry.name} carries "
-                f"({units.rate(link.value)})",
+                f"{_NAMES.get(key, key)}: {units.rate(figure.value)} is more than the link of {entry.name} "
+                f"carries ({units.rate(link.value)})",
                 next_step="Check the unit of the rate, and that it is of this card.",
             )
-    measured_here = "total_global_mem" in entry.attributes
-    others = {} if link is None or measured_here else _of_the_same_host(figures)
+    own_host = entry.memory_class == "coherent" or "total_global_mem" in entry.attributes
+    others = {} if link is None or own_host else _of_the_same_host(figures)
     changed = {**others, **figures}
     return entry.model_copy(update={"figures": entry.figures.model_copy(update=changed)})
 
 
 def _of_the_same_host(figures: Mapping[str, Figure]) -> dict[str, Figure | None]:
-    names = {key: name for name, key in RATES.items()}
     found: dict[str, Figure | None] = {}
     for key in figures.keys() & {RATES["pinned_up"], RATES["pinned_down"]}:
         way = "read" if key == RATES["pinned_up"] else "write"
         found |= {key.replace("pinned", "pageable"): None, f"zero_copy_{way}_bytes_per_second": None}
-    for key in figures.keys() & names.keys():
-        kind, _, way = names[key].partition("_")
+    for key in figures.keys() & _NAMES.keys():
+        kind, _, way = _NAMES[key].partition("_")
         rate, (low, high) = figures[key].value, _OTHER_WAY[kind]
         source = f"{_LIKE} {way}, {figures[key].source}: {low:g} to {high:g} of it on most published hosts"
         other = Figure(value=rate, low=rate * low, high=rate * high, source=source)
