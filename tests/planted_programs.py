@@ -405,14 +405,15 @@ def waits_in_nccl(p: Program) -> None:
 
 
 def data_parallel(p: Program) -> None:
-    """GPU 0 has the batch and the weights, and GPU 1 waits for its part of them."""
+    """GPU 0 has the batch and the weights; GPU 1 waits for its part of them, and the host for both."""
     for _ in range(20):
         p.copy("HTOD", 12 * MIB)
         p.copy("PTOP", 48 * MIB, "_DEVICE", rate=20e9)
         for layer in range(20):
             p.kernel(f"layer{layer}", 150 * US)
-            p.kernel(f"layer{layer}", 130 * US, gpu=1)
+            p.kernel(f"layer{layer}", 110 * US, gpu=1)
         p.copy("PTOP", MIB, "_DEVICE", gpu=1, rate=20e9)
+        p.host(5 * MS)
         p.wait()
 
 
