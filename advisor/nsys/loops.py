@@ -171,4 +171,5 @@ def _events(parts: Sequence[_Part]) -> Events:
     del named, ordered
     marked = np.concatenate([np.full(len(kinds), is_marked) for _, kinds, is_marked, _ in parts])[order]
     uploads = np.concatenate([np.zeros(len(k), bool) if up is None else up for _, k, _, up in parts])[order]
-    return Events(kinds.astype(np.int32)[order], marked, begins, ends, uploads)
+    waits = np.concatenate([np.full(len(k), copied and up is None) for _, k, copied, up in parts])[order]
+    return Events(kinds.astype(np.int32)[order], marked, begins, ends, uploads, waits)

@@ -41,6 +41,8 @@ class Sequence:
     begins: Integers
     ends: Integers
     uploads: npt.NDArray[np.bool_]
+    waits: npt.NDArray[np.bool_]
+    """The host's, which are no work of the GPU."""
     waited: Integers | None = None
     """The GPU's idle time before each, where other work than these events keeps it busy too."""
 
@@ -124,7 +126,10 @@ def _lags(kinds: npt.NDArray[Any], counts: Integers) -> list[int]:
 def _firsts(kinds: npt.NDArray[Any], period: int, events: Sequence) -> Integers:
     """The first event of each frame: of those that occur once in it, an upload where there is one, else that
     after the longest gap."""
-    waited = idle_before(events.begins, events.ends) if events.waited is None else events.waited
+    waited = events.waited
+    if waited is None:
+        waited = idle_before(events.begins, np.where(events.waits, 0, events.ends))
+        waited[events.waits] = 0
     anchors = list(_anchors(kinds, period)) or list(_anchors(_pairs(kinds), period))
     if not anchors:
         return _stepped(kinds, period)
