@@ -190,6 +190,16 @@ def test_what_two_gpus_do_is_not_mixed() -> None:
     kinds = [[{flow.memory for flow in gpu.flows or ()} for gpu in gpus] for gpus in both.values()]
     assert kinds == [[{"pageable"}, {"pinned"}], [{"pinned", "device"}, {"device"}]]
     assert [gpu.both_seconds for gpu in both["data-parallel"]] == [0, 0]
+    waiting = both["data-parallel"][1]
+    assert waiting.removable_seconds is not None
+    assert waiting.removable_seconds < (waiting.idle_in_calls_seconds or 0.0), "GPU 0 works meanwhile"
+
+
+def test_what_is_behind_more_than_one_wait_is_in_the_ceiling() -> None:
+    (gpu,) = next(traced(each).gpus for each in PROGRAMS if each.name == "values")
+    assert gpu.wait_gap_seconds
+    assert gpu.removable_seconds is not None
+    assert gpu.removable_seconds >= gpu.wait_gap_seconds
 
 
 def test_calls_without_names_are_no_evidence(tmp_path: Path) -> None:
