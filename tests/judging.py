@@ -128,7 +128,7 @@ def says(rule: str, run: Profile) -> Advice:
     return found
 
 
-def said(rule: str, *results: Any, on: MemoryClass | Device = "discrete", **fields: Any) -> Advice:
+def verdict_of(rule: str, *results: Any, on: MemoryClass | Device = "discrete", **fields: Any) -> Advice:
     """What one rule concludes of these results on a device, or on one of that memory class."""
     device = on if isinstance(on, Device) else cuda_device(on)
     return says(rule, profile(device=device, results=results, **fields))

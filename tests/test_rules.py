@@ -18,7 +18,7 @@ from builders import (
     vector_add_workload,
 )
 from every import every
-from judging import bet, figures, predicted_run, read, row, said, says, workload
+from judging import bet, figures, predicted_run, read, row, says, verdict_of, workload
 
 from advisor import stats
 from advisor.profiles.schema import MemoryClass, Profile, Trace
@@ -64,9 +64,9 @@ def test_reread_on_a_jetson_proposes_the_cached_managed_memory(memory_class: Mem
 def test_reread_on_thor_does_not_call_managed_memory_cached():
     rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
     thor = cuda_device("tegra-coherent")
-    found = said("zero-copy-reread", *rows, on=thor, traffic=read(8))
+    found = verdict_of("zero-copy-reread", *rows, on=thor, traffic=read(8))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
-    found = said("zero-copy-reread", *rows, MANAGED, on=thor, traffic=read(8))
+    found = verdict_of("zero-copy-reread", *rows, MANAGED, on=thor, traffic=read(8))
     assert found.strategy == "managed"
     assert "not cached" in found.detail
 
@@ -85,7 +85,7 @@ def test_reread_on_a_card_proposes_one_copy(memory_class: MemoryClass):
 @every("memory_class", [*JETSONS, *CARDS])
 def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY, MANAGED)
-    found = said("zero-copy-reread", *rows, on=memory_class, traffic=read(1))
+    found = verdict_of("zero-copy-reread", *rows, on=memory_class, traffic=read(1))
     assert found.outcome == "pass"
     assert figures(found) == {"reads of a by add": 1.0}
     assert found.strategy is None
@@ -94,7 +94,7 @@ def test_read_once_passes_with_the_figure(memory_class: MemoryClass):
 @every("memory_class", [*JETSONS, *CARDS])
 def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
-    found = said("zero-copy-reread", *rows, on=memory_class, traffic=read(8))
+    found = verdict_of("zero-copy-reread", *rows, on=memory_class, traffic=read(8))
     assert found.outcome == "pass"
     assert figures(found)["zero-copy: one frame"] == 0.011
 
@@ -102,7 +102,7 @@ def test_reread_that_costs_nothing_passes(memory_class: MemoryClass):
 def test_passes_in_between_decide_by_the_threshold():
     def outcome(passes: float) -> str:
         rows = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
-        return said("zero-copy-reread", *rows, traffic=read(passes)).outcome
+        return verdict_of("zero-copy-reread", *rows, traffic=read(passes)).outcome
 
     assert [outcome(1.4), outcome(1.5)] == ["pass", "advice"]
 
@@ -121,9 +121,9 @@ def test_on_a_card_the_copies_count_for_the_other_side():
     """Reading through the link may take as long as the copies that it saves."""
     through_link = row("zero-copy", 0.030, kernels=0.014)
     rows = (PAGEABLE, PINNED, through_link)
-    assert said("zero-copy-reread", *rows, traffic=read(8)).outcome == "pass"
+    assert verdict_of("zero-copy-reread", *rows, traffic=read(8)).outcome == "pass"
     jetson = cuda_device("tegra-io-coherent")
-    found = said("zero-copy-reread", *rows, on=jetson, traffic=read(8))
+    found = verdict_of("zero-copy-reread", *rows, on=jetson, traffic=read(8))
     assert (found.outcome, found.strategy) == ("advice", "pinned")
 
 
@@ -149,10 +149,10 @@ def test_declared_passes_win_over_traced_ones():
 @every("traffic", [None, read(1, "assumed")])
 def test_unknown_passes_are_judged_by_the_kernels(traffic: Trace | None):
     jetson = cuda_device("tegra-io-coherent")
-    found = said("zero-copy-reread", SLOW_ZERO_COPY, MANAGED, on=jetson, traffic=traffic)
+    found = verdict_of("zero-copy-reread", SLOW_ZERO_COPY, MANAGED, on=jetson, traffic=traffic)
     assert (found.outcome, found.strategy) == ("advice", "managed")
     assert "declare `passes`" in found.detail
-    found = said("zero-copy-reread", FAST_ZERO_COPY, MANAGED, on=jetson, traffic=traffic)
+    found = verdict_of("zero-copy-reread", FAST_ZERO_COPY, MANAGED, on=jetson, traffic=traffic)
     assert found.outcome == "pass"
     assert "zero-copy: kernels" in figures(found)
 
@@ -212,7 +212,7 @@ def test_the_baseline_in_use_is_no_advice():
     ],
 )
 def test_reread_without_zero_copy_does_not_apply(results, reason):
-    found = said("zero-copy-reread", *results, traffic=read(8))
+    found = verdict_of("zero-copy-reread", *results, traffic=read(8))
     assert found.outcome == "not-applicable"
     assert reason in found.detail
 
@@ -239,7 +239,7 @@ def test_the_proposal_is_the_recommended_strategy_where_that_helps():
 
 @every("memory_class", [*CARDS, "coherent"])
 def test_pageable_copies_on_a_card(memory_class: MemoryClass):
-    found = said("pageable-transfer", PAGEABLE, PINNED, on=memory_class)
+    found = verdict_of("pageable-transfer", PAGEABLE, PINNED, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert found.title == by_id("pageable-transfer").text.title
     assert ("may stage" in found.detail) == (memory_class == "coherent")
@@ -253,7 +253,7 @@ def test_pageable_copies_on_a_card(memory_class: MemoryClass):
 @every("memory_class", JETSONS)
 def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY)
-    found = said("pageable-transfer", *rows, on=memory_class)
+    found = verdict_of("pageable-transfer", *rows, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert found.title != by_id("pageable-transfer").text.title
     assert figures(found)["pinned: copies"] == 0.010
@@ -262,7 +262,7 @@ def test_on_a_jetson_the_point_is_that_no_copy_is_needed(memory_class: MemoryCla
 
 def test_a_jetson_whose_best_strategy_still_copies_hears_so():
     rows = (PAGEABLE, PINNED, row("zero-copy", 0.050, kernels=0.045))
-    found = said("pageable-transfer", *rows, on="tegra-io-coherent")
+    found = verdict_of("pageable-transfer", *rows, on="tegra-io-coherent")
     assert found.strategy == "pinned"
     assert found.title == by_id("pageable-transfer").text.title
 
@@ -281,14 +281,14 @@ def test_a_jetson_whose_best_strategy_still_copies_hears_so():
     ],
 )
 def test_pageable_transfer_passes(memory_class: MemoryClass, rows, copies, against):
-    found = said("pageable-transfer", *rows, on=memory_class)
+    found = verdict_of("pageable-transfer", *rows, on=memory_class)
     assert found.outcome == "pass"
     assert figures(found)["pageable: copies"] == copies
     assert figures(found).get("pinned: one frame") == against
 
 
 def test_pageable_transfer_without_a_baseline_does_not_apply():
-    found = said("pageable-transfer", PINNED, failed("pageable", "ran out of memory"))
+    found = verdict_of("pageable-transfer", PINNED, failed("pageable", "ran out of memory"))
     assert found.outcome == "not-applicable"
     assert "ran out of memory" in found.detail
 
@@ -299,7 +299,7 @@ def test_pageable_transfer_without_a_baseline_does_not_apply():
 @every("memory_class", JETSONS)
 def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
-    found = said("duplicate-allocation", *rows, on=memory_class)
+    found = verdict_of("duplicate-allocation", *rows, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert found.gain.bytes == 192 * MIB
     assert found.gain.basis == "measured"
@@ -309,21 +309,21 @@ def test_copies_on_a_shared_dram_hold_everything_twice(memory_class: MemoryClass
 
 def test_coherent_devices_share_a_dram_only_when_integrated():
     rows = (PAGEABLE, MANAGED)
-    spark = said("duplicate-allocation", *rows, on=cuda_device("coherent", integrated=1))
-    grace = said("duplicate-allocation", *rows, on="coherent")
+    spark = verdict_of("duplicate-allocation", *rows, on=cuda_device("coherent", integrated=1))
+    grace = verdict_of("duplicate-allocation", *rows, on="coherent")
     assert (spark.outcome, grace.outcome) == ("advice", "not-applicable")
 
 
 @every("memory_class", CARDS)
 def test_a_card_has_a_memory_of_its_own(memory_class: MemoryClass):
-    found = said("duplicate-allocation", PAGEABLE, MANAGED, on=memory_class)
+    found = verdict_of("duplicate-allocation", PAGEABLE, MANAGED, on=memory_class)
     assert found.outcome == "not-applicable"
     assert "its own memory" in found.detail
 
 
 def test_half_the_memory_at_the_same_speed_is_worth_it():
     rows = (PAGEABLE, row("managed", 0.0402, kernels=0.002))
-    found = said("duplicate-allocation", *rows, on="tegra")
+    found = verdict_of("duplicate-allocation", *rows, on="tegra")
     assert (found.outcome, found.strategy) == ("advice", "managed")
 
 
@@ -338,7 +338,7 @@ def test_half_the_memory_at_the_same_speed_is_worth_it():
     ],
 )
 def test_duplicate_allocation_passes(rows, against):
-    found = said("duplicate-allocation", *rows, on="tegra-io-coherent")
+    found = verdict_of("duplicate-allocation", *rows, on="tegra-io-coherent")
     assert found.outcome == "pass"
     assert figures(found).get("managed: one frame") == against
 
@@ -346,7 +346,7 @@ def test_duplicate_allocation_passes(rows, against):
 def test_a_few_bytes_are_not_worth_it():
     small = row("pageable", 0.04, kernels=0.002, copies=0.02, footprint=footprint(pageable=MIB, device=MIB))
     once = row("managed", 0.01, kernels=0.002, footprint=footprint(managed=MIB))
-    found = said("duplicate-allocation", small, once, on="tegra")
+    found = verdict_of("duplicate-allocation", small, once, on="tegra")
     assert found.outcome == "pass"
 
 
@@ -514,7 +514,7 @@ def test_ids_are_unique_and_found():
 
 def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
     rows = (PAGEABLE, SLOW_ZERO_COPY, row("zero-copy-registered", 0.010, kernels=0.002))
-    found = said("zero-copy-reread", *rows, on="tegra-coherent", traffic=read(8))
+    found = verdict_of("zero-copy-reread", *rows, on="tegra-coherent", traffic=read(8))
     assert found.strategy == "zero-copy-registered"
     assert "L2" in found.detail
     orin = profile(device=cuda_device("tegra-io-coherent"), results=rows, traffic=read(8))
@@ -524,9 +524,9 @@ def test_reread_on_thor_calls_registered_memory_cached_but_not_device_memory():
 def test_overlapping_frames_are_not_proposed_for_their_rate():
     """pinned-pipelined gives a frame every 13 ms, but each takes 50 ms."""
     overlapped = row("pinned-pipelined", 0.013, kernels=0.002, copies=0.010, latency_seconds=0.050)
-    found = said("pageable-transfer", PAGEABLE, PINNED, overlapped)
+    found = verdict_of("pageable-transfer", PAGEABLE, PINNED, overlapped)
     assert found.strategy == "pinned"
-    assert said("pageable-transfer", PAGEABLE, overlapped).outcome == "pass"
+    assert verdict_of("pageable-transfer", PAGEABLE, overlapped).outcome == "pass"
 
 
 def test_a_rule_s_threshold_in_its_text_is_the_verdict_s():

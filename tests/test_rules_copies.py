@@ -17,7 +17,7 @@ from builders import (
     vector_add_trace,
 )
 from every import every
-from judging import bet, figures, predicted_run, restless, row, said, says, workload
+from judging import bet, figures, predicted_run, restless, row, says, verdict_of, workload
 
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
@@ -36,7 +36,7 @@ ZERO_COPY = row("zero-copy", 0.012, kernels=0.003)
 
 @every("memory_class", ["discrete", "discrete-hmm", "coherent"])
 def test_staged_copies_on_a_card(memory_class: MemoryClass):
-    found = said("staged-transfer", PAGEABLE, PINNED, STAGED, on=memory_class)
+    found = verdict_of("staged-transfer", PAGEABLE, PINNED, STAGED, on=memory_class)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "measured")
     assert found.title == by_id("staged-transfer").text.title
     assert figures(found)["staged: copies"] == 0.030
@@ -47,7 +47,7 @@ def test_staged_copies_on_a_card(memory_class: MemoryClass):
 
 @every("memory_class", ["tegra-io-coherent", "tegra-coherent"])
 def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
-    found = said("staged-transfer", PAGEABLE, STAGED, ZERO_COPY, on=memory_class)
+    found = verdict_of("staged-transfer", PAGEABLE, STAGED, ZERO_COPY, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert found.title != by_id("staged-transfer").text.title
 
@@ -63,7 +63,7 @@ def test_staged_copies_on_a_jetson_are_dropped(memory_class: MemoryClass):
     ],
 )
 def test_staged_transfer_keeps_quiet(rows: Any, outcome: str, copies: float | None, against: float | None):
-    found = said("staged-transfer", *rows)
+    found = verdict_of("staged-transfer", *rows)
     assert found.outcome == outcome
     assert figures(found).get("staged: copies") == copies
     assert figures(found).get("pinned: one frame") == against
@@ -101,7 +101,7 @@ def tiny(size: int = 8 << 10) -> WorkloadRecord:
 @every("memory_class", ["discrete", "tegra-io-coherent", "coherent"])
 def test_small_copies_are_done_without(memory_class: MemoryClass):
     rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 30e-6, 0.0))
-    found = said("small-transfers", *rows, on=memory_class, workload=tiny())
+    found = verdict_of("small-transfers", *rows, on=memory_class, workload=tiny())
     assert (found.outcome, found.strategy) == ("advice", "zero-copy")
     assert figures(found)["copies in a frame"] == 3
     assert figures(found)["pageable: time of a copy, on average"] == pytest.approx(10e-6)
@@ -110,7 +110,7 @@ def test_small_copies_are_done_without(memory_class: MemoryClass):
 def test_small_copies_that_nothing_beats_are_batched():
     """Three copies in two directions: one call can be spared."""
     rows = (small("pageable", 60e-6, 30e-6), small("zero-copy", 80e-6, 0.0))
-    found = said("small-transfers", *rows, workload=tiny())
+    found = verdict_of("small-transfers", *rows, workload=tiny())
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "likely")
     assert found.gain.seconds_per_frame == pytest.approx(10e-6)
     assert found.gain.basis == "estimated"
@@ -122,14 +122,14 @@ def test_one_small_copy_each_way_cannot_be_batched():
         {"a": {"produce": "out", "add": "in"}, "c": {"add": "out", "consume": "in"}},
         size=4096,
     )
-    found = said("small-transfers", small("pageable", 60e-6, 30e-6), workload=two)
+    found = verdict_of("small-transfers", small("pageable", 60e-6, 30e-6), workload=two)
     assert found.outcome == "pass"
 
 
 @every(("size", "copies"), [(65 << 10, 30e-6), (64 << 10, 5e-6), (8 << 10, 0.0)])
 def test_large_or_cheap_copies_are_no_small_transfers(size: int, copies: float):
     rows = (small("pageable", 60e-6, copies), small("zero-copy", 30e-6, 0.0))
-    assert said("small-transfers", *rows, workload=tiny(size)).outcome == "pass"
+    assert verdict_of("small-transfers", *rows, workload=tiny(size)).outcome == "pass"
 
 
 # serial-copies
@@ -146,7 +146,7 @@ OVERLAPPED = row(
 
 @every("memory_class", ["discrete", "coherent"])
 def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
-    found = said("serial-copies", PAGEABLE, PINNED, OVERLAPPED, on=memory_class)
+    found = verdict_of("serial-copies", PAGEABLE, PINNED, OVERLAPPED, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "pinned-pipelined")
     assert "384 MiB" in found.detail
     assert "26.0 ms" in found.detail
@@ -170,7 +170,7 @@ def test_copies_that_overlap_are_hidden(memory_class: MemoryClass):
     ],
 )
 def test_serial_copies_keep_quiet(rows: Any, outcome: str, text: str):
-    found = said("serial-copies", *rows)
+    found = verdict_of("serial-copies", *rows)
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -228,7 +228,7 @@ def test_a_recommended_strategy_without_copies_has_no_round_trips():
 
 
 def test_what_goes_over_and_comes_back_once_may_do_so():
-    found = said("device-resident", PAGEABLE, PINNED)
+    found = verdict_of("device-resident", PAGEABLE, PINNED)
     assert found.outcome == "pass"
     cheap = profile(workload=BETWEEN, results=(stages("pageable", 0.040, 0.004),))
     assert says("device-resident", cheap).outcome == "pass"
@@ -311,7 +311,7 @@ def test_hidden_host_copy_keeps_quiet(run: Profile, outcome: str, shown: dict[st
 
 def test_locking_in_each_frame_is_seen_and_priced():
     locking = row("pageable", 0.040, kernels=0.002, page_locking=PageLocking(calls=2.0, seconds=0.010))
-    found = said("pin-per-frame", locking)
+    found = verdict_of("pin-per-frame", locking)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", None, "measured")
     assert figures(found)["pageable: page-locking calls in a frame"] == 2
     assert found.gain.seconds_per_frame == pytest.approx(0.010)
@@ -426,7 +426,7 @@ def test_pages_are_given_up_only_where_they_can_be_and_must(
     device = cuda_device(memory_class, total_global_mem=total * MIB, **flags)
     slow = row("managed", 0.2, kernels=0.15)
     for rows in ((slow,), (slow, ZERO_COPY)):
-        found = said("oversubscription", *rows, on=device)
+        found = verdict_of("oversubscription", *rows, on=device)
         assert found.outcome == "advice"
         assert [text for text in (ONE_FITS, GIVES_UP, CANNOT, ONE_DRAM) if text in found.detail] == (
             [said] if said else []
@@ -437,7 +437,7 @@ def test_buffers_that_fit_are_no_oversubscription():
     found = says("oversubscription", with_memory(214 * MIB, ZERO_COPY))
     assert found.outcome == "pass"
     assert figures(found)["the device's memory"] == 214 * MIB
-    assert said("oversubscription", ZERO_COPY).outcome == "not-applicable"
+    assert verdict_of("oversubscription", ZERO_COPY).outcome == "not-applicable"
 
 
 def test_the_baseline_is_no_answer_to_a_copy_by_hand():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import MIB, catalogue_device, cuda_device, profile, vector_add_trace, vector_add_workload
 from every import every
-from judging import bet, figures, predicted_run, read, restless, row, said, says, workload
+from judging import bet, figures, predicted_run, read, restless, row, says, verdict_of, workload
 
 from advisor.profiles.schema import MemoryClass, Profile, Trace, WorkloadRecord
 from advisor.profiles.traces import Traffic
@@ -23,7 +23,7 @@ UNCACHED_ZERO_COPY = row("zero-copy", 0.055, kernels=0.002, consume=0.048)
 
 def test_a_nano_reads_its_page_locked_results_slowly():
     rows = (PAGEABLE, UNCACHED, UNCACHED_ZERO_COPY, MANAGED)
-    found = said("uncached-host-read", *rows, on="tegra")
+    found = verdict_of("uncached-host-read", *rows, on="tegra")
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "managed", "measured")
     assert found.gain.over == "zero-copy"
     assert found.gain.seconds_per_frame == pytest.approx(0.043)
@@ -33,7 +33,7 @@ def test_a_nano_reads_its_page_locked_results_slowly():
 @every("memory_class", ["tegra-io-coherent", "tegra-coherent", "discrete", "coherent"])
 def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryClass):
     rows = (PAGEABLE, UNCACHED, MANAGED)
-    found = said("uncached-host-read", *rows, on=memory_class)
+    found = verdict_of("uncached-host-read", *rows, on=memory_class)
     assert found.outcome == "not-applicable"
     assert "caches page-locked memory" in found.detail
 
@@ -53,7 +53,7 @@ def test_elsewhere_page_locked_memory_is_cached_by_the_cpu(memory_class: MemoryC
     ],
 )
 def test_uncached_host_read_keeps_quiet(rows: Any, outcome: str, text: str):
-    found = said("uncached-host-read", *rows, on="tegra")
+    found = verdict_of("uncached-host-read", *rows, on="tegra")
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -102,7 +102,7 @@ def test_reading_back_write_combined_memory(memory_class: MemoryClass):
 
 
 def test_slow_writes_without_a_trace_are_likely_reads():
-    found = said("write-combined-read", PAGEABLE, PINNED, SLOW_WRITES)
+    found = verdict_of("write-combined-read", PAGEABLE, PINNED, SLOW_WRITES)
     assert (found.outcome, found.certainty) == ("advice", "likely")
 
 
@@ -116,7 +116,7 @@ def test_slow_writes_without_a_trace_are_likely_reads():
     ],
 )
 def test_write_combined_read_keeps_quiet(rows: Any, outcome: str):
-    found = said("write-combined-read", *rows, traffic=reading_back(32 * MIB))
+    found = verdict_of("write-combined-read", *rows, traffic=reading_back(32 * MIB))
     assert found.outcome == outcome
 
 
@@ -131,7 +131,7 @@ def test_on_a_nano_all_page_locked_memory_is_uncached():
 @every("memory_class", ["coherent", "discrete", "tegra-io-coherent"])
 def test_write_combining_that_halves_the_copies(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, row("write-combined", 0.030, kernels=0.002, copies=0.020))
-    found = said("write-combined-without-gain", *rows, on=memory_class)
+    found = verdict_of("write-combined-without-gain", *rows, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert figures(found)["write-combined: copies"] == 0.020
 
@@ -146,7 +146,7 @@ def test_write_combining_that_halves_the_copies(memory_class: MemoryClass):
     ],
 )
 def test_write_combined_without_gain_keeps_quiet(rows: Any, outcome: str, text: str):
-    found = said("write-combined-without-gain", *rows)
+    found = verdict_of("write-combined-without-gain", *rows)
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -214,7 +214,7 @@ SYSTEM = row("system", 0.0121, kernels=0.002)
 @every("memory_class", ["tegra-coherent", "coherent", "discrete-hmm"])
 def test_malloc_would_do(memory_class: MemoryClass):
     rows = (PAGEABLE, row("zero-copy", 0.012, kernels=0.002), SYSTEM)
-    found = said("system-memory-available", *rows, on=memory_class)
+    found = verdict_of("system-memory-available", *rows, on=memory_class)
     assert (found.outcome, found.strategy) == ("advice", "system")
     assert "zero-copy" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.0279)
@@ -230,7 +230,7 @@ def test_malloc_would_do(memory_class: MemoryClass):
     ],
 )
 def test_system_memory_keeps_quiet(rows: Any, outcome: str, text: str):
-    found = said("system-memory-available", *rows, on="discrete-hmm")
+    found = verdict_of("system-memory-available", *rows, on="discrete-hmm")
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -249,11 +249,11 @@ FROM_ORIN = row("managed", 0.020, kernels=0.011)
 
 def test_thor_turns_orins_advice_round():
     rows = (PAGEABLE, REGISTERED, FROM_ORIN)
-    found = said("coherence-reversed", *rows, on="tegra-coherent")
+    found = verdict_of("coherence-reversed", *rows, on="tegra-coherent")
     assert (found.outcome, found.strategy) == ("advice", "zero-copy-registered")
     kernels = {"managed: kernels": 0.011, "zero-copy-registered: kernels": 0.003}
     assert figures(found).items() >= kernels.items()
-    orin = said("coherence-reversed", *rows, on="tegra-io-coherent")
+    orin = verdict_of("coherence-reversed", *rows, on="tegra-io-coherent")
     assert orin.outcome == "not-applicable"
 
 
@@ -267,7 +267,7 @@ def test_thor_turns_orins_advice_round():
     ],
 )
 def test_coherence_reversed_keeps_quiet(rows: Any, outcome: str, text: str):
-    found = said("coherence-reversed", *rows, on="tegra-coherent")
+    found = verdict_of("coherence-reversed", *rows, on="tegra-coherent")
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -291,7 +291,7 @@ def test_write_combining_that_loses_to_the_baseline_is_not_answered_with_it():
         row("pinned", 0.020, kernels=0.002, copies=0.010),
         row("write-combined", 0.030, kernels=0.002, copies=0.020),
     )
-    assert said("write-combined-without-gain", *rows).strategy == "pinned"
+    assert verdict_of("write-combined-without-gain", *rows).strategy == "pinned"
 
 
 def test_what_the_cpu_alone_uses_is_not_page_locked():

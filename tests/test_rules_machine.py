@@ -17,7 +17,7 @@ from builders import (
     recommendation,
 )
 from every import every
-from judging import bet, figures, predicted_run, restless, row, said, says
+from judging import bet, figures, predicted_run, restless, row, says, verdict_of
 
 from advisor.devices.caveats import moved_clocks
 from advisor.profiles.blocks import Block, FinalRecord
@@ -139,7 +139,7 @@ def test_nodes_hardly_matter_where_nothing_crosses():
 @every("memory_class", ["discrete", "tegra-io-coherent"])
 def test_a_frame_full_of_host_work(memory_class: MemoryClass):
     bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
-    found = said("host-bound-frame", bound, on=memory_class)
+    found = verdict_of("host-bound-frame", bound, on=memory_class)
     assert (found.outcome, found.strategy, found.gain, found.certainty) == ("advice", None, None, "measured")
     assert figures(found) == pytest.approx(
         {"pageable: produce": 0.070, "pageable: consume": 0.022, "pageable: kernels, copies and waits": 0.008}
@@ -149,7 +149,7 @@ def test_a_frame_full_of_host_work(memory_class: MemoryClass):
 def test_waiting_is_part_of_a_frame_too():
     """88 ms of host stages and 5 ms of kernels and copies; the other 7 ms of the frame are waits."""
     waiting = row("pageable", 0.100, kernels=0.002, copies=0.003, produce=0.070, consume=0.018)
-    found = said("host-bound-frame", waiting)
+    found = verdict_of("host-bound-frame", waiting)
     assert found.outcome == "pass"
     assert figures(found)["pageable: kernels, copies and waits"] == pytest.approx(0.012)
 
@@ -158,15 +158,15 @@ def test_the_parts_of_a_frame_make_one():
     """They are timed in frames that take longer than the median: 60 ms of parts in a frame of 40."""
     long = row("pageable", 0.040, kernels=0.010, copies=0.030, produce=0.010, consume=0.010)
     short = row("pinned", 0.020, kernels=0.010, copies=0.005)
-    found = said("pageable-transfer", long, short)
+    found = verdict_of("pageable-transfer", long, short)
     assert "50 %" in found.detail
-    assert "33 %" in said("host-bound-frame", long).detail
+    assert "33 %" in verdict_of("host-bound-frame", long).detail
 
 
 def test_less_host_work_leaves_something_to_gain():
     less = row("pageable", 0.100, kernels=0.004, copies=0.008, produce=0.070, consume=0.018)
     after = row("pinned", 0.094, kernels=0.002, copies=0.0024, produce=0.070, consume=0.018)
-    found = said("host-bound-frame", less, after)
+    found = verdict_of("host-bound-frame", less, after)
     assert found.outcome == "pass"
     assert "88 %" in found.detail
     assert "94 %" in found.detail
@@ -175,14 +175,14 @@ def test_less_host_work_leaves_something_to_gain():
 def test_host_stages_that_other_memory_speeds_up():
     bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
     other = row("managed", 0.050, kernels=0.002, produce=0.030, consume=0.016)
-    found = said("host-bound-frame", bound, other)
+    found = verdict_of("host-bound-frame", bound, other)
     assert found.outcome == "pass"
     assert figures(found)["managed: produce"] == 0.030
 
 
 def test_parts_that_were_not_timed_say_nothing():
     untimed = measured("pageable", 0.04, stage_seconds={"other": 0.01}, transfer_seconds=0.0)
-    assert said("host-bound-frame", untimed).outcome == "not-applicable"
+    assert verdict_of("host-bound-frame", untimed).outcome == "not-applicable"
 
 
 # missing-synchronisation
@@ -210,7 +210,7 @@ def test_results_that_need_the_copies_wait(memory_class: MemoryClass):
     ],
 )
 def test_missing_synchronisation_keeps_quiet(rows: Any, outcome: str, differ: int | None):
-    found = said("missing-synchronisation", *rows)
+    found = verdict_of("missing-synchronisation", *rows)
     assert found.outcome == outcome
     assert figures(found).get("strategies whose results differ") == differ
 
@@ -347,7 +347,7 @@ def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks:
 @every(("rows", "loud"), [((PAGEABLE, PINNED), False), ((PAGEABLE, restless(PINNED, 0.2)), True)])
 @every("memory_class", ["discrete", "tegra-io-coherent"])
 def test_noise_that_does_not_matter(memory_class: MemoryClass, rows: Any, loud: bool):
-    found = said("unstable-measurement", *rows, on=memory_class)
+    found = verdict_of("unstable-measurement", *rows, on=memory_class)
     assert found.outcome == "pass"
     assert (figures(found)["pinned: half-width of the median's interval"] > 0.03) == loud
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import MIB, catalogue_device, cuda_device, profile
 from every import every
-from judging import bet, figures, predicted_run, restless, row, said, says, workload
+from judging import bet, figures, predicted_run, restless, row, says, verdict_of, workload
 
 from advisor.profiles.schema import MemoryClass
 from advisor.rules.registry import by_id
@@ -24,7 +24,7 @@ FAULTING = row("managed", 0.050, kernels=0.021, produce=0.010)
 @every("memory_class", ["discrete", "discrete-hmm"])
 def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
-    found = said("page-fault-migration", *rows, on=memory_class)
+    found = verdict_of("page-fault-migration", *rows, on=memory_class)
     assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
     assert found.title != by_id("page-fault-migration").text.title
     assert found.gain.over == "managed"
@@ -41,7 +41,7 @@ def test_less_than_one_fault_is_not_called_a_fault(waiting: float, said: str):
     near = {"produce": 2e-6, "consume": 2e-6}
     resident = row("pinned", 12e-6, kernels=5e-6, copies=2e-6, **near)
     rows = (resident, row("managed", 22e-6, kernels=5e-6 + waiting, **near))
-    found = said("page-fault-migration", *rows)
+    found = verdict_of("page-fault-migration", *rows)
     assert (found.outcome, found.certainty) == ("advice", "likely")
     assert said in found.detail
     assert ("managed: migration rate" in figures(found)) == (said == "goes to faults,")
@@ -49,7 +49,7 @@ def test_less_than_one_fault_is_not_called_a_fault(waiting: float, said: str):
 
 def test_prefetching_is_proposed_where_it_is_the_best():
     rows = (PAGEABLE, row("pinned", 0.030, kernels=0.001, copies=0.02), PREFETCHED, FAULTING)
-    found = said("page-fault-migration", *rows)
+    found = verdict_of("page-fault-migration", *rows)
     assert found.strategy == "managed-prefetch"
     assert found.title == by_id("page-fault-migration").text.title
 
@@ -66,7 +66,7 @@ def test_prefetching_is_proposed_where_it_is_the_best():
     ],
 )
 def test_page_faults_keep_quiet(rows: Any, outcome: str, text: str):
-    found = said("page-fault-migration", *rows)
+    found = verdict_of("page-fault-migration", *rows)
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -79,7 +79,7 @@ def test_no_faults_on_one_memory(memory_class: MemoryClass):
 
 def test_without_concurrent_access_nothing_faults():
     windows = cuda_device("discrete", concurrent_managed_access=0)
-    found = said("page-fault-migration", PAGEABLE, PINNED, FAULTING, on=windows)
+    found = verdict_of("page-fault-migration", PAGEABLE, PINNED, FAULTING, on=windows)
     assert found.outcome == "not-applicable"
     assert "whole allocations" in found.detail
 
@@ -101,21 +101,21 @@ SOLVER = workload(
 
 
 def test_turns_on_a_card():
-    found = said("ping-pong-migration", PAGEABLE, PINNED, FAULTING, workload=SOLVER)
+    found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING, workload=SOLVER)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert "state (64.0 MiB) 4 times" in found.detail
     assert figures(found)["maximum bytes that change sides per frame"] == 256 * MIB
 
 
 def test_one_round_trip_is_what_any_shared_buffer_needs_on_a_card():
-    found = said("ping-pong-migration", PAGEABLE, PINNED, FAULTING)
+    found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING)
     assert found.outcome == "pass"
 
 
 def test_memory_that_moves_whole_is_told_so_and_costs_at_two_changes():
     """Under Windows and WSL: no page faults, and nothing can be prefetched."""
     device = cuda_device("discrete", concurrent_managed_access=0)
-    found = said("ping-pong-migration", PAGEABLE, PINNED, FAULTING, on=device)
+    found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING, on=device)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert "moves each managed buffer that the CPU touched whole" in found.detail
     assert "by faults or prefetch" not in found.detail
@@ -123,7 +123,7 @@ def test_memory_that_moves_whole_is_told_so_and_costs_at_two_changes():
 
 def test_over_a_coherent_link_no_page_would_have_to_move():
     rows = (PAGEABLE, FAULTING, row("system", 0.015, kernels=0.003))
-    found = said("ping-pong-migration", *rows, on="coherent")
+    found = verdict_of("ping-pong-migration", *rows, on="coherent")
     assert (found.outcome, found.strategy) == ("advice", "system")
     assert "a (64.0 MiB) 2 times" in found.detail
 
@@ -143,7 +143,7 @@ def test_nothing_migrates_on_one_dram(device):
     ],
 )
 def test_turns_keep_quiet(rows: Any, outcome: str, text: str):
-    found = said("ping-pong-migration", *rows, workload=SOLVER)
+    found = verdict_of("ping-pong-migration", *rows, workload=SOLVER)
     assert found.outcome == outcome
     assert text in found.detail
 
@@ -157,7 +157,7 @@ PLAIN = row("managed", 0.014, kernels=0.001)
 @every("memory_class", ["tegra-io-coherent", "tegra", "discrete"])
 def test_attaching_where_prefetching_fails(memory_class: MemoryClass):
     device = cuda_device(memory_class, concurrent_managed_access=0)
-    found = said("prefetch-unsupported", PAGEABLE, PLAIN, ATTACHED, on=device)
+    found = verdict_of("prefetch-unsupported", PAGEABLE, PLAIN, ATTACHED, on=device)
     assert (found.outcome, found.strategy) == ("advice", "managed-prefetch")
     assert found.gain.seconds_per_frame == pytest.approx(0.004)
 
@@ -180,6 +180,6 @@ def test_attaching_where_prefetching_fails(memory_class: MemoryClass):
 )
 def test_prefetch_unsupported_keeps_quiet(flags: Any, rows: Any, outcome: str, text: str):
     device = cuda_device("tegra-io-coherent", **flags)
-    found = said("prefetch-unsupported", *rows, on=device)
+    found = verdict_of("prefetch-unsupported", *rows, on=device)
     assert found.outcome == outcome
     assert text in found.detail

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from judging import figures, row, said
+from judging import figures, row, verdict_of
 
 from advisor.profiles.schema import BufferRecord, WorkloadRecord
 from advisor.strategies.placements.base import Placement
@@ -40,7 +40,7 @@ MIXED = row("mixed", 0.020, kernels=0.012, copies=0.003, consume=0.004)
 
 
 def test_managed_pages_of_one_buffer_are_told() -> None:
-    found = said("ping-pong-migration", MIXED, PINNED, on="coherent")
+    found = verdict_of("ping-pong-migration", MIXED, PINNED, on="coherent")
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert found.gain.over == "mixed"
 
@@ -48,7 +48,7 @@ def test_managed_pages_of_one_buffer_are_told() -> None:
 def test_the_cpu_reads_uncached_memory_of_one_buffer() -> None:
     """c is read by the host and page-locked in mixed, so that its reader is slow."""
     managed = row("managed", 0.008, kernels=0.002, consume=0.001)
-    found = said("uncached-host-read", MIXED, managed, on="tegra")
+    found = verdict_of("uncached-host-read", MIXED, managed, on="tegra")
     assert (found.outcome, found.strategy) == ("advice", "managed")
     assert figures(found)["mixed: consume"] == 0.004
 
@@ -56,13 +56,13 @@ def test_the_cpu_reads_uncached_memory_of_one_buffer() -> None:
 def test_twins_are_alike_but_for_write_combining() -> None:
     combined = row("combined", 0.020, kernels=0.002, copies=0.010)
     plain = row("plain", 0.012, kernels=0.002, copies=0.002)
-    found = said("write-combined-without-gain", PINNED, combined, plain)
+    found = verdict_of("write-combined-without-gain", PINNED, combined, plain)
     assert "plain" in found.detail
 
 
 def test_what_thors_gpu_caches_by_any_name() -> None:
     managed, cached = row("managed", 0.020, kernels=0.012), row("cached", 0.010, kernels=0.002)
-    found = said("coherence-reversed", managed, cached, on="tegra-coherent")
+    found = verdict_of("coherence-reversed", managed, cached, on="tegra-coherent")
     assert (found.outcome, found.strategy) == ("advice", "cached")
     assert "registered" in found.detail
 
@@ -70,6 +70,6 @@ def test_what_thors_gpu_caches_by_any_name() -> None:
 def test_kernels_find_copied_and_prefetched_buffers_on_the_card() -> None:
     """Buffers of mixed fault on a card too: it is no measure of what device memory gives."""
     managed = row("managed", 0.020, kernels=0.012)
-    found = said("page-fault-migration", managed, MIXED)
+    found = verdict_of("page-fault-migration", managed, MIXED)
     assert (found.outcome, "in device memory has figures" in found.detail) == ("not-applicable", True)
-    assert said("page-fault-migration", managed, PINNED).outcome == "advice"
+    assert verdict_of("page-fault-migration", managed, PINNED).outcome == "advice"
