@@ -183,6 +183,21 @@ def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) 
     assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]
 
 
+def test_properties_that_programs_size_their_grids_by_are_those_of_an_h200(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("""import cupy, torch
+from numba import cuda
+assert torch.cuda.get_device_capability() == cuda.get_current_device().compute_capability == (9, 0)
+assert torch.cuda.get_device_properties(0).multi_processor_count == 132
+assert cuda.get_current_device().MULTIPROCESSOR_COUNT == 132
+assert cupy.cuda.Device().compute_capability == "90"
+print(torch.cuda.mem_get_info(), cupy.cuda.runtime.getDeviceProperties(0)["totalGlobalMem"] / 2**30)
+""")
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.error == ""
+    (unseen,) = run.unseen
+    assert unseen.startswith("Properties of the GPU that the program asks for: without one, those of an H200")
+
+
 def test_kernels_of_plain_expressions_are_computed_and_others_told(tmp_path: Path) -> None:
     source = """import cupy
 from cupy import ElementwiseKernel as K, ReductionKernel as R

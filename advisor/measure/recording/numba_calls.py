@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Location
-from advisor.measure.recording.played import NAN, CannotPlay, Device, values_of
+from advisor.measure.recording.played import NAN, CannotPlay, Device, fact, values_of
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
@@ -73,7 +73,7 @@ class NumbaCalls:
         self._cuda.to_device = arrays.to_device
         absent = {
             "event_elapsed_time": lambda *_: NAN,
-            "get_current_device": Device,
+            "get_current_device": _Device,
             "is_cuda_array": arrays.is_cuda_ndarray,
             "profiling": nullcontext,
             "profile_start": _nothing,
@@ -235,6 +235,10 @@ def _simulated(arrays: Any, value: Any) -> Any:
     """The simulator's array over one of another library's on the GPU; anything else as it is."""
     values = None if isinstance(value, arrays.FakeCUDAArray) else values_of(value)
     return value if values is None else arrays.FakeCUDAArray(values)
+
+
+class _Device(Device):
+    compute_capability = property(lambda _: (fact("major"), fact("minor")))
 
 
 class _Reached(np.ndarray[Any, Any]):

@@ -121,6 +121,29 @@ class Pool(Idle):
     total_bytes = free_bytes = n_free_blocks = get_limit = used_bytes
 
 
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("major", "computeCapabilityMajor"), 9),
+    **dict.fromkeys(("minor", "computeCapabilityMinor"), 0),
+    **dict.fromkeys(("multi_processor_count", "multiProcessorCount", "MULTIPROCESSOR_COUNT"), 132),
+    **dict.fromkeys(("warp_size", "warpSize", "WARP_SIZE"), 32),
+    **dict.fromkeys(("maxThreadsPerBlock", "MAX_THREADS_PER_BLOCK"), 1024),
+    **dict.fromkeys(("total_memory", "totalGlobalMem"), NAN),
+}
+"""Properties that programs print, or size their grids by, under each library's name: those of an H200
+(compute capability 9.0; CUDA C++ programming guide, technical specifications)."""
+not_seen: list[Callable[[str], None]] = []
+"""The recorder's, once there is one."""
+
+
+def fact(name: str) -> Any:
+    """A property of the GPU, which is then told among what was not seen."""
+    if name not in _FACTS:
+        raise CannotPlay(f"{name} of the device is unknown")
+    for tell in not_seen:
+        tell("Properties of the GPU that the program asks for: without one, those of an H200")
+    return _FACTS[name]
+
+
 class Device:
     """The GPU that is played, and its properties."""
 
@@ -140,10 +163,14 @@ class Device:
 
     def synchronize(self) -> None: ...
 
+    @property
+    def compute_capability(self) -> Any:
+        return f"{fact('major')}{fact('minor')}"
+
     def __getattr__(self, name: str) -> Any:
-        raise CannotPlay(f"{name} of the device is unknown")
+        return fact(name)
 
 
 class Properties(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
-        raise CannotPlay(f"{name} of the device is unknown")
+        return fact(name)

@@ -15,12 +15,12 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from advisor.measure.recording.calls import replace
-from advisor.measure.recording.played import NAME, CannotPlay, Device, Event, Stream, values_of
+from advisor.measure.recording.played import NAME, NAN, CannotPlay, Device, Event, Stream, fact, values_of
 
 _NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
 _HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
 """Functions that give a tensor and lengths, which stay on the host."""
-_UNKNOWN = ("get_device_capability", "mem_get_info", "CUDAGraph", "graph")
+_UNKNOWN = ("CUDAGraph", "graph")
 
 
 def play(torch: Any, not_seen: Callable[[str], None]) -> None:
@@ -307,6 +307,8 @@ class Player:
         cuda.current_device = lambda: 0
         cuda.get_device_name = lambda *_: NAME
         cuda.get_device_properties = lambda *_: Device()
+        cuda.get_device_capability = lambda *_: (fact("major"), fact("minor"))
+        cuda.mem_get_info = lambda *_: (NAN, NAN)
         cuda.is_bf16_supported = lambda *_, **__: True
         cuda.synchronize = lambda *_: None
         cuda.get_rng_state = lambda *_: self._torch.get_rng_state()

@@ -19,6 +19,7 @@ from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.process import die_with_parent
+from advisor.measure.recording import played
 from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.calls import replace
 from advisor.measure.recording.contents import Contents
@@ -129,6 +130,7 @@ class Session:
         self.recorder = ScriptRecorder(
             self.loops, self.lines, self.origins, Contents(whole=not has_gpu), perf_counter, has_gpu=has_gpu
         )
+        played.not_seen[:] = [self.recorder.not_seen]
         self.libraries: list[LibraryRecorder] = []
         self.driver = DriverBytes()
         self.played: list[str] = []
