@@ -280,6 +280,7 @@ def test_changed_dependencies_are_told(
             "--against names a revision of one file",
         ),
         (("nothing.py",), FileProblem.exit_code, "nothing.py does not exist"),
+        (("s.py", "s.py"), UsageError.exit_code, "s.py is a script, and --run compares workloads"),
         (("w.py", "--strategy", "pined"), UsageError.exit_code, "pined"),
         (("w.py", "--fail-if", "slow"), UsageError.exit_code, "is not a gate"),
     ],
@@ -293,31 +294,10 @@ def test_wrong_input(
     told: str,
 ) -> None:
     monkeypatch.chdir(repository)
-    (repository / "new.py").write_text(WORKLOAD)
+    (repository / "s.py").write_text("import cupy\ncupy.arange(3)\n")
     said = run(command, *arguments)
     assert said.code == code, said
     assert told in " ".join(said.err.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("base.json", "head.json", "--against", "main"), "--against has no effect without --run"),
-        (("base.json", "head.json", "--set", "n=1"), "--set has no effect without --run"),
-        (("w.py",), "compare takes two profiles"),
-    ],
-)
-def test_what_only_a_run_takes(command: Command, arguments: tuple[str, ...], told: str) -> None:
-    said = command("compare", *arguments)
-    assert said.code == UsageError.exit_code
-    assert told in said.err
-
-
-def test_a_script_is_refused(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("import cupy\ncupy.arange(3)\n")
-    said = run(command, "s.py", "s.py")
-    assert said.code == UsageError.exit_code
-    assert "s.py is a script, and --run compares workloads" in said.err
 
 
 PLACES = ("HEAD: checking", "HEAD: pageable", "BASE: checking", "BASE: pageable", "HEAD against BASE")
@@ -326,11 +306,8 @@ INTERRUPTIONS = [(at, *way) for at, way in zip(PLACES, WAYS, strict=True)]
 """Each place, and each signal once and often: a case takes two seconds."""
 
 
-@pytest.mark.parametrize(("at", "number", "times"), INTERRUPTIONS)
-def test_ctrl_c_leaves_nothing(
-    repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
-) -> None:
-    """Whatever it interrupts, and however often: no worktree, no folder, no report, and never exit code 0."""
+def started(repository: Path, tmp_path: Path, at: str) -> tuple[subprocess.Popen[str], Path]:
+    """A comparison that has come to that message, and the folder of its temporary files."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     process = subprocess.Popen(
@@ -344,6 +321,15 @@ def test_ctrl_c_leaves_nothing(
     assert process.stderr is not None
     while at not in process.stderr.readline():
         assert process.poll() is None
+    return process, temporary
+
+
+@pytest.mark.parametrize(("at", "number", "times"), INTERRUPTIONS)
+def test_ctrl_c_leaves_nothing(
+    repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
+) -> None:
+    """Whatever it interrupts, and however often: no worktree, no folder, no report, and never exit code 0."""
+    process, temporary = started(repository, tmp_path, at)
     for _ in range(times):
         process.send_signal(number)
         time.sleep(0.02)
@@ -359,20 +345,8 @@ def test_what_a_killed_comparison_left_goes_with_the_next(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The user's repository has nothing of it at any moment."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
     before = {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "advisor", "compare", "--run", "w.py", *QUICK],
-        cwd=repository,
-        env=environment(TMPDIR=str(temporary)),
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    while "HEAD: checking" not in process.stderr.readline():
-        assert process.poll() is None
+    process, temporary = started(repository, tmp_path, "HEAD: checking")
     process.kill()
     process.communicate()
     assert list(temporary.glob("advisor-*/base/w.py"))
@@ -380,12 +354,3 @@ def test_what_a_killed_comparison_left_goes_with_the_next(
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     remove_abandoned()
     assert list(temporary.iterdir()) == []
-
-
-def test_git_that_is_missing_is_told(
-    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    said = run(command, repository / "w.py")
-    assert said.code == UsageError.exit_code
-    assert not missing(said.err, "git is not installed", "advisor compare --run BASE.py HEAD.py")
