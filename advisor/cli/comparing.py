@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
-    from advisor.verdicts.comparing.gates import Gate, Ruling, Status
+    from advisor.verdicts.comparing.gates import Gate, Ruling
 
 _RUN = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
 """Options of `advisor profile` that say how versions are run."""
@@ -162,7 +162,7 @@ def _compare_reports(
     from advisor.report.traces import compared_page, slower
     from advisor.rules.reports import parse_gates as parse_report_gates
     from advisor.rules.reports import ruled
-    from advisor.verdicts.comparing.gates import Gate, Ruling, parse_gates
+    from advisor.verdicts.comparing.gates import Finding, Gate, parse_gates, rule
 
     if request.strategies or not is_report(head):
         raise UsageError(
@@ -176,12 +176,13 @@ def _compare_reports(
     for gate_text in gates:
         if gate_text.startswith("slower"):
             (gate,) = parse_gates([gate_text])
-            found = list(slower(gate.limit, one, other))
+            findings = [Finding(*each) for each in slower(gate.limit, one, other)]
         else:
             (report_gate,) = parse_report_gates([gate_text])
-            gate, found = Gate(gate_text, "slower"), [("failed", why) for why in ruled(report_gate, other)]
-        status: Status = next((s for s in ("failed", "inconclusive") if s in dict(found)), "passed")
-        rulings.append(Ruling(gate, status, tuple(reason for s, reason in found if s == status)))
+            gate = Gate(gate_text, "slower")
+            failures = [Finding("failed", why) for why in ruled(report_gate, other)]
+            findings = failures or [Finding("passed", "")]
+        rulings.append(rule(gate, findings))
     told = [f"Gate {r.gate.text}: {r.status}. {'; '.join(r.reasons)}".rstrip() for r in rulings]
     return compared_page(one, other, (base.name, head.name), told), tuple(rulings)
 

@@ -1,14 +1,6 @@
 """The verdict of a final, as data: which contestant, how far from the fastest at most, and how sure.
 
-Sentences are the report's. The kinds and their words, everywhere the same:
-
-- `fastest`: `use X: the fastest` (every other is clearly slower).
-- `near`: `use X: at most 1.4 % from the fastest`, with what it saves where tie-breakers chose it.
-- `keep`: `keep pageable: no other gains more than 3 %`.
-- `open`: `open: X is at most 8 % from the fastest; about 40 s more would settle it`.
-- `untrusted`: a contestant under two names differs from itself, so the run cannot be trusted.
-
-Contestants inside the indifference of one another are one line (`pinned, registered, write-combined`).
+docs/verdict.md has the kinds and their words.
 """
 
 from __future__ import annotations

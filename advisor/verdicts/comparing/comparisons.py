@@ -93,8 +93,8 @@ def _best(told: Recommendation) -> frozenset[str]:
 
 
 _WITHIN_NOISE = "No predicted time differs by more than host stages vary on this CPU."
-_DECIDING = ("device", "arguments")
-"""Where these differ, a gate would judge something else than a change of the code."""
+DECIDING = ("device", "arguments")
+"""Where these differ, times cannot be compared, and a gate would judge something else than the code."""
 Basis = Literal["measured", "predicted"]
 _BASES: tuple[Basis, Basis] = ("predicted", "measured")
 
@@ -224,7 +224,7 @@ def require_gateable(base: Profile, head: Profile, around: Iterable[Condition], 
             "BASE and HEAD are the same run, which would pass every gate",
             next_step="Profile again for HEAD, or add --anyway.",
         )
-    apart = [c for c in differing(around, "subject") if c.what in _DECIDING]
+    apart = [c for c in differing(around, "subject") if c.what in DECIDING]
     if apart:
         told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
         raise UsageError(

@@ -18,15 +18,12 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.stats import Ratio
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.ceilings import Scope, ceiling_of
-from advisor.verdicts.comparing.comparisons import Comparison
+from advisor.verdicts.comparing.comparisons import DECIDING, Comparison
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison
 from advisor.verdicts.comparing.results import changed_work
 from advisor.verdicts.comparing.rows import ratio_of
 from advisor.verdicts.scores import counted
-
-_DECIDING = ("device", "arguments")
-"""Where these differ, times of a frame cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def _promise_of(base: Profile, head: Profile, strategies: Sequence[str]) -> Prom
     if not (told and told.strategy and told.baseline and told.speedup and told.interval):
         return None
     sound = told.verdict != "untrusted" and told.objective == "time" and told.baseline != told.strategy
-    alike = not any(c.what in _DECIDING for c in differing(conditions(base, head)))
+    alike = not any(c.what in DECIDING for c in differing(conditions(base, head)))
     if not (sound and alike and list(strategies) == [told.strategy]):
         return None
     promised = Ratio(told.speedup, *told.interval)
@@ -93,7 +90,7 @@ def _promise_of(base: Profile, head: Profile, strategies: Sequence[str]) -> Prom
 def promises(found: LineComparison) -> tuple[Promise, ...]:
     """One for each loop in which HEAD follows advice of BASE, where both frames were measured alike."""
     failed = any(side.script and side.script.exit_code for side in (found.base, found.head))
-    if failed or any(c.what in _DECIDING for c in differing(found.conditions)):
+    if failed or any(c.what in DECIDING for c in differing(found.conditions)):
         return ()
     return tuple(kept for frames in found.frames if (kept := _promise(found, frames)))
 
