@@ -21,7 +21,7 @@ from advisor import units
 from advisor.devices.catalogue import default_targets, load, under
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
-from advisor.errors import FileProblem, UsageError
+from advisor.errors import FileProblem, NothingToCompare, UsageError
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
 from advisor.measure.launcher import Launcher, ProcessLauncher
@@ -194,7 +194,8 @@ def compare_versions(
             _require(settings, head.describe())
             head.prepare()
             head.screen(measurement.screening_order(partial(_screening_order, head, context)))
-        measurement.require_base()
+        if versions.missing:
+            raise NothingToCompare(versions.missing)
         run = measurement.runs[HEAD]
         chosen = (
             recommend(_assembled(settings, run, context)) if run.description.device.kind == "cuda" else None

@@ -212,7 +212,11 @@ def _run(
     from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions
 
     target = str(head or base)
-    _require_workload(target)
+    if is_script(target, ()):
+        raise UsageError(
+            f"{target} is a script, and --run compares workloads",
+            next_step="Write a workload: advisor new mine.py.",
+        )
     source = configuration.command_line(
         workload=target, strategies=request.strategies, no_environment=request.no_environment, **request.given
     )
@@ -241,14 +245,6 @@ def _run(
         return pages.uncompared_page(Path(target).name, why, rulings), rulings
     rulings = judge(comparison, gates, anyway=request.anyway)
     return pages.versions_page(comparison, rulings), rulings
-
-
-def _require_workload(target: str) -> None:
-    if is_script(target, ()):
-        raise UsageError(
-            f"{target} is a script, and --run compares workloads",
-            next_step="Write a workload: advisor new mine.py.",
-        )
 
 
 @contextmanager

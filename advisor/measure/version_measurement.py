@@ -133,11 +133,6 @@ class VersionMeasurement:
         if name == HEAD and self.deadline - self.clock() < LEAST_FINAL:  # BASE would take more
             raise self._nothing(self.clock())
 
-    def require_base(self) -> None:
-        """Raises `NothingToCompare` where there is none; HEAD ran."""
-        if self.versions.missing:
-            raise NothingToCompare(self.versions.missing)
-
     def results(self, base: Measurement, described: Description) -> Results:
         """What HEAD computes against what BASE does, from their reference runs; where HEAD has other values
         of parameters, BASE has another run, with those."""

@@ -222,21 +222,18 @@ def _key(profile: Profile) -> tuple[object, ...]:
 
 def _tracks(entries: Sequence[Entry]) -> tuple[Track, ...]:
     points = [Point(entry.label, entry.profile) for entry in entries]
-    tracked = tracks(sweep_results("", "commit", points))
-    return tuple(shown for track in tracked if (shown := _SHOWN.get(track.basis, _whole)(track)).with_figures)
+    tracked = map(_shown, tracks(sweep_results("", "commit", points)))
+    return tuple(track for track in tracked if track.with_figures)
 
 
-def _whole(track: Track) -> Track:
-    return track
-
-
-def _baseline(track: Track) -> Track:
-    """The track of a CPU with the baseline alone: on one memory its strategies do the same work."""
-    return replace(track, stops=tuple(replace(s, results=_only_baseline(s.results)) for s in track.stops))
-
-
-def _only_baseline(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:
-    return {name: row for name, row in results.items() if name == BASELINE or BASELINE not in results}
+def _shown(track: Track) -> Track:
+    """A prediction's kernels and copies; of a CPU the baseline, since on one memory all strategies do
+    the same work."""
+    if track.basis == "cpu":
+        rows = ({BASELINE: s.results[BASELINE]} if BASELINE in s.results else s.results for s in track.stops)
+        stops = (replace(s, results=each) for s, each in zip(track.stops, rows, strict=True))
+        return replace(track, stops=tuple(stops))
+    return _paths(track) if track.basis == "predicted" else track
 
 
 def _paths(track: Track) -> Track:
@@ -249,9 +246,6 @@ def _paths(track: Track) -> Track:
         usual = Counter(stop.optima for stop in alike).most_common(1)[0][0]
         followed += [replace(stop, optima=usual) for stop in alike]
     return replace(track, stops=tuple(followed))
-
-
-_SHOWN = {"predicted": _paths, "cpu": _baseline}
 
 
 def _times(stop: Stop) -> dict[str, tuple[float, ...] | None]:
