@@ -23,7 +23,7 @@ from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
-from advisor.report.recommendations import sentence
+from advisor.report.recommendations import headline
 from advisor.rules import concluding
 from advisor.verdicts.measured import decided, recommend, speeds
 from advisor.verdicts.scores import figures_of
@@ -179,7 +179,7 @@ def test_the_least_memory_is_that_of_all_measured_rows() -> None:
     wanted = Preferences(objective="footprint")
     chosen = recommend(run.model_copy(update={"preferences": wanted}))
     assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest"), "though screened out for its time"
-    assert "least memory" in sentence(chosen)
+    assert "least memory" in headline(chosen)
     within = wanted.model_copy(update={"memory_budget_bytes": 512 << 10})
     none_fits = recommend(run.model_copy(update={"preferences": within}))
     assert none_fits.strategy is None
