@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
+from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
@@ -822,6 +823,21 @@ def test_nothing_is_started_once_the_time_to_measure_is_over(tmp_path: Path, sta
     with pytest.raises(NothingMeasured, match="within --max-seconds 10"):
         screen()
     assert clock() == starting
+
+
+def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:
+    clock = FakeClock()
+    settings = replace(asked("w.py", backend="cpu", max_seconds=10.0), began=clock())
+
+    def hangs(_: Any) -> Ended:
+        clock.advance(7.0)
+        return Ended(None, "late", "did not finish within 7 s at w.py:3")
+
+    both, launcher = Versions(settings, settings, (), Question()), cast(Any, hangs)
+    measurement = VersionMeasurement(both, launcher, Silent(), tmp_path, clock=clock)
+    told = "--max-seconds 10: HEAD: checking the workload did not finish within 7 s at w.py:3"
+    with pytest.raises(NothingMeasured, match=told), measurement.version(HEAD) as head:
+        head.describe()
 
 
 def test_markdown_points_to_the_html_beside_it() -> None:

@@ -123,7 +123,8 @@ class VersionMeasurement:
             _require_figures(run)
         except AdvisorError as error:
             if measurement.ran_out and not measurement.timed:
-                raise self._nothing(self.clock(), at=f"{name}: {error.message}") from error
+                ran = self.clock() - (settings.began or 0.0) >= LEAST_FINAL  # it is the version that took it
+                raise self._nothing(self.clock(), f"{name}: {error.message}" if ran else "") from error
             error.message = f"{name}: {error.message}"
             in_time = self.deadline - self.clock() >= LEAST_FINAL
             failed = isinstance(error, (WorkloadError, UsageError))
