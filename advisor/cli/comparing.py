@@ -176,7 +176,7 @@ def _compare_reports(
     for gate_text in gates:
         if gate_text.startswith("slower"):
             (gate,) = parse_gates([gate_text])
-            findings = [Finding(*each) for each in slower(gate.limit, one, other)]
+            findings = list(slower(gate.limit, one, other))
         else:
             (report_gate,) = parse_report_gates([gate_text])
             gate = Gate(gate_text, "slower")

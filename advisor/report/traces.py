@@ -18,6 +18,7 @@ from advisor.report.page import Page, Section, filled
 from advisor.report.programs import program_page
 from advisor.report.records import flows_of
 from advisor.report.timelines import timeline_view
+from advisor.verdicts.comparing.gates import Finding
 
 SLOWER = "Traced times are usually longer than untraced ones and are not used for the verdict."
 NONE = "none"
@@ -175,8 +176,6 @@ _PARTS: tuple[tuple[str, Callable[[GpuTrace], float | None]], ...] = (
     ("idle", lambda gpu: gpu.idle_seconds),
     ("memory can change at most", lambda gpu: gpu.ceiling.seconds if gpu.ceiling else None),
 )
-Ruled = tuple[str, str]
-"""A gate's status and the reason."""
 
 
 def compared_page(
@@ -227,7 +226,7 @@ def _table(base: GpuTrace, head: GpuTrace) -> Table:
     )
 
 
-def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Ruled]:
+def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Finding]:
     """Whether frames take longer by more than the limit: failed where the middle halves of both say so."""
     for one in base.gpus:
         other = next((gpu for gpu in head.gpus if gpu.label == one.label), None)
@@ -235,13 +234,14 @@ def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Rul
             gpu.frames.steady for gpu in (one, other) if gpu and gpu.frames and len(gpu.frames.steady) > 1
         ]
         if len(frames) < 2:
-            yield "inconclusive", f"{one.label} does not have frames in both reports"
+            yield Finding("inconclusive", f"{one.label} does not have frames in both reports")
             continue
         (low, middle, high), (head_low, head_middle, _) = (quantiles(each, n=4) for each in frames)
         ratio = f"{one.label}: a frame takes {units.ratio(head_middle / middle)} the time"
         if head_middle <= middle * (1 + limit):
-            yield "passed", ratio
+            yield Finding("passed", ratio)
         elif head_low > high * (1 + limit):
-            yield "failed", ratio
+            yield Finding("failed", ratio)
         else:
-            yield "inconclusive", f"{ratio}, but frames differ by as much ({units.ratio(high / low)})"
+            apart = units.ratio(high / low)
+            yield Finding("inconclusive", f"{ratio}, but frames differ by as much ({apart})")
