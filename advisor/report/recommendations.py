@@ -65,10 +65,7 @@ def measured_verdict(profile: Profile) -> Verdict:
         return _unmeasured(profile)
     if chosen.strategy and doubt(profile) == "alone":
         return _alone(profile, None, chosen)
-    base, over = baseline(profile), speeds(profile).get(chosen.strategy or "")
-    if chosen.speedup is None and base and over and not profile.script:  # the baseline was not in the final
-        known = {"speedup": over.value, "baseline": base.strategy}
-        chosen = chosen.model_copy(update=known)
+    chosen = with_gain(chosen, profile)
     told = _verdict("measured", profile.device, chosen, headline(chosen), remark(chosen, method.confidence))
     if chosen.strategy and chosen.verdict == "open" and not profile.script:
         # The command that would settle it; four times the time, which halves intervals, if none is known.
@@ -77,6 +74,14 @@ def measured_verdict(profile: Profile) -> Verdict:
         command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
         return replace(told, next_step=f"Run again: {words.code(command, 300)}")
     return told
+
+
+def with_gain(chosen: Recommendation, profile: Profile) -> Recommendation:
+    """With the gain over a baseline that was dropped before the final, which the verdict does not have."""
+    base, over = baseline(profile), speeds(profile).get(chosen.strategy or "")
+    if chosen.speedup is not None or base is None or over is None or profile.script:
+        return chosen
+    return chosen.model_copy(update={"speedup": over.value, "baseline": base.strategy})
 
 
 def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:

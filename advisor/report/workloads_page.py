@@ -11,7 +11,7 @@ from advisor.report.combining import advised, document
 from advisor.report.machine import environment
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section, circumstances, filled, lead
-from advisor.report.recommendations import CONFIRM, sweep_failures
+from advisor.report.recommendations import CONFIRM, sweep_failures, with_gain
 from advisor.report.records import records_of
 from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
@@ -60,12 +60,12 @@ def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
     """How many of them have a recommendation, and what became of the others."""
     has_advice = [any(track.stops[i].optima.chosen for track in shown) for i in range(len(results.points))]
     ended = [
-        "recommendation" if known else "no recommendation" if point.profile else point.status
+        "recommendation" if known else "without recommendation" if point.profile else point.status
         for known, point in zip(has_advice, results.points, strict=True)
     ]
     counts = words.grouped(sorted(ended, key=lambda state: state != "recommendation"), str)
     many = {
-        state: words.count(len(same), state) if "recommendation" in state else f"{len(same)} {state}"
+        state: words.count(len(same), state) if state == "recommendation" else f"{len(same)} {state}"
         for state, same in counts.items()
     }
     headline = f"{words.count(len(ended), 'workload')}: {', '.join(many.values())}"
@@ -75,7 +75,7 @@ def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
         "clear" if all(has_advice) else "inconclusive" if any(has_advice) else "none",
         "",
         headline,
-        next_step=_APPLY if measured else CONFIRM * any(has_advice),
+        next_step=(_APPLY if measured else CONFIRM) * any(has_advice),
     )
 
 
@@ -108,6 +108,8 @@ def _rows(results: WorkloadResults, shown: list[Track]) -> Iterator[blocks.Row]:
 
 def _cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
     advice = advised(point.profile, track.device.name, track.basis)
+    if advice and point.profile and track.basis == "measured":
+        advice = with_gain(advice, point.profile)
     if not stop.optima.chosen or advice is None:
         return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
     gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
