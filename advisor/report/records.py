@@ -23,6 +23,7 @@ from advisor.profiles.schema import (
     Result,
     Skipped,
 )
+from advisor.report.recommendations import with_gain
 from advisor.stats import Ratio
 from advisor.verdicts.comparing.comparisons import Comparison
 from advisor.verdicts.comparing.promised import PromisedSpeed
@@ -109,8 +110,11 @@ def _strategies(profile: Profile) -> Iterator[Record]:
     parts: tuple[Profile | Prediction, ...] = (profile, *profile.predictions)
     for part in parts:
         where = {"device": part.device.name, "memory_class": part.device.memory_class}
+        chosen = part.recommendation
+        if chosen and isinstance(part, Profile):
+            chosen = with_gain(chosen, part)
         for row in part.results:
-            yield {**where, **_strategy(row), **_verdict(row.strategy, part.recommendation), **_figures(row)}
+            yield {**where, **_strategy(row), **_verdict(row.strategy, chosen), **_figures(row)}
 
 
 def _strategy(row: Result | PredictedResult) -> Record:
