@@ -8,9 +8,8 @@ from typing import get_args
 import pytest
 
 from advisor.devices.catalogue import load
-from advisor.devices.entries import Figure
 from advisor.errors import FileProblem
-from advisor.model.machines import PATH, default, defaults, read
+from advisor.model.machines import PATH, Machine, default, defaults, read
 from advisor.model.predict import _words
 from advisor.profiles.schema import MemoryClass
 
@@ -61,9 +60,10 @@ def test_the_last_layer_that_covers_a_device_counts() -> None:
 
 
 def test_a_share_becomes_a_figure_of_its_base() -> None:
-    share = default("l2_bytes_per_second", load("t4"))
-    figure = share.of_base(Figure(value=100.0, source="x"))
-    assert (figure.low, figure.value, figure.high) == (200.0, 270.0, 360.0)
+    machine = Machine(load("t4"))
+    machine.get("l2_bytes_per_second")
+    figure = machine.taken["l2_bytes_per_second"]
+    assert (figure.low, figure.value, figure.high) == pytest.approx((640e9, 864e9, 1152e9))
     assert figure.source.startswith("2.7 times the memory's peak")
 
 

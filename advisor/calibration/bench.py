@@ -213,11 +213,6 @@ class Bench:
     def keep(self, key: str, spread: Spread, what: str) -> None:
         self.readings[key] = Reading(**asdict(spread), what=what)
 
-    def keep_curve(self, name: str, sizes: Sequence[int], times: Sequence[Sequence[float]]) -> None:
-        """Keeps the medians by size, of those that are above zero."""
-        medians = [float(np.median(repeats)) for repeats in times]
-        self.curves[name] = tuple((s, m) for s, m in zip(sizes, medians, strict=True) if m > 0)
-
     def result(self) -> GroupRun:
         return GroupRun(
             device=self.backend.device(),

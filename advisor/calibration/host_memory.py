@@ -150,9 +150,10 @@ def _fit(bench: Bench, name: str, copy: Copy) -> _Fitted:
     tried = sizes(bench.sizes.transfer)
     quick = replace(bench, limits=replace(bench.limits, seconds=min(_SECONDS_PER_SIZE, bench.limits.seconds)))
     times = [_one_more(quick, size, copy) for size in tried]
-    bench.keep_curve(name, tried, times)
+    medians = [float(np.median(repeats)) for repeats in times]
+    bench.curves[name] = tuple((size, m) for size, m in zip(tried, medians, strict=True) if m > 0)
     latency, slope = fit_repeats(tried, times)
-    rate, seconds = inverse(slope), float(np.median(times[-1])) - latency.value
+    rate, seconds = inverse(slope), medians[-1] - latency.value
     if seconds > 0:
         # The range holds the largest size too: beyond the CPU's caches a copy of pageable memory is slower.
         largest = tried[-1] / seconds

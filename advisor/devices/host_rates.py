@@ -294,6 +294,7 @@ def _largest(
         rates[figure] = size, rate
 
 
+_NUMBER = r"\d{1,18}(\.\d{1,18})?"
 _LARGE = 1 << 20
 """Bytes of a matrix from which on copies outweigh their calls."""
 
@@ -309,15 +310,16 @@ def _pageable_beyond(lines: Iterable[str]) -> float | None:
         elif line.startswith("Printing "):
             in_milliseconds = line.startswith("Printing Average") and line.endswith("(ms)")
         cells = line.split()
-        if whole and in_milliseconds and len(cells) == 9 and all(map(_is_number, cells)):
+        if (
+            whole
+            and in_milliseconds
+            and len(cells) == 9
+            and all(re.fullmatch(_NUMBER, cell) for cell in cells)
+        ):
             size, row = int(float(cells[0])) * 1024, [float(cell) for cell in cells]
             beyond += [(row[5] - row[8]) * 1e-3 / (3 * size)] if size >= _LARGE else []
     middle = median(beyond) if beyond else 0.0
     return middle if 1 / _FASTEST < middle < 1e-6 else None
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"\d+(\.\d+)?", text) is not None
 
 
 def load_targets(

@@ -48,11 +48,6 @@ class Default(Figure):
     prior: Positive | None = None
     only: str | None = None
 
-    def of_base(self, base: Figure) -> Figure:
-        """The share as a figure of its own, in the base's unit."""
-        low, value, high = (share * base.value for share in (self.low, self.value, self.high))
-        return Figure(value=value, low=low, high=high, source=f"{self.value:g} {self.source}")
-
 
 class Layer(Record):
     """Defaults for the devices that meet all of its conditions; None: any will do."""
@@ -128,13 +123,11 @@ def default(name: str, entry: CatalogueEntry, among: Defaults | None = None) -> 
     """
     for layer in reversed((among or defaults()).layers):
         figure = layer.figures.get(name)
-        if figure and layer.covers(entry) and (figure.of is None or _has(figure.of, entry, among)):
-            return figure
+        if figure and layer.covers(entry):
+            base = figure.of and (getattr(entry.figures, figure.of, None) or default(figure.of, entry, among))
+            if figure.of is None or base is not None:
+                return figure
     return None
-
-
-def _has(name: str, entry: CatalogueEntry, among: Defaults | None) -> bool:
-    return getattr(entry.figures, name, None) is not None or default(name, entry, among) is not None
 
 
 def shares_memory(entry: CatalogueEntry) -> bool:
@@ -223,8 +216,10 @@ class Machine:
         taken = known or self._default(name)
         if not isinstance(taken, Default) or taken.of is None:
             return taken
-        base = self._figure(taken.of)
-        return None if base is None else taken.of_base(base)
+        if (base := self._figure(taken.of)) is None:
+            return None
+        low, value, high = (share * base.value for share in (taken.low, taken.value, taken.high))
+        return Figure(value=value, low=low, high=high, source=f"{taken.value:g} {taken.source}")
 
     def model(self, name: str) -> Values:
         """A constant of the model's own, which no list of assumptions names, or what calibration measured."""
