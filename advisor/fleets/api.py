@@ -34,17 +34,14 @@ if TYPE_CHECKING:
 
 
 class _Arguments(BaseModel):
-    """The arguments of `fleet` that `advisor.profile` does not have, or has in other forms."""
+    """Arguments of `fleet` that `configuration` does not check."""
 
     workload: str | Path
     local: Annotated[int, Field(strict=True, ge=1, le=256)] | None
     out: Path
-    each: Annotated[bool, Field(strict=True)]
-    one_per_host: Annotated[bool, Field(strict=True)]
     where: dict[str, str] | None
     send: tuple[Path, ...]
     wait: Annotated[float, Field(strict=True, ge=0, le=1e6)]
-    resume: Annotated[bool, Field(strict=True)]
 
 
 def _checked(**given: object) -> _Arguments:
@@ -95,17 +92,7 @@ def fleet(
     if unknown := {"gpu", "gpus"} & arguments.keys():
         raise TypeError(f"fleet() got an unexpected keyword argument {unknown.pop()!r}")
     with naming_arguments():
-        own = _checked(
-            workload=workload,
-            local=local,
-            out=out,
-            each=each,
-            one_per_host=one_per_host,
-            where=where,
-            send=send,
-            wait=wait,
-            resume=resume,
-        )
+        own = _checked(workload=workload, local=local, out=out, where=where, send=send, wait=wait)
         given = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
         conditions = parse_where([f"{key}={value}" for key, value in (own.where or {}).items()])
         selection = Selection(each, conditions, one_per_host=one_per_host)

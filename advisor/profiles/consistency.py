@@ -203,25 +203,17 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
         yield "workload.stages", "no stage belongs to the frame"
     if (period := math.lcm(*(stage.every for stage in workload.stages))) > MOST_PERIOD:
         yield "workload.stages", f"every has a period of {period} frames; the most is {MOST_PERIOD}"
-    yield from _of_loops(workload)
+    loops = [loop for loop, _ in groupby(workload.frame_stages(), key=lambda stage: stage.loop) if loop]
+    if [loop.number for loop in loops] != list(range(len(loops))):
+        yield "workload.stages", "the loops are not numbered in the order of their stages"
     for number, stage in enumerate(workload.stages):
         if not stage.name or stage.name != in_a_line(stage.name):
             yield f"workload.stages.{number}.name", f"{stage.name!r} is not a one-line name"
+        if stage.loop and (stage.phase == "setup" or stage.every > 1):
+            why = "a stage of set-up or of some frames cannot be in a loop"
+            yield f"workload.stages.{stage.name}.loop", why
     for number, buffer in enumerate(workload.buffers):
         yield from _of_buffer(f"workload.buffers.{number}", buffer)
-
-
-def _of_loops(workload: WorkloadRecord) -> Iterator[Problem]:
-    """Loops are numbered in order, and the stages of each follow one another."""
-    runs = [loop for loop, _ in groupby(workload.frame_stages(), key=lambda stage: stage.loop) if loop]
-    if [loop.number for loop in runs] != list(range(len(runs))):
-        yield "workload.stages", "the loops are not numbered in the order of their stages"
-    for stage in workload.stages:
-        if stage.loop and (stage.phase == "setup" or stage.every > 1):
-            yield (
-                f"workload.stages.{stage.name}.loop",
-                "a stage of set-up or of some frames cannot be in a loop",
-            )
 
 
 def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
