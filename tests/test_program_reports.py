@@ -217,6 +217,20 @@ def test_calls_without_names_are_no_evidence(tmp_path: Path) -> None:
     assert gpu.ceiling.seconds >= gpu.copy_seconds + gpu.idle_seconds, "no upper bound"
 
 
+def test_without_correlation_ids_copies_and_calls_are_not_matched(tmp_path: Path) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "pageable")
+    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
+    connection.execute("UPDATE StringIds SET value = 'cudaMemcpy_v3020' WHERE value LIKE 'cudaMemcpyAsync%'")
+    for table in ("RUNTIME", "MEMCPY"):
+        connection.execute(f"UPDATE CUPTI_ACTIVITY_KIND_{table} SET correlationId = NULL")
+    connection.commit()
+    program = read(tmp_path / "a.sqlite").program
+    assert program
+    (gpu,) = program.gpus
+    assert [flow.staging_seconds for flow in gpu.flows or ()] == [0, 0]
+    assert gpu.waits == 0
+
+
 def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) -> None:
     program, path = Program(tmp_path / "whole.sqlite", gpus=2, backtraces=True), tmp_path / "a.sqlite"
     for _ in range(4):

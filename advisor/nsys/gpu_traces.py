@@ -187,7 +187,7 @@ class GpuFigures:
             bytes=int(copies["bytes"].sum(dtype=np.int64)),
             seconds=length(lasted),
             hidden_seconds=seconds(lasted, self.kernels),
-            staging_seconds=self._staging(called) if memory == "pageable" else 0.0,
+            staging_seconds=self._staging(known) if memory == "pageable" else 0.0,
             best_bytes_per_second=float(rates[large].max()) * 1e9 if large.any() else None,
             where=origin(self.database, copies["call"], self.work.process),
         )
@@ -314,7 +314,8 @@ class GpuFigures:
         """Calls that wait for the GPU, and the idle time that begins while they wait, but for the longest of
         each frame: one wait at its end is needed."""
         # Copies to the host whose call returns when they are done wait too; blocking uploads are copies.
-        downloads = np.isin(columns["call"][at], self.work.copies.get("call", NOTHING)[self.copied(DOWN)])
+        called = self.work.copies.get("call", NOTHING)[self.copied(DOWN)]
+        downloads = np.isin(columns["call"][at], called[called > 0])
         waiting = columns["work"][at] == WORKS.index("waits")
         ends = columns["end"][at[waiting | (downloads & (columns["blocking"][at] == 1))]]
         begins, stops = self.idle
