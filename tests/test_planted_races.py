@@ -66,6 +66,12 @@ RACES = {
         " log.append((d.get()[0], e.get()[0]))",
         GUARDED,
     ),
+    "an assignment at an array of indices": (
+        "lock",
+        GRAY + "d, rows = cupy.asarray(np.zeros(8)), np.arange(1, 5)\nfor i in range(6):  #loop\n"
+        " gray[...] = i\n d[rows] = gray  #line\n gray[...] = -1\n log.append(d.get()[1])",
+        GUARDED,
+    ),
     "a buffer that is freed and made again": (
         "lock",
         "def new():\n gray = np.full(4, 0.0)  #origin\n return gray\nfor i in range(9):  #loop\n"

@@ -85,7 +85,8 @@ class Imposed:
         self,
         module: Any,
         body: Callable[[Callable[[], Any], Any, Any, Any], Any],
-        into: tuple[str, ...] = ("set", "__setitem__"),
+        *,
+        assigns: bool = True,
     ) -> None:
         """`body` gets the copy to make, its source, the array that it sets and its stream, or None."""
 
@@ -94,14 +95,19 @@ class Imposed:
             return body(lambda: call(*args, **options), source, None, None)
 
         def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
-            source = next((each for each in (*args, *options.values()) if _is_host(each)), None)
-            stream = options.get("stream", args[1] if args[1:] and source is args[0] else None)
+            source = next((each for each in (*args[:1], *options.values()) if _is_host(each)), None)
+            stream = options.get("stream", args[1] if args[1:] else None)
             return body(lambda: call(array, *args, **options), source, array, stream)
+
+        def assigned(call: Call, array: Any, index: Any, value: Any) -> Any:
+            source = value if _is_host(value) else None
+            return body(lambda: call(array, index, value), source, array, None)
 
         for name in UPLOADS:
             self._replace(module, name, converted)
-        for name in into:
-            self._replace(module.ndarray, name, copied)
+        self._replace(module.ndarray, "set", copied)
+        if assigns:
+            self._replace(module.ndarray, "__setitem__", assigned)
 
     def _lifted(self, copy: Callable[[], Any]) -> Any:
         """The copy's result: what it calls itself is not the script's."""
@@ -260,7 +266,7 @@ class Hoisted(Imposed):
         self._download = inspect.unwrap(module.ndarray.get)
         self._first: Any = None
         self._bytes: np.ndarray[Any, Any] | None = None
-        self._replace_uploads(module, self._uploading, ("set",))
+        self._replace_uploads(module, self._uploading, assigns=False)
 
     def switch(self, on: bool) -> None:
         super().switch(on)

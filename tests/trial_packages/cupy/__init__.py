@@ -42,8 +42,8 @@ def _register(pointer, size, flags):
 
 def _synchronize(*_):
     while _waiting:
-        device, host = _waiting.pop(0)
-        device.host[...] = host
+        device, index, host = _waiting.pop(0)
+        device.host[index] = host
 
 
 class Stream:
@@ -112,17 +112,16 @@ class ndarray:  # noqa: N801
         out[...] = self.host
         return out
 
-    def set(self, host, stream=None):
+    def set(self, host, stream=None, index=...):
         locked = _is_locked(host)
         _pass_time(PINNED if locked else PAGEABLE)
         if locked:
-            _waiting.append((self, host))
+            _waiting.append((self, index, host))
         else:
-            self.host[...] = host
+            self.host[index] = host
 
     def __setitem__(self, index, host):
-        assert index is Ellipsis
-        self.set(host)
+        self.set(host, index=index)
 
     def fill(self, value):
         _synchronize()
@@ -146,7 +145,7 @@ def asarray(a, blocking=False):
     device = ndarray(np.array(a))
     if locked:
         device.host[...] = 0
-        _waiting.append((device, a))
+        _waiting.append((device, ..., a))
     if blocking:
         _synchronize()
     return device
