@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from advisor import units
 from advisor.errors import FileProblem, UsageError, WorkloadError
-from advisor.workloads.outline import last_name
+from advisor.strategies.syntax import last_name
 
 LARGEST = 8_000_000
 """Bytes of all files: they travel with every task."""

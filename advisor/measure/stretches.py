@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.errors import UsageError, WorkloadError
-from advisor.workloads.outline import last_name, parsed
+from advisor.strategies.syntax import last_name
+from advisor.workloads.outline import parsed
 
 _UPLOADS = {"asarray", "array", "to", "cuda", "to_device", "from_numpy", "as_tensor", "set"}
 _DOWNLOADS = {

@@ -106,6 +106,7 @@ def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
 
 
 def last_name(function: ast.expr) -> str:
+    """`b` of `a.b` and of `b`; empty for what is neither."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.errors import WorkloadError
 from advisor.profiles.text_files import read_bytes
+from advisor.strategies.syntax import last_name
 from advisor.workloads.parameters import Value
 
 _SIMPLE = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -51,11 +52,6 @@ def imported_early(path: Path) -> list[str]:
     tops = {module.partition(".")[0] for module in modules}
     beside = {name for name in SLOW_IMPORTS for own in (name, f"{name}.py") if (path.parent / own).exists()}
     return [name for name in SLOW_IMPORTS if name in tops - beside]
-
-
-def last_name(node: ast.expr) -> str:
-    """`b` of `a.b` and of `b`; empty for what is neither."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:

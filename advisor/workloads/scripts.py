@@ -13,8 +13,9 @@ from typing import TypeVar
 
 from advisor.errors import UsageError
 from advisor.profiles.schema import WorkloadRecord
+from advisor.strategies.syntax import last_name
 from advisor.workloads.loading import relative
-from advisor.workloads.outline import last_name, parsed
+from advisor.workloads.outline import parsed
 
 _API = {"workload", "Workload"}
 _LIBRARIES = {
