@@ -75,7 +75,8 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
     classes = dict.fromkeys(prediction.device.memory_class for prediction in profile.predictions)
     parts = filled(
         None if leading else Answers(each, forms="html txt"),
-        *(blocks.Prose(_accuracy(each)) for each in classes if each),
+        *(blocks.Prose(_accuracy(each), forms="html txt") for each in classes if each),
+        blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md"),  # a comment has room for code instead
         *(_device(profile, one, i) for i, one in enumerate(marked)),
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
