@@ -176,8 +176,7 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", baseline.copies())
-    buffers = {buffer.name: buffer for buffer in case.workload.buffers}
-    valid = case.traffic.valid_bytes
+    buffers, valid = {buffer.name: buffer for buffer in case.workload.buffers}, case.traffic.valid_bytes
     iterations = [case.traffic.times(loop) for loop in case.workload.loops]
     often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
     copies = sum(step.times(iterations) for step in steps)
@@ -194,11 +193,10 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
         return passed(f"A copy moves {units.size(mean)} on average, so bandwidth dominates its cost.", *shown)
     if share < limits["share"]:
         return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
-    cause = (
-        f"{round(copies)} {'copy' if round(copies) == 1 else 'copies'} of {units.size(mean)} on average "
-        f"{baseline.take} {units.seconds(baseline.transfer_seconds)} of a frame of "
-        f"{units.seconds(baseline.seconds)}: at that size the cost is the call, not the bytes."
-    )
+    number = f"{round(copies)} {'copy' if round(copies) == 1 else 'copies'}"
+    spent = f"{units.seconds(baseline.transfer_seconds)} of a frame of {units.seconds(baseline.seconds)}"
+    mostly = "at that size the cost is the call, not the bytes"
+    cause = f"{number} of {units.size(mean)} on average {baseline.take} {spent}: {mostly}."
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     better = case.proposal(cheaper, baseline)
     if better is not None:
