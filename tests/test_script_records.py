@@ -74,6 +74,8 @@ loss = w(torch.ones(2, 3, device="cuda")).sum()
 loss.backward()
 torch.nn.utils.clip_grad_norm_(w.parameters(), 1.0)
 torch.tensor([loss, loss], device="cuda")
+class Own(torch.Tensor): pass
+torch.tensor([torch.ones(2).as_subclass(Own)[0]])
 """,
         [(2, UP, "Module.cuda", 2, (3 + 1) * 4, PAGED), (6, UP, "torch.tensor", 1, 8, PAGED)],
     ),

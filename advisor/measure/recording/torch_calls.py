@@ -164,6 +164,12 @@ class TorchCalls:
         for name in ("__getitem__", "__setitem__"):
             replace(torch.Tensor, name, self._on_gpu(waiting(f"Tensor.{name}"), self._is_masked))
         hide_items(torch.Tensor)
+
+        def begin(kind: type[Any], /, **options: Any) -> None:
+            super(torch.Tensor, kind).__init_subclass__(**options)
+            hide_items(kind)
+
+        torch.Tensor.__init_subclass__ = classmethod(begin)
         replace(torch.cuda, "synchronize", self._calls.synchronizing("torch.cuda.synchronize"))
         for kind in (torch.cuda.Stream, torch.cuda.Event):
             replace(kind, "synchronize", self._calls.synchronizing(f"{kind.__name__}.synchronize"))
