@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording import played_torch, torch_types
+from advisor.measure.recording import played_torch
 from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, is_on_gpu, replace
 from advisor.measure.recording.events import Event
 from advisor.measure.recording.recorder import ScriptRecorder
@@ -29,6 +29,7 @@ _COMPRESSED = {
     "torch.sparse_csr": _ROWS, "torch.sparse_bsr": _ROWS,
     "torch.sparse_csc": _COLUMNS, "torch.sparse_bsc": _COLUMNS,
 }  # fmt: skip
+_TYPES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
 _WORK = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 
 
@@ -48,7 +49,7 @@ class TorchCalls:
         gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)
         self._calls, self.seconds_between = Calls("torch", recorder, gpu), gpu.seconds_between
         self._copies()
-        torch_types.install(module)
+        self._cuda_types()
         self._waits()
         self._locks()
         self._work()
@@ -147,6 +148,14 @@ class TorchCalls:
         """The kind of the host's memory; lists and NumPy's arrays become tensors in pageable memory."""
         with self._recorder.depth:
             return "pinned" if isinstance(host, self._torch.Tensor) and host.is_pinned() else "pageable"
+
+    def _cuda_types(self) -> None:
+        """`torch.cuda.FloatTensor` and its kin: types that make tensors on the GPU by the calls of today."""
+        torch = self._torch
+        for name in (f"{kind}Tensor" for kind in _TYPES):
+            setattr(torch.cuda, name, CudaType(torch, name))
+        replace(torch.Tensor, "type", _converting)
+        replace(torch, "set_default_tensor_type", lambda call: lambda kind: _set_default(torch, call, kind))
 
     # Waits
 
@@ -255,3 +264,40 @@ def _if_pinned(lock: Wrap, call: Call) -> Call:
         return (locking if options.get("pin_memory") else call)(*args, **options)
 
     return wrapped
+
+
+class CudaType:
+    """Stands in for such a type, which exists on the GPU alone and can be neither wrapped nor derived."""
+
+    is_cuda = True
+
+    def __init__(self, torch: Any, name: str) -> None:
+        self._torch, self.dtype = torch, getattr(torch, name).dtype
+        self.__name__ = self.__qualname__ = name
+
+    def __call__(self, *args: Any, **_: Any) -> Any:
+        """Sizes give memory that is not initialised; data is uploaded."""
+        sizes = args[0] if len(args) == 1 and isinstance(args[0], self._torch.Size) else args
+        if all(isinstance(each, int) for each in sizes):
+            return self._torch.empty(sizes, dtype=self.dtype, device="cuda")
+        return self._torch.as_tensor(args[0], dtype=self.dtype, device="cuda")
+
+    def __instancecheck__(self, tensor: Any) -> bool:
+        return bool(getattr(tensor, "is_cuda", False)) and tensor.dtype is self.dtype
+
+
+def _converting(call: Call) -> Call:
+    def convert(tensor: Any, dtype: Any = None, non_blocking: bool = False, **options: Any) -> Any:
+        if isinstance(dtype, CudaType):
+            return tensor.to("cuda", dtype.dtype, non_blocking)
+        return call(tensor) if dtype is None else call(tensor, dtype, non_blocking, **options)
+
+    return convert
+
+
+def _set_default(torch: Any, call: Call, kind: Any) -> None:
+    if isinstance(kind, CudaType):
+        torch.set_default_dtype(kind.dtype)
+        torch.set_default_device("cuda")
+    else:
+        call(kind)
