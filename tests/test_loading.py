@@ -13,6 +13,7 @@ from running import missing
 
 from advisor.errors import FileProblem, WorkloadError
 from advisor.workloads.loading import EXAMPLE, Loaded, load, user_traceback
+from advisor.workloads.scripts import is_script
 
 HEAD = """\
 import numpy as np
@@ -266,3 +267,14 @@ def test_an_error_outside_of_the_users_code_has_no_traceback(tmp_path: Path) -> 
     assert user_traceback(raised.value, tmp_path / "sample.py") == (
         "ZeroDivisionError: integer division or modulo by zero"
     )
+
+
+@pytest.mark.parametrize("place", ["loop.py", "package/__init__.py", "package/inner/loop.py"])
+def test_a_file_is_a_script_where_what_it_imports_beside_it_uses_cupy(tmp_path: Path, place: str) -> None:
+    module = tmp_path / place
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text("import cupy\n")
+    main = written(tmp_path, f"from {Path(place).parts[0].removesuffix('.py')} import main\n", "main.py")
+    assert is_script(main, None, ())
+    module.write_text("import numpy\n")
+    assert not is_script(main, None, ())

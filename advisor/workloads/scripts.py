@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,11 +25,13 @@ _LIBRARIES = {
     *("spacy", "thinc", "chainer", "importlib", "runpy"),
 }
 """CuPy, PyTorch and Numba, libraries that are built on them, and modules that import by name."""
+_MOST_FILES = 200
+"""Files of a package beside the script that are searched for them."""
 
 
 def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
     """A file without @workload that is given arguments, or that imports CuPy, PyTorch or Numba, by itself or
-    through its neighbours; not FILE::NAME.
+    through modules and packages beside it; not FILE::NAME.
 
     A file that cannot be read or understood is none: loading it as a workload says why.
     """
@@ -54,6 +57,7 @@ def _imports_library(file: Path) -> bool:
             continue
         names |= new
         waiting += [near for name in new if (near := file.parent / f"{name}.py").exists()]
+        waiting += [near for name in new for near in islice((file.parent / name).rglob("*.py"), _MOST_FILES)]
     return bool(names & _LIBRARIES)
 
 
