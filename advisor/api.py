@@ -33,6 +33,7 @@ from advisor.profiles.redaction import here
 from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
 from advisor.report.page import Page
+from advisor.report.profile_page import with_headlines
 from advisor.rules import concluding
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
@@ -70,7 +71,7 @@ class Profile(Shown, schema.Profile):
 
     @classmethod
     def of(cls, profile: schema.Profile) -> Profile:
-        return cls.model_construct(profile.model_fields_set, **dict(profile))
+        return cls.model_construct(profile.model_fields_set, **dict(with_headlines(profile)))
 
     def compare(
         self, other: schema.Profile | Path | str, *, strategies: Sequence[str] = (), anyway: bool = False

@@ -25,7 +25,7 @@ from builders import (
     skipped,
 )
 from jinja2 import UndefinedError
-from rendering import Accepted, shown
+from rendering import Accepted, blocks, shown
 
 from advisor.errors import FileProblem
 from advisor.model import accuracy
@@ -36,8 +36,10 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown
+from advisor.report.answer import Answers
 from advisor.report.markdown import fence
 from advisor.report.pages import page_of, write
+from advisor.report.profile_page import with_headlines
 from advisor.rules.concluding import concluded
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -117,7 +119,24 @@ def test_write_gives_the_files_that_were_asked_for(tmp_path: Path) -> None:
     written = write(page_of(gpu_profile()), tmp_path, ("md", "json"))
     assert written == [tmp_path / "profile.json", tmp_path / "report.md"]
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / MANIFEST, *written])
-    assert load(tmp_path / "profile.json") == gpu_profile()
+    assert load(tmp_path / "profile.json") == with_headlines(gpu_profile())
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_saved_profile_has_the_headlines_of_the_page(name: str) -> None:
+    page = page_of(PROFILES[name]())
+    assert page.profile is not None
+    saved = [each.recommendation for each in (page.profile, *page.profile.predictions)]
+    shown_first = [item.verdict.headline for item in blocks(page, Answers)[0].items]
+    assert [chosen.headline for chosen in saved if chosen][: len(shown_first)] == shown_first * any(saved)
+
+
+def test_a_saved_headline_names_a_mix_by_what_it_is() -> None:
+    mix = measured("hybrid-1", 0.02, placements={"a": "pinned", "b": "pinned", "c": "zero-copy"})
+    run = profile(results=(measured("pageable", 0.04), mix), recommendation=recommendation("hybrid-1"))
+    chosen = with_headlines(run).recommendation
+    assert chosen is not None
+    assert "`c` zero-copy, the rest pinned" in chosen.headline
 
 
 def test_write_says_where_it_cannot(tmp_path: Path) -> None:

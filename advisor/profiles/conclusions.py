@@ -84,6 +84,7 @@ class Recommendation(Record):
     interval: Interval | None = None
     baseline: Word | None = None
     tied_with: tuple[Word, ...] = ()
+    headline: Text = optional("The sentence that the report begins with; names in backquotes", "")
     reason: Text
     next_step: Text = ""
     objective: Objective = "time"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from advisor import units
 from advisor.errors import WorkloadError
@@ -13,13 +13,13 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.row_figures import Instead, Row
 from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
 from advisor.report import blocks, words
-from advisor.report.page import Page
 from advisor.strategies.mixes import mixes_of, of_row
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import stage_uses
 
+T = TypeVar("T")
 _KEPT = ("profile", "snippet", "variants", "code", "excerpt", "identifier", "href")
 """Fields that hold code or addresses."""
 _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
@@ -39,8 +39,8 @@ class Moves:
         return "each frame" if self.frames == self.period else f"{self.frames} of {self.period} frames"
 
 
-def described(page: Page, *profiles: Profile) -> Page:
-    """The page with each mix named by what it is wherever a text has its short name, but in code."""
+def described(page: T, *profiles: Profile) -> T:
+    """A page, or a part of it, with each mix named by what it is; code keeps the short name."""
     known = {name: row for profile in profiles for name, row in mixes_of(profile).items()}
     if not known:
         return page
@@ -61,8 +61,8 @@ def described(page: Page, *profiles: Profile) -> Page:
             return replace(value, **replaced) if replaced != held else value
         return value
 
-    told: Page = changed(page)
-    return told
+    named_page: T = changed(page)
+    return named_page
 
 
 def description(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.errors import FileProblem
@@ -19,7 +20,7 @@ from advisor.report.history_page import history_page
 from advisor.report.lines_comparison_page import lines_comparison_page
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section
-from advisor.report.profile_page import profile_page
+from advisor.report.profile_page import profile_page, with_headlines
 from advisor.report.records import to_csv
 from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
@@ -64,7 +65,8 @@ def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first
         return devices_page(subject)
     if subject.script:
         return script_page(subject, subject.script)
-    return described(profile_page(subject, targets_first=targets_first), subject)
+    page = profile_page(subject, targets_first=targets_first)
+    return described(replace(page, profile=with_headlines(subject)), subject)
 
 
 def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:

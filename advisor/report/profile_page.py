@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
@@ -17,12 +18,12 @@ from advisor.report.machine import (
     preferences,
     workload,
 )
-from advisor.report.mixes import buffers
+from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
-from advisor.report.recommendations import FIRST_FRAMES, failures
+from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_verdict, verdicts
 from advisor.report.records import records_of
 from advisor.report.traces import traces
-from advisor.verdicts.caveats import all_failed
+from advisor.verdicts.caveats import all_failed, doubt
 
 _FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."
 
@@ -68,6 +69,21 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     )
     sections = (replace(s, closed=leading or s.anchor not in _OPEN) for s in page.sections)
     return replace(page, sections=tuple(sections))
+
+
+def with_headlines(profile: Profile) -> Profile:
+    """The profile whose recommendations have the sentence that its page begins with."""
+
+    def headed(chosen: Recommendation | None, verdict: blocks.Verdict) -> Recommendation | None:
+        return chosen and chosen.model_copy(update={"headline": described(verdict, profile).headline})
+
+    first, host_only = verdicts(profile)[0], doubt(profile) == "host only"
+    predictions = []
+    for each in profile.predictions:
+        verdict = first if host_only else prediction_verdict(profile, each)
+        predictions.append(each.model_copy(update={"recommendation": headed(each.recommendation, verdict)}))
+    chosen = headed(profile.recommendation, first)
+    return profile.model_copy(update={"recommendation": chosen, "predictions": tuple(predictions)})
 
 
 def _where(profile: Profile, *, leading: bool) -> str:
