@@ -196,3 +196,25 @@ def test_trials_are_told_with_their_patch_in_every_form() -> None:
         assert "1.16× (1.08× to 1.25×)" in text, form
         assert form == "txt" or "the script keeps them" in text, form  # a screen wraps it in its column
         assert ("+++ b/s.py" in text) == (form != "txt"), form
+        assert ("Apply the patch of 2 lines below." in text) == (form == "html"), form
+
+
+@every("form", ["html", "md", "txt"])
+def test_a_patch_without_proved_results_is_code_to_consider(form: str) -> None:
+    reason = "two unchanged runs differ in what line 14 downloads"
+    unproved = Trial(name="lock-11", title="page-lock gray", outcome="open", reason="faster, but")
+    undecided = Trial(name="lock-12", title="page-lock rgb", outcome="open")
+    patch = Patch(text="--- a/s.py\n+++ b/s.py\n", lines=2, speedup=1.2, interval=(1.1, 1.3), reason=reason)
+    tried = Trials(frame_seconds=0.004, loop=0, trials=(unproved, undecided), patch=patch, seconds=9.0)
+    page = page_of(of(script_run()).model_copy(update={"trials": tried}))
+    text = " ".join(render(page, form).replace("\xa0", " ").split())
+    assert (
+        "No patch is written, only 2 lines of code to consider, applied to a copy: nothing promised" in text
+    )
+    assert f"got 1.20× (1.10× to 1.30×): {reason}." in text
+    assert ("Code to consider: 2 lines" in text, "+++ b/s.py" in text) == (form != "txt", form != "txt")
+    if form != "txt":  # a screen has no room for outcomes
+        assert "undecided: faster, but" in text
+        assert "undecided: more frames could tell" in text
+    assert "Patch:" not in text
+    assert "Apply the patch" not in text

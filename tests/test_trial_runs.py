@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ import pytest
 from running import asked
 
 from advisor import pipeline
+from advisor.cli import profiling
+from advisor.errors import UsageError
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.trying.alternation import Alternation
@@ -342,7 +345,8 @@ def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) 
 def test_a_program_that_differs_from_itself_is_never_called_equal(
     results: Callable[[int], Results], proved: bool | None, tmp_path: Path
 ) -> None:
-    """What it prints may differ, as times do, where something else is compared."""
+    """What it prints may differ, as times do, where something else is compared. Its patch is code to
+    consider: no file of it is written or changed."""
     runs = Runs(FAST)
 
     def run(job: TrialJob) -> TrialRun:
@@ -350,8 +354,16 @@ def test_a_program_that_differs_from_itself_is_never_called_equal(
 
     tried = played(tmp_path, cast(Runs, run))
     assert tried.patch
-    assert tried.patch.equal is proved
+    patch = tried.patch
+    assert (patch.equal, patch.holds, patch.is_unproved) == (proved, bool(proved), not proved)
+    assert (bool(patch.text), bool(patch.speedup), bool(patch.reason)) == (True, True, not proved)
     assert {trial.outcome for trial in tried.trials} == {"faster" if proved else "open"}
+    result, settings = Profile.model_construct(trials=tried, script=None), asked("camera.py")
+    written = profiling._patch(result, settings, tmp_path)
+    assert [file.name for file in written] == ["camera.patch"] * bool(proved)
+    if not proved:
+        with pytest.raises(UsageError, match=re.escape(f"with equal results to apply: {patch.reason}")):
+            profiling._apply(result)
 
 
 def test_a_script_that_cannot_run_twice_is_told_and_its_record_kept(tmp_path: Path) -> None:
@@ -367,7 +379,7 @@ def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Pat
     patch = played(tmp_path, Runs(FAST | {"patched": 0.005})).patch
     assert patch
     assert patch.equal
-    assert not patch.holds
+    assert (patch.holds, patch.is_unproved) == (False, False)
 
 
 def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def _save(result: Profile, merged: Options) -> None:
 
 
 def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
-    """Writes the patch of a script's trials, unless it changes results."""
+    """Writes the patch of a script's trials, if its results were compared and equal."""
     from advisor.profiles import outputs
 
     patch = result.trials.patch if result.trials else None
@@ -226,9 +226,10 @@ def _apply(result: Profile) -> None:
     from advisor.strategies.syntax import CannotWrite
 
     patch = result.trials.patch if result.trials else None
-    if patch is None or not (patch.holds and patch.equal):
+    if patch is None or not patch.holds:
+        reason = f": {patch.reason}" if patch and patch.reason else ""
         raise UsageError(
-            "there is no patch with proved results to apply", next_step="See the report's trials."
+            f"there is no patch with equal results to apply{reason}", next_step="See the report's trials."
         )
     try:
         changed = apply(patch.text, Path.cwd() / patch.folder)

@@ -16,7 +16,8 @@ from advisor.profiles.crossings import Place
 
 ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
-"""faster: with 95 % confidence, and with equal results. open: more frames could tell. differs: other results.
+"""faster: with 95 % confidence, and with equal results. open: not settled for the reason told; without one,
+more frames could tell. differs: other results.
 refused: it was not measured, or not kept, for the reason told."""
 
 
@@ -61,13 +62,21 @@ class Patch(Record):
     speedup: Positive | None = optional("As it is over patched, in separate processes")
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Per frame: those of its changes, at most the ceiling")
-    reason: Text = optional("Why it was not run, or failed", "")
+    reason: Text = optional("Why it was not run, failed, or is only code to consider", "")
 
     @property
     def holds(self) -> bool:
-        """Whether it is handed over: its results are not known to differ, and it was not slower."""
-        slower = self.speedup is not None and self.speedup < 1
-        return bool(self.text) and self.equal is not False and not slower
+        """Whether its file is written: its results were compared and equal, and it was not slower."""
+        return self._pays and self.equal is True
+
+    @property
+    def is_unproved(self) -> bool:
+        """Whether it is only code to consider: not slower, but nothing tells whether results are equal."""
+        return self._pays and self.equal is None
+
+    @property
+    def _pays(self) -> bool:
+        return bool(self.text) and self.speedup is not None and self.speedup >= 1
 
 
 class Trials(Record):

@@ -115,7 +115,7 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
 def _next_step(profile: Profile, run: ScriptRun) -> str:
     """The patch that was proved, else the change of a line that gains most."""
     patch = profile.trials.patch if profile.trials else None
-    if patch and patch.text and patch.speedup and patch.equal is not False:
+    if patch and patch.holds:
         return f"Apply the patch of {words.count(patch.lines, 'line')} below."
     for same in _by_change(run)[:1]:
         where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)

@@ -1,4 +1,5 @@
-"""The section on changes that were tried on a script: what each gave, and the patch of those that pay."""
+"""The section on changes that were tried on a script: what each gave, and the patch of those that pay with
+equal results; where results prove nothing, its text is code to consider."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from advisor.stats import Ratio
 _OUTCOMES: dict[TrialOutcome, str] = {
     "faster": "faster",
     "not-faster": "not faster",
-    "open": "undecided: more frames could tell",
+    "open": "undecided",
     "differs": "other results",
     "refused": "not tried",
 }
+_NO_PATCH = "What was proved faster by then has no patch: its text was not yet run and timed."
+_WITHOUT_REASON: dict[TrialOutcome, str] = {"open": "more frames could tell"}
 
 
 def trials_section(tried: Trials) -> Section:
@@ -27,8 +30,8 @@ def trials_section(tried: Trials) -> Section:
         compared.append(f"Two unchanged runs differ in {words.line(what)}, which compares nothing.")
     compared += [f"Not in the patch: {words.line(reason)}." for reason in (patch.left_out if patch else ())]
     code = None
-    if patch is not None and patch.holds:
-        title = f"Patch: {words.count(patch.lines, 'line')}"
+    if patch is not None and (patch.holds or patch.is_unproved):
+        title = f"{'Patch' if patch.holds else 'Code to consider'}: {words.count(patch.lines, 'line')}"
         code = blocks.Code(title, words.block(patch.text), "diff", forms="html md")
     parts = (
         blocks.Prose(_answer(tried), kind="", forms="html md"),
@@ -44,22 +47,26 @@ def _answer(tried: Trials) -> str:
     if tried.reason and not tried.trials:
         return words.line(tried.reason)
     patch = tried.patch
-    if patch and patch.speedup and patch.holds:
-        equal = "results equal" if patch.equal else "nothing told whether results are equal"
+    if patch and (patch.holds or patch.is_unproved):
         promised, frame, seconds = "nothing promised", tried.frame_seconds, patch.promised_seconds
         if seconds is not None:  # the sum of what its changes promised, which may exceed the frame
             ratio = f" ({units.ratio(frame / (frame - seconds))})" if frame and seconds < frame else ""
             promised = f"promised {units.seconds(seconds)}{ratio}"
         lines = words.count(patch.lines, "line")
         where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
-        return f"Patch of {lines}{where}, applied to a copy: {promised}, got {_fast(patch)}; {equal}."
+        result = f"applied to a copy: {promised}, got {_fast(patch)}"
+        if patch.holds:
+            return f"Patch of {lines}{where}, {result}; results equal."
+        reason = words.line(patch.reason) or "nothing proves that results are equal"
+        return f"No patch is written, only {lines} of code to consider, {result}: {reason}."
     if patch and not patch.text:
-        return "What was proved faster could not be written as a patch."
+        return "What was faster could not be written as a patch."
     if patch:
         why = patch.reason or (f"got {_fast(patch)}" if patch.speedup else "too few of its frames were timed")
         return f"The patch does not hold: {words.line(why)}."
     if tried.reason:
-        return f"{words.line(tried.reason)} Nothing was proved by then."
+        proved = any(trial.outcome == "faster" for trial in tried.trials)
+        return f"{words.line(tried.reason)} {_NO_PATCH if proved else 'Nothing was proved by then.'}"
     return "No change was proved faster with equal results."
 
 
@@ -67,7 +74,8 @@ def _table(tried: Trials) -> blocks.Table:
     rows = [row("as it is", _seconds(tried.frame_seconds), NOTHING, NOTHING, "")]
     for trial in tried.trials:
         line = f"{trial.place.line}  " if trial.place else ""
-        reason = f": {words.line(trial.reason, 120)}" if trial.reason else ""
+        text = trial.reason or _WITHOUT_REASON.get(trial.outcome, "")
+        reason = f": {words.line(text, 120)}" if text else ""
         figures = _seconds(trial.frame_seconds), _fast(trial), _seconds(trial.promised_seconds)
         outcome = f"{_OUTCOMES[trial.outcome]}{reason}"
         rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))

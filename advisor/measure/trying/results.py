@@ -119,11 +119,13 @@ class Equality:
         )
         prints_others = len(self._printed) < len(first.printed)
         figures = not prints_others and any(re.search(r"\d", line) for line in first.printed)
-        self.proves = not self.unlike and bool(self._downloads or self._files or figures)
-        """Whether a changed run without a difference is equal. What a script prints may differ, as times do;
-        one that downloads other values differs from itself."""
+        proves = not self.unlike and bool(self._downloads or self._files or figures)
         if prints_others:
             self.unlike += ("some of what it prints",)
+        differing = f"two unchanged runs differ in {'; '.join(self.unlike)}"
+        self.unproved = "" if proves else differing if self.unlike else _NOTHING_TO_COMPARE
+        """Why a changed run without a difference is not known to be equal; empty where it is. What a script
+        prints may differ, as times do; one that downloads other values differs from itself."""
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -150,6 +152,11 @@ class Equality:
             if changed.printed[number : number + 1] != (self.expected.printed[number],):
                 return f"it prints another line {number + 1}"
         return ""
+
+
+_NOTHING_TO_COMPARE = (
+    "no line downloads a result or prints a figure, and no file with results is named (--check FILE)"
+)
 
 
 def _agreeing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

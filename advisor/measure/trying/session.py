@@ -60,7 +60,7 @@ _LEAST_SPEEDUP = 1.01
 """In the first process, before further ones are spent on a change. With a process's luck of 2 % a gain of 5 %
 stays in 19 of 20; what is dropped has little to gain."""
 _NO_FASTER = "dropped early: no faster in its first process"
-_UNPROVED = "faster, but results prove nothing: see what was compared"
+_UNPROVED = "faster, but nothing proves that results are equal"
 _NOT_COMPARED = "the time ended before results were compared"
 RunTrial = Callable[[TrialJob], TrialRun]
 
@@ -189,7 +189,7 @@ class Session:
         without: dict[str, object] = {}
         if not self._all_compared:
             without = {"outcome": "open", "reason": _NOT_COMPARED}
-        elif self._unchanged and not self._unchanged.proves:
+        elif self._unchanged and self._unchanged.unproved:
             without = {"outcome": "open", "reason": _UNPROVED}
         return tuple(
             trial.model_copy(update=without if trial.outcome == "faster" else {})
@@ -401,5 +401,6 @@ class Session:
         mine = [b for b in self._blocks if b.process >= first]
         ratio = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
         figures = {"speedup": ratio.value, "interval": (ratio.low, ratio.high)} if ratio else {}
-        proved = bool(self._unchanged and self._unchanged.proves)
-        return patch.model_copy(update={"equal": proved or None, **figures}), names
+        unproved = self._as_it_is().unproved
+        equality = {"equal": None, "reason": unproved} if unproved else {"equal": True}
+        return patch.model_copy(update={**equality, **figures}), names
