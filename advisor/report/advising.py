@@ -35,20 +35,20 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     Advice for several devices is joined, and so are other conclusions that read the same.
     """
     joined: dict[tuple[object, ...], list[Advice]] = {}
-    told: set[tuple[object, ...]] = set()
+    changes: set[tuple[object, ...]] = set()
     for advice in sorted(profile.advice, key=lambda a: _rank(profile, a)):
         # Two rules may propose one change, with one gain: to a strategy, on a device, with what it saves.
         saved = advice.gain.seconds_per_frame if advice.gain else None
         change = (advice.device, *((advice.rule,) if saved is None else (advice.strategy, saved)))
-        again = change in told
-        told.add(change)
+        again = change in changes
+        changes.add(change)
         says = (advice.rule, advice.outcome, advice.title, advice.detail, advice.snippet, advice.evidence)
         joined.setdefault((*says, again), []).append(advice)
     return tuple(_across(finding(same, again=bool(says[-1])) for says, same in joined.items()))
 
 
 def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The same advice for several devices once, in the words of the first, with the figures of each."""
+    """Joins advice that reads the same on several devices: the first one's words, each one's figures."""
     alike = words.grouped(
         findings, lambda one: (one.outcome, one.rule, one.title, one.over, one.again, one.snippet)
     )
@@ -72,32 +72,34 @@ def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> Iterator[Finding]:
-    """Each code under the first finding that shows it; none that the devices' verdicts speak against.
+    """The findings, with each snippet under the first one that has it.
 
-    With `none`, no code at all.
+    A snippet is omitted where the devices' verdicts keep the baseline; with `none`, all are.
     """
-    kept = {  # the baseline, where a device's verdict is to keep it
+    baselines = {  # the baseline, where a device's verdict is to keep it
         words.name(device): words.name(chosen.baseline or BASELINE)
         for device, chosen in recommendations(profile).items()
         if chosen.strategy == (chosen.baseline or BASELINE)
     }
-    shown: set[str] = set()
+    snippets: set[str] = set()
     for finding in fired:
-        against = all(finding.strategy not in ("", kept.get(d, finding.strategy)) for d in finding.devices)
-        again = none or against or finding.snippet in shown
+        against = all(
+            finding.strategy not in ("", baselines.get(d, finding.strategy)) for d in finding.devices
+        )
+        again = none or against or finding.snippet in snippets
         yield replace(finding, snippet="", variants=()) if again else finding
-        shown |= set() if again else {finding.snippet}
+        snippets |= set() if again else {finding.snippet}
 
 
 def recommendations(profile: Profile) -> dict[str, Recommendation]:
-    """By device, measured or predicted."""
-    told = [(p.device.name, p.recommendation) for p in profile.predictions]
-    told.append((profile.device.name, profile.recommendation))
-    return {device: chosen for device, chosen in told if chosen is not None}
+    """The recommendation of each device, measured or predicted."""
+    pairs = [(p.device.name, p.recommendation) for p in profile.predictions]
+    pairs.append((profile.device.name, profile.recommendation))
+    return {device: chosen for device, chosen in pairs if chosen is not None}
 
 
 def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
-    """The outcome; of advice, what leaves the baseline, and first that for the recommended strategy."""
+    """Sort key: by outcome; then gains over the baseline, the recommended strategy, large gains first."""
     recommended = {(device, chosen.strategy) for device, chosen in recommendations(profile).items()}
     outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
     saved = advice.gain.seconds_per_frame if advice.gain else None
@@ -134,7 +136,7 @@ def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
 
 
 def written(variants: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The code for other libraries, of which a page shows four."""
+    """The snippets for other libraries; a page shows at most four."""
     return tuple((words.name(name), words.block(code, 4_000)) for name, code in list(variants.items())[:4])
 
 
@@ -150,7 +152,7 @@ def _gain(gain: Gain, again: bool) -> str:
 
 
 def _saves(gain: Gain, again: bool) -> str:
-    """Time where there is any to tell, else memory."""
+    """The saved time in a few words, or the saved memory where no time is saved."""
     if not (gain.seconds_per_frame or gain.bytes):
         return ""
     text = f"{_less(units.size, gain.bytes or 0)} memory"

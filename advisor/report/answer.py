@@ -60,7 +60,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Change:
-    """Code for the recommended strategy. `excerpt` is its heart, of at most 15 lines; `code` is all of it."""
+    """Code for the recommended strategy. `excerpt` is its main part, up to 15 lines; `code` is all."""
 
     strategy: str
     excerpt: str
@@ -72,19 +72,19 @@ class Change:
         return self.code.count("\n") + 1
 
     def heart(self, whole: str) -> str:
-        """The imports and the excerpt, which is whole; nothing where it is cut. whole: the file with all."""
+        """The imports and the excerpt; nothing if that was shortened. whole: the file with all the code."""
         if not self.code.endswith(self.excerpt):
             return ""
         before = self.code.removesuffix(self.excerpt).splitlines()
         imports = [line for line in before if line.startswith(("import ", "from "))]
         helpers = sum(map(bool, before)) - len(imports)
-        told = f"# {helpers} lines of helper functions, in {whole}"
-        return "\n".join([*imports, *["", told] * bool(helpers), *[""] * bool(before), self.excerpt])
+        remark = f"# {helpers} lines of helper functions, in {whole}"
+        return "\n".join([*imports, *["", remark] * bool(helpers), *[""] * bool(before), self.excerpt])
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One device's. `verdict.headline` is the sentence; `facts` are time and memory.
+    """The answer for one device. `verdict.headline` is the sentence; `facts` are time and memory.
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
     what the bars' memory is of. `apart`, of a prediction, is the device path beside the host's stages, timed

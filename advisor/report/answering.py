@@ -46,7 +46,7 @@ def answers(profile: Profile, *, targets_first: bool = False) -> Answers:
 
 
 def beside(profile: Profile, *, targets_first: bool) -> Facts:
-    """What was measured in a line beside predictions, or what is predicted beside measurements."""
+    """One line on the measurements, next to predictions; or on the predictions, next to measurements."""
     if profile.device.kind == "cpu" or not profile.predictions:
         return Facts(())
     if targets_first:
@@ -58,30 +58,30 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
 
 def _over(answers: Sequence[Answer]) -> tuple[Verdict, ...]:
     """What to use where, in one sentence; nothing where each device has its own doubts."""
-    told = words.on_devices(
+    sentence = words.on_devices(
         (f"{'likely' if answer.likely else 'use'} {words.code(answer.chosen)}", answer.verdict.device)
         for answer in answers
         if answer.change or answer.unchanged
     )
-    if not told:
+    if not sentence:
         return ()
     tones = {answer.verdict.tone for answer in answers}
     tone = answers[0].verdict.tone if len(tones) == 1 else "tie"
-    return (Verdict("predicted", tone, "", f"Predicted: {told}"),)
+    return (Verdict("predicted", tone, "", f"Predicted: {sentence}"),)
 
 
 def measured_answer(profile: Profile) -> Answer:
     marked = undoubted(profile)
-    chosen, told = marked.recommendation, verdicts(profile)[0]
+    chosen, verdict = marked.recommendation, verdicts(profile)[0]
     best = profile.recommendation.strategy if profile.recommendation else None
     row = profile.measured().get(best or "")
-    if row and told.tone != "none" and (largest := largest_parts(row)):
+    if row and verdict.tone != "none" and (largest := largest_parts(row)):
         parts = f"A frame of {words.code(row.strategy)}: {largest}."
-        steps = (*(told.steps or filter(None, (told.reason,))), parts)
-        told = replace(told, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
+        steps = (*(verdict.steps or filter(None, (verdict.reason,))), parts)
+        verdict = replace(verdict, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
     base, how = baseline(profile), counts(profile.preferences.objective)
     answer = Answer(
-        told,
+        verdict,
         tuple(measured_bars(counted(marked), overlaps(profile))),
         counts=f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame",
         against=words.name(base.strategy) if base else "",
@@ -96,11 +96,11 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     at = profile.predictions.index(prediction)
     marked = counted(undoubted(profile)).predictions[at]
     chosen, notes = marked.recommendation, overlaps(profile, prediction)
-    told, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
-    if told.tone != "none" and prediction.recommendation and prediction.recommendation.strategy:
-        told = replace(told, remark=_likely(prediction, indifference))
+    verdict, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
+    if verdict.tone != "none" and prediction.recommendation and prediction.recommendation.strategy:
+        verdict = replace(verdict, remark=_likely(prediction, indifference))
     answer = Answer(
-        told,
+        verdict,
         tuple(predicted_bars(marked, notes, indifference)),
         against=words.name((chosen and chosen.baseline) or BASELINE),
         memory_of="host and device" if apart(prediction.device) else "",
@@ -115,12 +115,12 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
 
 
 def _apart(row: Predicted) -> Fact:
-    """The device path by itself, which no other day changes, and the host's stages with their noise."""
+    """Predicted time of the device path, and of the host stages, which vary between runs on this CPU."""
     host = row.host_seconds
     noise = units.percent(host_noise(row) / host) if host else ""
-    told = f"host stages {_within(host, row.host_interval)}, from this CPU's times (±{noise} between runs)"
+    stages = f"host stages {_within(host, row.host_interval)}, from this CPU's times (±{noise} between runs)"
     path = _within(sum(row.terms.values()) - host, row.device_path_interval)
-    return Fact("Device path", path, told if host else "no host stages")
+    return Fact("Device path", path, stages if host else "no host stages")
 
 
 def _within(seconds: float, interval: tuple[float, float] | None) -> str:
@@ -128,12 +128,12 @@ def _within(seconds: float, interval: tuple[float, float] | None) -> str:
 
 
 def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
-    """With the code for the recommended strategy, or that none is to change."""
+    """Adds the code for the recommended strategy, or a sentence that no change is needed."""
     if chosen is None or chosen.strategy is None or chosen.verdict == "untrusted":
         return answer
-    name, kept = words.name(chosen.strategy), chosen.baseline or BASELINE
-    if chosen.strategy == kept:
-        return replace(answer, unchanged=f"Nothing to change: keep {words.code(kept)}.")
+    name, base = words.name(chosen.strategy), chosen.baseline or BASELINE
+    if chosen.strategy == base:
+        return replace(answer, unchanged=f"Nothing to change: keep {words.code(base)}.")
     mine, fired = (device.name, chosen.strategy), (a for a in profile.advice if a.outcome == "advice")
     stored = [a for a in fired if a.snippet and (a.device, a.strategy) == mine]
     mixes = strategies_of(profile)
@@ -143,26 +143,26 @@ def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recom
     others = stored[0].variants if stored else variants(chosen.strategy, profile.workload, device, mixes)
     code = words.block(text)
     lines = code.splitlines()  # the excerpt goes from the buffers on, without imports and helpers
-    shown = lines[next((i for i, line in enumerate(lines) if line.startswith(_HEART)), 0) :]
-    if len(shown) > SNIPPET_LINES:
-        shown = [*shown[: SNIPPET_LINES - 1], f"# ... {len(shown) - SNIPPET_LINES + 1} more lines"]
-    change = Change(name, "\n".join(shown), code, written(others))
+    excerpt = lines[next((i for i, line in enumerate(lines) if line.startswith(_HEART)), 0) :]
+    if len(excerpt) > SNIPPET_LINES:
+        excerpt = [*excerpt[: SNIPPET_LINES - 1], f"# ... {len(excerpt) - SNIPPET_LINES + 1} more lines"]
+    change = Change(name, "\n".join(excerpt), code, written(others))
     if chosen.verdict not in ("fastest", "near"):
         return replace(answer, change=change)
     apply = f"Apply the {words.count(change.lines, 'line')} in report.html."
-    told = replace(answer.verdict, next_step=apply) if not answer.predicted else answer.verdict
-    return replace(answer, change=change, verdict=told)
+    verdict = replace(answer.verdict, next_step=apply) if not answer.predicted else answer.verdict
+    return replace(answer, change=change, verdict=verdict)
 
 
 def _with_facts(answer: Answer, chosen: Recommendation | None) -> Answer:
-    """How long and how much memory, from the bars themselves."""
+    """Adds time and memory of the recommended strategy, as its bar shows them."""
     mine = next((bar for bar in answer.bars if bar.chosen), None) if chosen else None
     if mine is None:
         return replace(answer, facts=tuple(filter(None, (answer.apart,))))
     base = next((bar for bar in answer.bars if bar.baseline and not bar.chosen), None)
-    kept = words.code(base.name) if base else ""
-    time = Fact(answer.counts.capitalize(), mine.value, f"{kept}: {base.value}" if base else "")
-    memory = Fact("Memory", mine.memory, f"{kept}: {base.memory}" if base and base.memory else "")
+    name = words.code(base.name) if base else ""
+    time = Fact(answer.counts.capitalize(), mine.value, f"{name}: {base.value}" if base else "")
+    memory = Fact("Memory", mine.memory, f"{name}: {base.memory}" if base and base.memory else "")
     return replace(answer, facts=tuple(filter(None, (time, answer.apart, memory if mine.memory else None))))
 
 
@@ -171,12 +171,12 @@ FEW = 5
 
 
 def _likely(prediction: Prediction, indifference: float) -> str:
-    """In how many simulations, and how often the model that simulates was right on families left out."""
-    known = by_class().get(prediction.device.memory_class or "discrete")
-    choices = words.count(known.choices, "published choice") if known else ""
-    checked = f"checked on {choices}" if known else "not checked"
-    if known and known.choices >= FEW and known.right_share is not None:
-        checked = f"right in {units.percent(known.right_share)} of {choices}"
+    """Confidence in a prediction: the share of simulations, and the model's accuracy on families left out."""
+    accuracy = by_class().get(prediction.device.memory_class or "discrete")
+    choices = words.count(accuracy.choices, "published choice") if accuracy else ""
+    checked = f"checked on {choices}" if accuracy else "not checked"
+    if accuracy and accuracy.choices >= FEW and accuracy.right_share is not None:
+        checked = f"right in {units.percent(accuracy.right_share)} of {choices}"
     checked = f"model was {checked} of memory class {prediction.device.memory_class}"
     if prediction.confidence is None:
         return f"The {checked}"
@@ -187,9 +187,9 @@ def _likely(prediction: Prediction, indifference: float) -> str:
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
     """For the recommended strategy or the baseline there, each change once, the largest saving first."""
     here, chosen = words.name(device), recommendations(profile).get(device)
-    told = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
+    advice = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
     over = ("", BASELINE, words.name(chosen.strategy) if chosen and chosen.strategy else "")
-    mine = [finding for finding in told if finding.over in over]
+    mine = [finding for finding in advice if finding.over in over]
     return tuple(sorted(mine, key=lambda finding: -finding.seconds))[:ADVICES]
 
 
@@ -230,7 +230,7 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
 def _joined(
     rows: dict[str, Measured], groups: Sequence[Sequence[str]], chosen: str | None
 ) -> list[tuple[str, ...]]:
-    """All rows as groups, the recommended one first in its own, else the fastest."""
+    """Groups of strategies that share a bar; the recommended one leads its group, else the fastest."""
     bars: list[tuple[str, ...]] = []
     grouped = [[name for name in group if name in rows] for group in groups]
     alone = [[name] for name in rows if not any(name in group for group in grouped)]
@@ -242,13 +242,13 @@ def _joined(
 
 
 def predicted_bars(prediction: Prediction, notes: dict[str, str], indifference: float) -> Iterator[Bar]:
-    """Joined where the likely times are within the indifference of the first and the memory is the same."""
+    """Strategies share a bar if likely times are within the indifference and memory is the same."""
     chosen = prediction.recommendation
-    name, kept = (chosen.strategy, chosen.baseline or BASELINE) if chosen else (None, BASELINE)
+    name, base_name = (chosen.strategy, chosen.baseline or BASELINE) if chosen else (None, BASELINE)
     rows = sorted(
         (row for row in prediction.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
     )
-    base = next((row for row in rows if row.strategy == kept), None)
+    base = next((row for row in rows if row.strategy == base_name), None)
     for group in _alike(rows, base, indifference):
         first = next((row for row in group if row.strategy == name), group[0])
         yield _bar(
@@ -263,7 +263,7 @@ def predicted_bars(prediction: Prediction, notes: dict[str, str], indifference: 
 
 
 def _alike(rows: Sequence[Predicted], base: Predicted | None, indifference: float) -> list[list[Predicted]]:
-    """Rows, fastest first, with those that count as equal to the first of each; the baseline stays alone."""
+    """Groups of rows, fastest first, that count as equal to the first of each; the baseline stays alone."""
     groups: list[list[Predicted]] = []
     for row in rows:
         near = (g for g in groups if row.likely_seconds <= g[0].likely_seconds * (1 + indifference))
@@ -315,7 +315,7 @@ def _bar(
 
 
 def drawn(answer: Answer) -> Answer:
-    """Fastest first, those outside the final last; with the axis, and the few bars that a phone shows."""
+    """Sorts the bars by time, those outside the final last; sets the axis and the bars that a phone shows."""
     bars = sorted(answer.bars, key=lambda bar: (bool(bar.note), bar.amount))
     if not bars:
         return answer

@@ -30,7 +30,7 @@ def percent(share: float) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """From a value to its share of the axis; all values lie within."""
+    """Maps a value to its share of the axis; all values lie within."""
 
     low: float
     high: float
@@ -97,7 +97,7 @@ class Strip:
 
     @property
     def width(self) -> float:
-        """At least as wide as a hair, so that a sure figure is seen."""
+        """At least 1, so that a narrow interval is visible."""
         return round(max(self.high - self.low, 1.0), 1)
 
 
@@ -127,18 +127,18 @@ def value_axis(
 
 def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Tick, ...]:
     """Labels that keep their distance, from the last value down, which the reader looks for first."""
-    kept: list[Tick] = []
+    labels: list[Tick] = []
     narrow_at = math.inf
     length = 1 + max(len(compact(value)) for value in values)
     apart, on_a_phone = (max(1 / (most + 1), length * width) for most, width in _LABELS)
     for value, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1]):
-        if kept and kept[-1].share - share < apart:
+        if labels and labels[-1].share - share < apart:
             continue
         ends = narrow_at > END_FROM and length > 5  # a long one there ends at its place, others have it amid
         narrow = narrow_at - share >= on_a_phone * (1.5 if ends else 1.0)
         narrow_at = share if narrow else narrow_at
-        kept.append(Tick(share, compact(value), narrow))
-    return tuple(reversed(kept))
+        labels.append(Tick(share, compact(value), narrow))
+    return tuple(reversed(labels))
 
 
 def compact(value: Value) -> str:

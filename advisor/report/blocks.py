@@ -75,8 +75,9 @@ class Failure:
 class Finding:
     """One rule on one or more devices, where it said the same of them; or what an examination found.
 
-    `saves` is the gain in a few words, `seconds` of a frame, and `over` what strategy. `again`: it is that of
-    an advice before it, for the same change. `variants` are the snippet for other libraries: name and code.
+    `saves` is the gain in a few words, `seconds` the gain per frame, `over` the strategy that it is relative
+    to. `again`: an advice before it has the same change and gain. `variants` are the snippet for other
+    libraries: name and code.
     """
 
     rule: str
@@ -179,8 +180,8 @@ class Row:
 
 
 def row(name: str, *cells: str | TableCell, rank: float = 0.0, note: str = "", href: str = "") -> Row:
-    held = (TableCell(cell) if isinstance(cell, str) else cell for cell in cells)
-    return Row(name, tuple(held), note=note, href=href, rank=rank)
+    table_cells = (TableCell(cell) if isinstance(cell, str) else cell for cell in cells)
+    return Row(name, tuple(table_cells), note=note, href=href, rank=rank)
 
 
 def columns(*heads: str | Column, figures: bool = True) -> tuple[Column, ...]:
@@ -192,10 +193,10 @@ class Table(Block):
     """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
 
     `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
-    `codes`: the rows' names are code. `brief_notes`: the short forms show the
-    cells' notes. `left_out` is what a column is: those that a terminal has no room for are counted; without
-    it they follow below. `whole`: a screen of a terminal has every row. `source_lines`: rows are named by
-    code, which a terminal shortens.
+    `codes`: the rows' names are code. `brief_notes`: the short forms show the cells' notes. `left_out` is the
+    noun for a column: a terminal counts those that it has no room for; without it they follow below.
+    `whole`: a screen of a terminal has every row. `source_lines`: rows are named by code, which a terminal
+    shortens.
     """
 
     kind: str

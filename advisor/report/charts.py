@@ -138,8 +138,8 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
     rows = prediction.results if prediction else profile.results
     timed = (row for row in rows if isinstance(row, (Measured, Predicted)))
     names = [words.code(row.strategy) for row in timed if row.latency_seconds is not None]
-    told = _LATENCY if counts_latency(profile.preferences.objective) else _OVERLAPPING
-    return told.format(words.listing(names)) if names else ""
+    text = _LATENCY if counts_latency(profile.preferences.objective) else _OVERLAPPING
+    return text.format(words.listing(names)) if names else ""
 
 
 def _timed(row: Measured | Predicted, parts: Iterable[Part], signs: Mapping[str, str]) -> Stack:
@@ -198,15 +198,15 @@ def chart(
 
 
 def _folded(stacks: Sequence[Stack]) -> list[Stack]:
-    """Stacks whose rarest parts are joined to "other", so that the legend stays readable."""
+    """Joins the smallest parts of the stacks to "other", so that the legend stays readable."""
     largest: dict[str, float] = {}
     for part in (p for s in stacks for p in s.parts):
         largest[part.key] = max(part.amount, largest.get(part.key, 0))
     if len(largest) <= LEGEND_LIMIT:
         return list(stacks)
-    kept, folded = set(sorted(largest, key=lambda key: -largest[key])[: LEGEND_LIMIT - 1]), []
+    largest_keys, folded = set(sorted(largest, key=lambda key: -largest[key])[: LEGEND_LIMIT - 1]), []
     for stack in stacks:
-        parts = [p for p in stack.parts if p.key in kept and p.category != "rest"]
+        parts = [p for p in stack.parts if p.key in largest_keys and p.category != "rest"]
         rest = sum(p.amount for p in stack.parts if p not in parts)
         folded.append(replace(stack, parts=(*parts, Part("other", "rest", rest))))
     return folded
@@ -227,12 +227,12 @@ def _bar(stack: Stack, extent: float, legend: tuple[Key, ...]) -> Stack:
         Segment(
             **vars(key),
             value=units.seconds(amounts[key.label]),
-            x=percent(left),
+            x=percent(start),
             width=percent(share),
-            centre=percent(left + share / 2),
+            centre=percent(start + share / 2),
             numbered=100 * share >= NUMBER_SHARE,
         )
-        for key, share, left in zip(keys, shares, accumulate(shares, initial=0.0), strict=False)
+        for key, share, start in zip(keys, shares, accumulate(shares, initial=0.0), strict=False)
     )
     whisker = tuple(at / extent for at in (*stack.interval, stack.middle)) if stack.interval else ()
     name = words.name(stack.label, LABEL_LENGTH)

@@ -15,8 +15,10 @@ def document(results: SweepResults, tracks: Sequence[Track]) -> str:
     """sweep.json or workloads.json: each value or workload on each device of its page."""
     workloads = isinstance(results, WorkloadResults)
     swept = () if workloads else results.grid or (results.parameter,)
-    shown = [track for track in tracks if track.basis != "cpu"]
-    rows = [row for i, point in enumerate(results.points) for row in _rows(point, i, results, swept, shown)]
+    gpu_tracks = [track for track in tracks if track.basis != "cpu"]
+    rows = [
+        row for i, point in enumerate(results.points) for row in _rows(point, i, results, swept, gpu_tracks)
+    ]
     return Combined(
         kind="workloads" if workloads else "sweep",
         command=results.command,
@@ -27,7 +29,7 @@ def document(results: SweepResults, tracks: Sequence[Track]) -> str:
 
 
 def _rows(
-    point: Point, index: int, results: SweepResults, swept: Sequence[str], shown: Sequence[Track]
+    point: Point, index: int, results: SweepResults, swept: Sequence[str], tracks: Sequence[Track]
 ) -> Iterator[CombinedRow]:
     """A row for each device that has a result there; one without a device where none has."""
     at = dict(zip(swept, point.cell or (point.value,), strict=True)) if swept else {}
@@ -38,7 +40,7 @@ def _rows(
         reason=point.reason,
         report=point.href,
     )
-    there = [track for track in shown if track.stops[index].results]
+    there = [track for track in tracks if track.stops[index].results]
     for track in there:
         yield on_device(bare, track.device.name, track.basis, track.stops[index], point.profile)
     if not there:

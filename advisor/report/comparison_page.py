@@ -92,26 +92,26 @@ def _sections(
     changed = Fact("Changed", _changed(comparison, apart))
     opening = Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
-    held = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
+    tables = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
     first = (
         Prose(changed.value, changed.label, kind="next together", forms="html md"),
         Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
-        panels(verdicts, held),
+        panels(verdicts, tables),
         Prose(promise(promised_speed(comparison)), kind=""),
     )
     yield from gated(rulings, first, opening)
     yield changed_rows(devices, comparison)
     yield _comparable(comparison, apart, sides)
-    for i, ((name, device), parts) in enumerate(zip(devices, held, strict=True), 1):
+    for i, ((name, device), parts) in enumerate(zip(devices, tables, strict=True), 1):
         yield Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="txt")
-    yield Section("all", "All strategies", sum(held, ()), folded=True, forms="md")
+    yield Section("all", "All strategies", sum(tables, ()), folded=True, forms="md")
     yield advice(comparison)
 
 
 def gated(
     rulings: Sequence[Ruling], first: Sequence[Block | None], opening: Facts | None = None
 ) -> Iterator[Section]:
-    """What came of it, and the gates: on a terminal before it, with the `opening`; elsewhere below it."""
+    """The lead and the gates: on a terminal the gates, with the `opening`, come first; elsewhere last."""
     if not rulings:
         yield lead(opening, *first)
         return
@@ -121,32 +121,34 @@ def gated(
         points = tuple(words.line(text, _LIMIT) for text in reasons)
         items.append(Item(tuple(words.name(each.gate.text) for each in same), status, "", points=points))
     by_status = words.grouped(rulings, lambda ruling: ruling.status)
-    said = (f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items())
-    told = filled(opening, Items(tuple(items), label="Gate", most=4))
-    gates = Section("gates", "Gates", told, nav="Gates", brief=True, forms="txt")
+    summaries = (
+        f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items()
+    )
+    blocks = filled(opening, Items(tuple(items), label="Gate", most=4))
+    gates = Section("gates", "Gates", blocks, nav="Gates", brief=True, forms="txt")
     yield gates
     link = "Why", "#gates"
-    yield lead(Prose(f"{'; '.join(said)}.", "Gates", link, "next together", forms="html"), *first)
+    yield lead(Prose(f"{'; '.join(summaries)}.", "Gates", link, "next together", forms="html"), *first)
     yield replace(gates, forms="html md")
 
 
-def promise(kept: PromisedSpeed | None) -> str:
-    if kept is None:
+def promise(speed: PromisedSpeed | None) -> str:
+    if speed is None:
         return ""
-    changed = f"From {words.code(kept.baseline)} in BASE to {words.code(kept.strategy)} in HEAD"
-    return f"{changed}: promised {units.times(kept.promised)}, got {units.times(kept.got)}."
+    changed = f"From {words.code(speed.baseline)} in BASE to {words.code(speed.strategy)} in HEAD"
+    return f"{changed}: promised {units.times(speed.promised)}, got {units.times(speed.got)}."
 
 
 def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[Fact, ...]:
-    told = []
+    facts = []
     for side, file, profile in zip(("BASE", "HEAD"), files, (comparison.base, comparison.head), strict=True):
-        made = words.created(profile.created), f"advisor {words.name(profile.tool.version)}"
-        told.append(Fact(side, ", ".join(filter(None, (words.name(file) if file else "", *made)))))
-    return tuple(told)
+        origin = words.created(profile.created), f"advisor {words.name(profile.tool.version)}"
+        facts.append(Fact(side, ", ".join(filter(None, (words.name(file) if file else "", *origin)))))
+    return tuple(facts)
 
 
 def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple[Fact, ...]) -> Section:
-    """What differs around the two, so that a reader knows what the ratios show the effect of."""
+    """What differs between the two profiles, and so what the ratios may show the effect of."""
     around = {"condition": "run condition"}
     rows = tuple(row(c.what, c.base, c.head, note=around.get(c.kind, "")) for c in apart)
     columns = Column("BASE", figures=False), Column("HEAD", figures=False)
@@ -155,9 +157,9 @@ def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple
         names = words.listing(map(words.name, comparison.unmatched_devices))
         notes.append(f"Predicted in only one of the profiles: {names}.")
     alike = []
-    for status, said in (("same", "The same"), ("not known", "Not known for both")):
+    for status, label in (("same", "The same"), ("not known", "Not known for both")):
         same = words.listing((c.what for c in comparison.conditions if c.status == status), limit=20)
-        alike += [f"{said}: {same}."] if same else []
+        alike += [f"{label}: {same}."] if same else []
     parts = filled(
         Facts(sides, forms="md"),
         Prose(_statement(apart), kind=""),
@@ -172,15 +174,15 @@ def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple
 def _changed(comparison: Comparison, apart: Sequence[Condition]) -> str:
     """What differs, with both values where these are short; of the parameters only those that differ."""
     before, now = (side.workload.parameters for side in (comparison.base, comparison.head))
-    told = [
+    differences = [
         f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
         for name in dict.fromkeys((*before, *now))
         if before.get(name) != now.get(name)
     ]
     for one in (c for c in apart if c.what != "parameters"):
         short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
-        told.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
-    return words.listing(told, limit=_CHANGES)
+        differences.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
+    return words.listing(differences, limit=_CHANGES)
 
 
 def _value(parameters: Mapping[str, Value], name: str) -> str:
@@ -200,10 +202,11 @@ def _statement(apart: Sequence[Condition]) -> str:
 
 
 def figures(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> tuple[Block, ...]:
-    """Its table, figures on one side alone, and for a terminal, which has no such column, memory."""
+    """A device's table, strategies in one profile alone, and changes of memory for a terminal."""
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
     memory = "; ".join(
-        f"{told}: {words.listing(words.name(row.strategy) for row in same)}" for told, same in changed.items()
+        f"{change}: {words.listing(words.name(row.strategy) for row in same)}"
+        for change, same in changed.items()
     )
     return filled(
         _table(device, name, number, comparison) if device.rows else None,
@@ -215,7 +218,7 @@ def figures(device: ComparedDevice, name: str, number: int, comparison: Comparis
 def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison) -> Section:
     """What a comment on a pull request shows unfolded: strategies that are slower or faster, by device."""
     where = Column("device", figures=False, forms="md" if len(devices) > 1 else "html")
-    told: list[Block] = []
+    tables_by_basis: list[Block] = []
     for same in words.grouped(devices, lambda pair: pair[1].basis).values():
         tables = [_table(device, name, 0, comparison) for name, device in same]
         rows = tuple(
@@ -224,15 +227,15 @@ def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comp
             for row, compared in zip(table.rows, device.rows, strict=True)
             if compared.outcome in ("slower", "faster")
         )
-        told.append(replace(tables[0], columns=(where, *tables[0].columns), rows=rows, title=""))
+        tables_by_basis.append(replace(tables[0], columns=(where, *tables[0].columns), rows=rows, title=""))
     one_sided = (gap for _, device in devices for gap in device.one_sided)
     broken = (_gap(gap) for gap in one_sided if (gap.missing_in, gap.status) == ("head", "failed"))
-    return Section("changed", "Changed", filled(*told, Items(merged(broken))), forms="md")
+    return Section("changed", "Changed", filled(*tables_by_basis, Items(merged(broken))), forms="md")
 
 
 def _gap(gap: OneSided) -> Item:
-    told = f"{gap.status} in {gap.missing_in.upper()}"
-    return Item((words.name(gap.strategy),), told, words.line(gap.reason, _LIMIT))
+    status = f"{gap.status} in {gap.missing_in.upper()}"
+    return Item((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
 
 
 def _table(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> Table:
@@ -269,7 +272,7 @@ def _row(compared: Compared, recommended: Recommended, axis: RatioScale) -> Row:
     strip, figure = ratio_cells(axis, compared.ratio, outcome)
     verdict = compared.outcome.replace("cannot tell", "undecided")
     changed = "changed" * (compared.base_bytes != compared.head_bytes)
-    told = row(
+    cells = row(
         words.name(compared.strategy),
         strip,
         units.seconds(compared.base_seconds),
@@ -279,7 +282,7 @@ def _row(compared: Compared, recommended: Recommended, axis: RatioScale) -> Row:
         TableCell(_bytes(compared), mark=changed),
         rank=_OUTCOMES.index(compared.outcome),
     )
-    return replace(told, tag=f"recommended in {' and '.join(tags)}" if tags else "")
+    return replace(cells, tag=f"recommended in {' and '.join(tags)}" if tags else "")
 
 
 def _bytes(row: Compared) -> str:
@@ -293,9 +296,11 @@ def advice(comparison: Comparison) -> Section:
         ("New in HEAD", "New advice", comparison.new_advice),
         ("Gone since BASE", "Advice gone", comparison.gone_advice),
     ):
-        told = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
-        brief = tuple(Item((words.name(a.rule),), "", text) for a, text in told)
-        whole = tuple(Item((words.name(a.rule),), "", f"{text}. {words.line(a.detail)}") for a, text in told)
+        titled = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
+        brief = tuple(Item((words.name(a.rule),), "", text) for a, text in titled)
+        whole = tuple(
+            Item((words.name(a.rule),), "", f"{text}. {words.line(a.detail)}") for a, text in titled
+        )
         parts += Items(whole, title, forms="html"), Items(brief, label=label, forms="md txt")
     same = "No advice changed beyond noise." * (not comparison.new_advice and not comparison.gone_advice)
     changes = filled(*parts, Prose(same, forms="html"))
@@ -318,49 +323,49 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> Verdict:
 
 
 def _together(drift: Drift | None) -> str:
-    """What moved all strategies, where in a frame it is, and which of them moved beyond that."""
+    """What changed all strategies, in which part of a frame, and which of them changed beyond that."""
     if drift is None:
         return ""
-    told = []
+    sentences = []
     if drift.together:
         # What the parts of a frame say of a common factor, and what they cannot exclude.
         by = f"{'+' if drift.seconds > 0 else '-'}{units.seconds(abs(drift.seconds))}"
         stage = f"stage {words.code(drift.stage)} ({by}), which every strategy runs: likely its code"
         cause = stage if drift.cause == "stage" else _CAUSES[drift.cause].format(by=by)
         who = f"{'The other' if drift.alone else 'All'} {drift.strategies - len(drift.alone)} strategies"
-        told.append(f"{who} of the final are {words.slower(drift.common)}: {cause}.")
+        sentences.append(f"{who} of the final are {words.slower(drift.common)}: {cause}.")
     for name, ratio in drift.alone.items():
-        told.append(f"{words.code(name)} changed alone: {words.slower(ratio)} relative to the others.")
-    return " ".join(told)
+        sentences.append(f"{words.code(name)} changed alone: {words.slower(ratio)} relative to the others.")
+    return " ".join(sentences)
 
 
 def _headline(rows: Sequence[Compared]) -> str:
     if not rows:
         return "no strategy has figures in both"
     by_outcome = words.grouped(rows, lambda row: str(row.outcome))
-    told = []
+    phrases = []
     for outcome, verb in (("slower", "slower"), ("faster", "faster"), ("same", "the same")):
         names = [words.code(row.strategy) for row in by_outcome.get(outcome, ())]
         if names:
             few = words.listing(names) if len(names) <= _FEW else f"{len(names)} strategies"
-            told.append(f"{few} {verb}")
+            phrases.append(f"{few} {verb}")
     unclear = len(by_outcome.get("cannot tell", ()))
     if unclear:
         every = unclear == len(rows)
-        told.append("no strategy is clearly faster or slower" if every else f"{unclear} undecided")
-    joined = ", ".join(told)
+        phrases.append("no strategy is clearly faster or slower" if every else f"{unclear} undecided")
+    joined = ", ".join(phrases)
     return joined[:1].upper() + joined[1:]
 
 
 def recommended(device: ComparedDevice) -> str:
-    told = device.recommended
-    base, head = (words.code(name) if name else "no single strategy" for name in (told.base, told.head))
+    sides = device.recommended
+    base, head = (words.code(name) if name else "no single strategy" for name in (sides.base, sides.head))
     sentence = f"The recommendation changed: {base} in BASE, {head} in HEAD"
-    if told.change == "same":
+    if sides.change == "same":
         sentence = f"Both recommend {base}"
-    elif told.change != "changed":
+    elif sides.change != "changed":
         sentence = f"It is undecided whether the recommendation changed: {base} in BASE, {head} in HEAD"
-    row = next((row for row in device.rows if row.strategy == told.base), None)
+    row = next((row for row in device.rows if row.strategy == sides.base), None)
     if row is None:
         return f"{sentence}."
     between = words.ratio_between(row.ratio.low, row.ratio.high)

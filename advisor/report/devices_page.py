@@ -70,9 +70,9 @@ def devices_page(compared: DeviceComparison) -> Page:
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in places)
     notes, each = tuple(_notes(compared, places)), "Device by device"
-    made = tuple(blocks.Fact(p.name, f"{p.basis} {p.origin}") for p in places)
-    asked = (blocks.Fact("parameters", parameters),) * bool(parameters)
-    short = blocks.Facts(made + asked, forms="txt"), blocks.Banners("note", notes)
+    origins = tuple(blocks.Fact(p.name, f"{p.basis} {p.origin}") for p in places)
+    settings = (blocks.Fact("parameters", parameters),) * bool(parameters)
+    short = blocks.Facts(origins + settings, forms="txt"), blocks.Banners("note", notes)
     failed = (
         replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
         for member in members
@@ -122,17 +122,17 @@ def _document(places: Sequence[Place]) -> str:
 
 def _places(compared: DeviceComparison) -> Iterator[Place]:
     """The measured devices, then each device that one of the profiles predicts for and none measured."""
-    seen = set()
+    device_names = set()
     for member in compared.members:
         profile = member.profile
         if profile.device.kind == "cuda":
-            seen.add(member.device)
+            device_names.add(member.device)
             stop, answer = measured_stop(member.device, profile), measured_answer(profile)
             yield Place(profile.device, "measured", profile, stop, answer, member.href)
     for member in compared.members:
         for prediction in member.profile.predictions:
-            if prediction.device.name not in seen:
-                seen.add(prediction.device.name)
+            if prediction.device.name not in device_names:
+                device_names.add(prediction.device.name)
                 stop = predicted_stop(prediction.device.name, member.profile, prediction.device.name)
                 answer = predicted_answer(member.profile, prediction)
                 yield Place(prediction.device, "predicted", member.profile, stop, answer, member.href)
@@ -167,39 +167,39 @@ def _card(place: Place) -> blocks.Group:
 
 
 def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
-    told, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
+    common, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
     remark = ""
     if not predicted:  # what one strategy for all of them would cost where it is the worst choice
         rows = [counted(place.profile).measured() for place in places]
         one = one_for_all(rows, max(place.profile.method.confidence for place in places))
         remark = words.one_for_all(one.strategy, one.cost, places[one.device].name) if one else ""
     who = words.count(len(places), f"{basis} device")
-    if told is None:
+    if common is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")
-    said = _sentence(places, told)
+    sentence = _sentence(places, common)
     return blocks.Verdict(
         basis=basis,
-        tone="inconclusive" if not told.sure else "clear" if told.everywhere else "tie",
+        tone="inconclusive" if not common.sure else "clear" if common.everywhere else "tie",
         device=who,
-        headline=f"Predicted: {said}" if predicted else said[:1].upper() + said[1:],
-        reason=_reason(places, told),
+        headline=f"Predicted: {sentence}" if predicted else sentence[:1].upper() + sentence[1:],
+        reason=_reason(places, common),
         next_step="Run `advisor profile` on the device to confirm." * predicted,
         remark=remark,
     )
 
 
-def _sentence(places: Sequence[Place], told: Agreement) -> str:
-    """What all agree on; else each strategy with its devices."""
+def _sentence(places: Sequence[Place], common: Agreement) -> str:
+    """The strategy that all devices agree on; else each strategy with its devices."""
     every = {1: _where(places), 2: "both devices"}.get(len(places), f"all {len(places)} devices")
-    whole = sum(map(len, told.groups.values())) == len(places)
+    whole = sum(map(len, common.groups.values())) == len(places)
     likely = {place.answer.likely for place in places}
-    if told.unanimous and whole and len(likely) == 1:
-        return f"{'likely' if likely.pop() else 'use'} {words.code(told.unanimous)} on {every}"
-    if told.everywhere and whole and not told.unanimous:
-        verb, may = ("use", "among the best") if told.sure else ("likely", "each may be the best")
-        return f"{verb} {words.listing(map(words.code, sorted(told.everywhere)), 'or')} on {every}: {may}"
+    if common.unanimous and whole and len(likely) == 1:
+        return f"{'likely' if likely.pop() else 'use'} {words.code(common.unanimous)} on {every}"
+    if common.everywhere and whole and not common.unanimous:
+        verb, may = ("use", "among the best") if common.sure else ("likely", "each may be the best")
+        return f"{verb} {words.listing(map(words.code, sorted(common.everywhere)), 'or')} on {every}: {may}"
     # Each strategy with its devices, the likely ones apart, as each device's own verdict says it.
-    named = ((strategy, places[i]) for strategy, indices in told.groups.items() for i in indices)
+    named = ((strategy, places[i]) for strategy, indices in common.groups.items() for i in indices)
     return words.on_devices(
         (
             f"{'likely' if place.answer.likely else 'use'} {words.code(name)}" if name else "undecided",
@@ -209,13 +209,13 @@ def _sentence(places: Sequence[Place], told: Agreement) -> str:
     )
 
 
-def _reason(places: Sequence[Place], told: Agreement) -> str:
-    silent = [p for i, p in enumerate(places) if not any(i in where for where in told.groups.values())]
-    said = [] if told.everywhere else [APART]
+def _reason(places: Sequence[Place], common: Agreement) -> str:
+    silent = [p for i, p in enumerate(places) if not any(i in where for where in common.groups.values())]
+    sentences = [] if common.everywhere else [APART]
     if silent:
         why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
-        said.append(f"Nothing is recommended on {_where(silent)}: {why}.")
-    return " ".join(said)
+        sentences.append(f"Nothing is recommended on {_where(silent)}: {why}.")
+    return " ".join(sentences)
 
 
 def _where(places: Sequence[Place]) -> str:
@@ -223,12 +223,12 @@ def _where(places: Sequence[Place]) -> str:
 
 
 def _notes(compared: DeviceComparison, places: Sequence[Place]) -> Iterator[str]:
-    shown = {id(place.profile) for place in places}
+    profiles = {id(place.profile) for place in places}
     for member in compared.members:
         name = words.name(member.device)
         for note in (*member.profile.notes, *member.profile.environment.warnings):
             yield f"{name}: {words.line(note, 500)}"
-        if id(member.profile) not in shown:
+        if id(member.profile) not in profiles:
             yield f"{name}: all devices in its profile are already shown from another profile."
     versions = {m.profile.tool.version for m in compared.members}
     if len(versions) > 1:

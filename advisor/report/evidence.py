@@ -1,4 +1,4 @@
-"""What speaks for the verdict: figures and charts of each device."""
+"""The evidence for the verdict: figures and charts of each device."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def stages(profile: Profile, *, badge: str = "") -> Section:
 
 
 def noise(profile: Profile) -> Section:
-    kept = fastest_first(counted(profile))
+    ordered = fastest_first(counted(profile))
     base = baseline(profile) if profile.device.kind != "cpu" and not doubt(profile) else None
-    rows = more_figures(tuple(kept.measured().values()), base, speeds(kept))
+    rows = more_figures(tuple(ordered.measured().values()), base, speeds(ordered))
     title = f"Slowest frames, CPU time, energy, set-up{HERE * (profile.device.kind == 'cpu')}"
     return Section("noise", title, tuple(rows), nav="More figures")
 
@@ -98,16 +98,16 @@ def _accuracy(memory_class: MemoryClass) -> str:
             f"regret {regret} ({rules})"
         )
     off = "" if row.ratio_error_median is None else f", ratios off {units.percent(row.ratio_error_median)}"
-    held = f"{units.percent(row.inside_share or 0.0)} of {row.figures} figures in range"
-    return f"Prediction accuracy for {where}, families left out: {checked}{off}, {held} ({WHERE})."
+    inside = f"{units.percent(row.inside_share or 0.0)} of {row.figures} figures in range"
+    return f"Prediction accuracy for {where}, families left out: {checked}{off}, {inside} ({WHERE})."
 
 
 def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
     prediction, name = profile.predictions[index], words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
-    told = len(declined) < len(prediction.results)
+    predicted = len(declined) < len(prediction.results)
     notes = filter(None, (_RANGE, overlap_note(profile, prediction)))
-    chart = replace(prediction_chart(marked, index + 1), notes=tuple(notes)) if told else None
+    chart = replace(prediction_chart(marked, index + 1), notes=tuple(notes)) if predicted else None
     assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
     missing = gaps(declined)
     named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)

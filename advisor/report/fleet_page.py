@@ -71,8 +71,8 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
 
 def _record(row: FleetRow) -> Record:
     """The measured choice, or that nothing was measured; predictions are in the files of each device."""
-    shown = row.model_dump(include={"device", "memory_class", "value", "status", "strategy", "verdict"})
-    return {**shown, "kind": row.basis, "task_seconds": row.seconds, "reason": row.reason or None}
+    figures = row.model_dump(include={"device", "memory_class", "value", "status", "strategy", "verdict"})
+    return {**figures, "kind": row.basis, "task_seconds": row.seconds, "reason": row.reason or None}
 
 
 def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
@@ -107,14 +107,14 @@ def _confidence(chosen: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
 
 
 def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
-    """Without a GPU: what the first profile predicts; the others differ by their CPUs."""
+    """The verdict without a GPU: what the first profile predicts; the others differ by their CPUs."""
     if any(row.basis == "measured" for row in rows):
         step = "Open the reports in the table: they say why."
         return blocks.Verdict("measured", "none", value, "No strategy is recommended", next_step=step)
-    told = words.on_devices(
+    choices = words.on_devices(
         (f"use {words.code(one.strategy)}", words.name(one.device)) for one in rows[0].predicted
     )
-    headline = f"Predicted: {told}" if told else "No strategy could be predicted"
+    headline = f"Predicted: {choices}" if choices else "No strategy could be predicted"
     remark = "Confidence: none. Nothing was measured on a GPU."
     return blocks.Verdict("predicted", "inconclusive", value, headline, remark=remark, next_step=_CONFIRM)
 
@@ -176,8 +176,8 @@ def _strategy(row: FleetRow) -> blocks.TableCell:
         return blocks.TableCell(words.name(row.strategy), mark="chosen")
     alike = words.grouped(row.predicted, lambda one: one.strategy).items()
     counts = ((words.name(name), f" ({words.count(len(same), 'target')})") for name, same in alike)
-    told = ", ".join(name + count * (len(row.predicted) > 1) for name, count in counts)
-    return blocks.TableCell(told or row.basis)
+    choices = ", ".join(name + count * (len(row.predicted) > 1) for name, count in counts)
+    return blocks.TableCell(choices or row.basis)
 
 
 def _cost(axis: RatioScale, cost: float | None) -> tuple[blocks.TableCell, ...]:
@@ -194,6 +194,6 @@ def _missing(rows: Sequence[FleetRow]) -> blocks.Items:
     items = []
     for (status, reason, step), same in alike.items():
         names = tuple(words.name(f"{row.device} {row.value}".strip()) for row in same)
-        told = words.line(f"{reason}. {step}" if step else reason, 500)
-        items.append(blocks.Item(names, _STATUS[status], told))
+        text = words.line(f"{reason}. {step}" if step else reason, 500)
+        items.append(blocks.Item(names, _STATUS[status], text))
     return blocks.Items(tuple(items), label="Without a result:", most=20)

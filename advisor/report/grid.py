@@ -16,20 +16,20 @@ def grid_tables(track: Track, sweep: SweepResults, number: int, confidence: floa
     """The best strategies; then, for forms that show no notes, the one choice relative to them."""
     one = one_for_range(track, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
-    made = "Predicted best" if track.basis == "predicted" else "Best"
-    cells = _table(track, sweep, f"{made} strategy on {device}:", lambda stop: best(stop, safe))
+    prefix = "Predicted best" if track.basis == "predicted" else "Best"
+    cells = _table(track, sweep, f"{prefix} strategy on {device}:", lambda stop: best(stop, safe))
     below = f", with its time per frame and that of {words.code(safe)} relative to it" if safe else ""
-    yield replace(cells, identifier=f"grid-{number}", caption=f"{made} strategy on {device}{below}.")
+    yield replace(cells, identifier=f"grid-{number}", caption=f"{prefix} strategy on {device}{below}.")
     if safe:
         title = f"Time of {words.code(safe)} relative to the fastest:"
         yield _table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
 
 
-def _table(track: Track, sweep: SweepResults, title: str, told: Callable[[Stop], TableCell]) -> Table:
+def _table(track: Track, sweep: SweepResults, title: str, cell_of: Callable[[Stop], TableCell]) -> Table:
     first, second = map(words.name, sweep.grid)
     rows, columns = (_values(sweep, i) for i in (0, 1))
     cells = {
-        point.cell: told(stop) if point.profile else TableCell(point.status)
+        point.cell: cell_of(stop) if point.profile else TableCell(point.status)
         for point, stop in zip(sweep.points, track.stops, strict=True)
     }
     absent = TableCell(NOTHING)
@@ -47,7 +47,7 @@ def _table(track: Track, sweep: SweepResults, title: str, told: Callable[[Stop],
 
 
 def _values(sweep: SweepResults, part: int) -> list[Value]:
-    """Of one parameter: numbers rise, others stay in their order."""
+    """The values of one parameter: numbers ascending, others in their order."""
     values = list(dict.fromkeys(point.cell[part] for point in sweep.points))
     return sorted(values, key=float) if all(map(is_number, values)) else values
 
@@ -63,17 +63,17 @@ def best(stop: Stop, safe: str) -> TableCell:
 
 
 def relative(stop: Stop, strategy: str) -> str:
-    """Its time over that of the fastest at that value."""
+    """The strategy's time relative to the fastest at that value."""
     figures, least = stop.seconds(strategy), fastest(stop)
     return units.ratio(figures[0] / least) if figures and least else NOTHING
 
 
 def span(sweep: SweepResults) -> str:
     """n = 1 to 64 and uses = 1, 10."""
-    told = []
+    ranges = []
     for part, name in enumerate(sweep.grid):
         values = _values(sweep, part)
-        shown = list(map(words.value, values))
+        texts = list(map(words.value, values))
         short = len(values) > 2 and all(map(is_number, values))
-        told.append(f"{words.name(name)} = {f'{shown[0]} to {shown[-1]}' if short else ', '.join(shown)}")
-    return " and ".join(told)
+        ranges.append(f"{words.name(name)} = {f'{texts[0]} to {texts[-1]}' if short else ', '.join(texts)}")
+    return " and ".join(ranges)
