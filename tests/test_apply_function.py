@@ -99,11 +99,15 @@ def test_only_what_is_written_changes(ends: str, tmp_path: Path, capsys: pytest.
     assert after.endswith(b"\n") == source.endswith(b"\n")
 
 
+NEXT_STEP = "\n  next: Name the function that the workload stands for: --apply FILE::FUNCTION."
+
+
 @every(
     ("arguments", "said"),
     [
-        (["workload.py", "--apply"], "names no function of a file"),
-        (["workload.py", "--apply", "gone.py::f"], "gone.py::f names no function of a file"),
+        (["workload.py", "--apply"], f"--apply on a workload needs a function to change{NEXT_STEP}"),
+        (["workload.py", "--apply=script.py"], f"--apply script.py names no function{NEXT_STEP}"),
+        (["workload.py", "--apply", "gone.py::f"], f"gone.py::f: there is no file gone.py{NEXT_STEP}"),
         (["script.py", "--apply", "script.py::f"], "on a script without --try"),
         (["workload.py", "--apply", "script.py::f", "--sweep", "n=1,2"], "--apply needs one run"),
     ],

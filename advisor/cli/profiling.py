@@ -141,10 +141,17 @@ def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
         ),
         (
             apply and not script and not (function and Path(file).is_file()),
-            f"--apply {apply} names no function of a file",
-            "For a workload, name the function that it measures: --apply FILE::FUNCTION.",
+            _without_function(apply, file if function else ""),
+            "Name the function that the workload stands for: --apply FILE::FUNCTION.",
         ),
     )
+
+
+def _without_function(apply: str, file: str) -> str:
+    """Why --apply cannot change a workload's function. file: the one that it names with a function."""
+    if apply == options.THE_PATCH:
+        return "--apply on a workload needs a function to change"
+    return f"--apply {apply}: there is no file {file}" if file else f"--apply {apply} names no function"
 
 
 @contextmanager
