@@ -107,7 +107,7 @@ NEXT_STEP = "\n  next: Name the function that the workload stands for: --apply F
     [
         (["workload.py", "--apply"], f"--apply on a workload needs a function to change{NEXT_STEP}"),
         (["workload.py", "--apply=script.py"], f"--apply script.py names no function{NEXT_STEP}"),
-        (["workload.py", "--apply", "gone.py::f"], f"gone.py::f: there is no file gone.py{NEXT_STEP}"),
+        (["workload.py", "--apply", "gone.py::f"], f"gone.py::f: gone.py does not exist{NEXT_STEP}"),
         (["script.py", "--apply", "script.py::f"], "on a script without --try"),
         (["workload.py", "--apply", "script.py::f", "--sweep", "n=1,2"], "--apply needs one run"),
     ],

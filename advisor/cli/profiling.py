@@ -151,7 +151,7 @@ def _without_function(apply: str, file: str) -> str:
     """Why --apply cannot change a workload's function. file: the one that it names with a function."""
     if apply == options.THE_PATCH:
         return "--apply on a workload needs a function to change"
-    return f"--apply {apply}: there is no file {file}" if file else f"--apply {apply} names no function"
+    return f"--apply {apply}: {file} does not exist" if file else f"--apply {apply} names no function"
 
 
 @contextmanager
