@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from advisor.profiles.combined import Combined, CombinedRow, Time
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, SweepResults, Value, WorkloadResults
+from advisor.profiles.sweeps import Point, SweepResults, WorkloadResults
 from advisor.verdicts.tracks import Basis, Stop, Track
 
 
@@ -35,7 +35,7 @@ def _rows(
     at = dict(zip(swept, point.cell or (point.value,), strict=True)) if swept else {}
     bare = CombinedRow(
         workload=results.workload if swept else str(point.value),
-        parameters=_parameters(point.profile, at),
+        parameters={**(point.profile.workload.parameters if point.profile else {}), **at},
         status=point.status,
         reason=point.reason,
         report=point.href,
@@ -45,10 +45,6 @@ def _rows(
         yield on_device(bare, track.device.name, track.basis, track.stops[index], point.profile)
     if not there:
         yield bare
-
-
-def _parameters(profile: Profile | None, at: Mapping[str, Value]) -> dict[str, Value]:
-    return {**(profile.workload.parameters if profile else {}), **at}
 
 
 def on_device(

@@ -43,13 +43,13 @@ _HOW = (
 def history_page(history: History, lines: Sequence[Series]) -> Page:
     looks = styles(list(dict.fromkeys(name for series in lines for name in series.track.with_figures)))
     named, ends = list(zip(_names(lines), lines, strict=True)), (history.entries[0], history.entries[-1])
-    told = tuple(_verdict(series, name) for name, series in named)
+    verdicts = tuple(_verdict(series, name) for name, series in named)
     charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
     missing = not can_look() and any(len(series.entries) >= FEWEST for series in lines)
     workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in lines))
     devices = dict.fromkeys(words.name(c.track.device.name) for c in lines if c.track.basis == "measured")
     predicted = all(series.track.basis != "measured" for series in lines)
-    confirm, left_out = _PREDICTED * any(v.basis == "predicted" for v in told), []
+    confirm, left_out = _PREDICTED * any(v.basis == "predicted" for v in verdicts), []
     for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
         listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
         left_out.append(blocks.Item((listed,), "left out", words.line(reason, 300)))
@@ -70,8 +70,8 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
         meta=(" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),),
         sections=(
             lead(
-                blocks.Verdicts(_summed(told, named), named=len(told) > 1, forms="md txt"),
-                panels(told, charts),
+                blocks.Verdicts(_summed(verdicts, named), named=len(verdicts) > 1, forms="md txt"),
+                panels(verdicts, charts),
                 blocks.Prose(confirm, "Next", kind="next together"),
                 blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
                 blocks.Items(tuple(left_out), "Files left out", most=10),
@@ -83,19 +83,19 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
 
 
 def _names(lines: Sequence[Series]) -> list[str]:
-    """Each series by what tells it from the others: workload, parameters, device, machine."""
+    """A name for each series, of what distinguishes it: workload, parameters, device, machine."""
     profiles, parameters = [series.profile for series in lines], []
     for profile in profiles:  # those that are the same in all profiles of the workload are left out
         same = [p.workload.parameters for p in profiles if p.workload.name == profile.workload.name]
-        held = profile.workload.parameters.items()
-        parameters.append(pairs({k: v for k, v in held if any(other.get(k) != v for other in same)}))
+        items = profile.workload.parameters.items()
+        parameters.append(pairs({k: v for k, v in items if any(other.get(k) != v for other in same)}))
     tags = [[words.name(profile.workload.name) for profile in profiles], parameters]
     devices = [
         f"{words.name(series.track.device.name)}{', on the CPU' * (series.track.basis == 'cpu')}"
         for series in lines
     ]
-    kept = [*(tag for tag in tags if len(set(tag)) > 1), devices]
-    names = [", ".join(filter(None, parts)) for parts in zip(*kept, strict=True)]
+    labels = [*(tag for tag in tags if len(set(tag)) > 1), devices]
+    names = [", ".join(filter(None, parts)) for parts in zip(*labels, strict=True)]
     return [
         f"{name} ({words.name(series.machine)})" if names.count(name) > 1 else name
         for name, series in zip(names, lines, strict=True)
@@ -123,7 +123,7 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
 
 
 def _newest(series: Series) -> str:
-    """Which strategy the newest profile alone shows otherwise, and by how much."""
+    """The strategy whose time differs in the newest profile alone, and by how much."""
     if not series.newest:
         return ""
     strategy = max(series.newest, key=lambda name: abs(math.log(series.newest[name].value)))
@@ -132,15 +132,15 @@ def _newest(series: Series) -> str:
 
 
 def _summed(
-    told: Sequence[blocks.Verdict], named: Sequence[tuple[str, Series]]
+    verdicts: Sequence[blocks.Verdict], named: Sequence[tuple[str, Series]]
 ) -> tuple[blocks.Verdict, ...]:
     """Joins series with too few profiles into one row."""
     few = [name for name, series in named if len(series.entries) < FEWEST]
     if len(few) < 2:
-        return tuple(told)
+        return tuple(verdicts)
     why = f"each has fewer than {FEWEST} profiles, too few to look for changes"
-    kept = (verdict for verdict in told if verdict.device not in few)
-    return (*kept, blocks.Verdict("nothing", "none", words.listing(few, limit=3), why))
+    others = (verdict for verdict in verdicts if verdict.device not in few)
+    return (*others, blocks.Verdict("nothing", "none", words.listing(few, limit=3), why))
 
 
 def _headline(series: Series) -> str:
@@ -181,7 +181,7 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
     track, predicted = series.track, series.track.basis == "predicted"
     size = -(-len(series.entries) // MOST_POINTS)
     groups = [range(i, min(i + size, len(series.entries))) for i in range(0, len(series.entries), size)]
-    shown = leading(track.stops, track.with_figures)
+    drawn = leading(track.stops, track.with_figures)
     curves = [
         Curve(s, looks[s], tuple(_joined([sample(track.stops[i], s) for i in group]) for group in groups))
         for s in track.with_figures
@@ -189,20 +189,20 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
     changes = []
     for change in series.changes:  # the chart shows the place alone until somebody points at it
         steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
-        told = f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
-        changes.append(Crossover(max(change.at - 1, 0) // size, change.at // size, told))
+        title = f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
+        changes.append(Crossover(max(change.at - 1, 0) // size, change.at // size, title))
     notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
         size > 1
     )
     notes += [_SPAN] * bool(changes)
-    if left := len(curves) - len(shown):
-        notes.append(f"The table also has {words.count(left, 'other strategy')}.")
+    if omitted := len(curves) - len(drawn):
+        notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
     return line_chart(
         f"history-{index}",
         f"{_what(series)} over commits, {name}",
         "commit",
         [series.entries[group[0]].label for group in groups],
-        [curve for curve in curves if curve.strategy in shown],
+        [curve for curve in curves if curve.strategy in drawn],
         predicted=predicted,
         note=" ".join(notes),
         changes=changes,
@@ -211,18 +211,18 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
 
 
 def _joined(samples: Sequence[Sample | None]) -> Sample | None:
-    known = [each for each in samples if each]
-    if len(known) < 2:
-        return known[0] if known else None
-    middle = median(each.middle for each in known)
-    return Sample(middle, min(s.low for s in known), max(s.high for s in known), known[-1].chosen)
+    present = [each for each in samples if each]
+    if len(present) < 2:
+        return present[0] if present else None
+    middle = median(each.middle for each in present)
+    return Sample(middle, min(s.low for s in present), max(s.high for s in present), present[-1].chosen)
 
 
 MOST_ROWS = 200
 """Most rows of a table, the ones that matter."""
 _UNSURE = "The cause may also be {}, which changed at the same commit."
 _CLOCKS = ("clocks", "clock throttling")
-"""These change with every run: they are told beside a step alone."""
+"""Conditions that change with every run: named only beside a change."""
 
 
 def section(series: Series, name: str, number: int) -> Section:
@@ -259,15 +259,15 @@ def _changes(
     series: Series, values: Sequence[_Value | None], write: Callable[[_Value], str], what: str = ""
 ) -> Iterator[blocks.Item]:
     """Where a value, which not every profile has, differs from the one before."""
-    known = [(e, value) for e, value in zip(series.entries, values, strict=True) if value is not None]
-    for (_, before), (entry, now) in pairwise(known):
+    recorded = [(e, value) for e, value in zip(series.entries, values, strict=True) if value is not None]
+    for (_, before), (entry, now) in pairwise(recorded):
         if before != now:
-            told = f"{what}{write(before)} to {write(now)}"
-            yield blocks.Item((words.name(entry.label),), "", told)
+            text = f"{what}{write(before)} to {write(now)}"
+            yield blocks.Item((words.name(entry.label),), "", text)
 
 
 def place(series: Series, change: Change) -> str:
-    """The first commit after the step; the others that it may be."""
+    """The first commit after the change, and the range of commits that it may be."""
     place = words.code(series.entries[change.at].label)
     if change.first == change.last:
         return place
@@ -285,7 +285,7 @@ def _blamed(change: Change) -> str:
 
 
 def cause(change: Change) -> str:
-    """What else may have made the step: it is never laid on the code without a word."""
+    """What besides the code may have caused the change; empty if nothing else changed."""
     if change.same_code:
         return (
             "The commit is the same before and after: the cause is the machine or its software, not the code."
@@ -294,8 +294,8 @@ def cause(change: Change) -> str:
 
 
 def _conditions(around: Sequence[Condition]) -> str:
-    told = (f"{words.name(c.what)} ({words.line(c.base, 80)} to {words.line(c.head, 80)})" for c in around)
-    return words.listing(dict.fromkeys(told))
+    texts = (f"{words.name(c.what)} ({words.line(c.base, 80)} to {words.line(c.head, 80)})" for c in around)
+    return words.listing(dict.fromkeys(texts))
 
 
 def _steps(series: Series, number: int) -> blocks.Table:
@@ -330,14 +330,14 @@ def _steps(series: Series, number: int) -> blocks.Table:
 
 
 def _table(series: Series, name: str, number: int) -> blocks.Table:
-    shown, predicted = series.track.with_figures, series.track.basis == "predicted"
-    rows = tuple(_rows(series, shown))
+    strategies, predicted = series.track.with_figures, series.track.basis == "predicted"
+    rows = tuple(_rows(series, strategies))
     only = f" {MOST_ROWS} of {len(rows)} profiles: those at changes, the others evenly spread."
     only *= len(rows) > MOST_ROWS
     return blocks.Table(
         "history",
         "commit",
-        tuple(blocks.Column(words.code(each)) for each in shown),
+        tuple(blocks.Column(words.code(each)) for each in strategies),
         kept_rows(rows, MOST_ROWS),
         caption=f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}",
         title=f"{_what(series)}, {name}:",
@@ -360,7 +360,7 @@ def _what(series: Series) -> str:
 
 
 def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:
-    """The ends and the commits of changes matter most, then every other one, every fourth and so on."""
+    """A row for each profile; by rank the ends and the changes stay longest, then evenly spread others."""
     stops, places = series.track.stops, {change.at for change in series.changes}
     for i, (entry, stop) in enumerate(zip(series.entries, stops, strict=True)):
         new = i in (0, len(stops) - 1) or stops[i].optima.chosen != stops[i - 1].optima.chosen

@@ -1,7 +1,7 @@
 """One HTML file that needs no network: style and charts inside.
 
-Its script adds comforts and nothing that is said nowhere else; the page's policy allows that script and that
-style alone, by their digests.
+Its script adds convenience, not information. The page's policy allows that script and that style alone, by
+their digests.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def render(page: Page) -> str:
 
 
 def notebook_cell(page: Page) -> str:
-    """For a notebook: the verdict as a line of text, for viewers that drop frames, and the page below it.
+    """A page in a notebook: the verdict as a line of text, for viewers that drop frames, and the page below.
 
     The page is in a frame of its own, so that neither styles the other.
     """
     every = (block for section in page.sections for block in section.blocks)
     block = next(block for block in every if isinstance(block, (Answers, Verdicts)))
-    told = block.sentences[0] if isinstance(block, Answers) else block.items[0]
-    who = ", ".join(filter(None, (page.name, told.device)))
-    line = f"{who}: {'. '.join(filter(None, (told.headline, told.remark)))}"
+    verdict = block.sentences[0] if isinstance(block, Answers) else block.items[0]
+    who = ", ".join(filter(None, (page.name, verdict.device)))
+    line = f"{who}: {'. '.join(filter(None, (verdict.headline, verdict.remark)))}"
     return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
 
 
 def draw(block: Block) -> Markup:
-    """What a block looks like; nothing where it is for other forms."""
+    """A block as HTML; nothing if it is for other forms."""
     if "html" not in block.forms:
         return Markup("")
     name = type(block).__name__.lower()
@@ -76,7 +76,7 @@ def directory(package: Path = _PACKAGE) -> Path:
 
 @cache
 def page_environment() -> Environment:
-    """For pages: as `environment`, but a number is not parted from its unit at the end of a line."""
+    """The environment for pages, in which no line break comes between a number and its unit."""
     jinja = environment().overlay(finalize=_printed)
     jinja.filters["verbatim"] = Verbatim
     jinja.filters["percent"] = percent
@@ -85,7 +85,7 @@ def page_environment() -> Environment:
 
 
 def _printed(value: object) -> object:
-    """Numbers for the page's script and drawing differ in their last bits from CPU to CPU: six digits do."""
+    """A value as text; a float with six digits, since the last bits differ between CPUs."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value

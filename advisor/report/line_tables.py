@@ -36,21 +36,21 @@ def moved(kind: str, count: float, size: float) -> str:
 
 
 def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
-    """Where the host memory comes from, and what else is known of it; of a wait what it holds back."""
+    """The origin of a crossing's host memory, and details; for a wait, the line that it holds back."""
     if crossing.kind == "wait":
-        held = crossing.holds_back
-        return (f"holds back line {label(held, files(run))}" if held else ""), ""
-    origin, told = crossing.origin, []
+        line = crossing.holds_back
+        return (f"holds back line {label(line, files(run))}" if line else ""), ""
+    origin, facts = crossing.origin, []
     if origin and origin.place and origin.place != crossing.place:
-        told.append(f"made at line {label(origin.place, files(run))}")
+        facts.append(f"made at line {label(origin.place, files(run))}")
     if origin and origin.each_frame:
-        told.append("new each frame" + ", kept" * origin.kept)
+        facts.append("new each frame" + ", kept" * origin.kept)
     if origin and crossing.memory != "pinned":  # whose library page-locked it says nothing
-        told += [_KINDS[origin.kind]] if origin.kind in _KINDS else []
-    told += _contents(crossing)
+        facts += [_KINDS[origin.kind]] if origin.kind in _KINDS else []
+    facts += _contents(crossing)
     how = "staged by the library" if crossing.staged else crossing.memory
-    first = [*([] if how == "unknown" else [how]), *told[:1]]
-    return ", ".join(first), ", ".join(told[1:])
+    first = [*([] if how == "unknown" else [how]), *facts[:1]]
+    return ", ".join(first), ", ".join(facts[1:])
 
 
 def _contents(crossing: Crossing) -> Iterator[str]:
@@ -154,8 +154,8 @@ def totals(run: ScriptRun) -> blocks.Facts:
     """Where the run's bytes and time are; the times are the host's and add up to that of the run."""
     ways = {"Host to GPU": ("upload",), "GPU to host": ("download", "wait")}
     sizes = {way: sum(c.bytes for c in run.crossings if c.kind in kinds) for way, kinds in ways.items()}
-    told = [Fact(way, units.size(size), "on lines") for way, size in sizes.items()]
-    return blocks.Facts((*told, *(() if run.played else _seconds(run))))
+    directions = [Fact(way, units.size(size), "on lines") for way, size in sizes.items()]
+    return blocks.Facts((*directions, *(() if run.played else _seconds(run))))
 
 
 def _seconds(run: ScriptRun) -> Iterator[Fact]:

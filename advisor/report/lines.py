@@ -17,13 +17,13 @@ from advisor.report.blocks import Block
 
 GRID = 1000
 HEIGHT, LOW = 208, 96
-"""Pixels down, of one chart and of one among several: both stand on the first screen."""
+"""Height in pixels of a single chart, and of one among several: either fits the first screen."""
 LABEL_GAP = 16
 LABEL_LENGTH = 21
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
 _HEADROOM = 1.2
-"""Above the lines the changes have their labels."""
+"""Extra height, as a factor, above the lines for the labels of changes."""
 _INSET = 0.05
 """Points keep off the edges, so that marks are whole."""
 
@@ -38,22 +38,22 @@ class Style:
 
 @dataclass(frozen=True)
 class Sample:
-    """One strategy at one value: seconds, or a ratio, with the ends of its interval or range; in words."""
+    """One strategy at one value: seconds or a ratio, the ends of its interval or range, and its text."""
 
     middle: float
     low: float
     high: float
     chosen: bool = False
-    told: str = ""
+    text: str = ""
 
     def over(self, least: float) -> Sample:
-        """The point relative to the fastest; in words it stays what it is."""
+        """The point relative to the fastest; its text stays as it is."""
         return replace(self, middle=self.middle / least, low=self.low / least, high=self.high / least)
 
     @property
     def words(self) -> str:
         between = words.seconds_between(self.low, self.high)
-        return self.told or f"{units.seconds(self.middle)} ({between})"
+        return self.text or f"{units.seconds(self.middle)} ({between})"
 
 
 @dataclass(frozen=True)
@@ -235,6 +235,6 @@ def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
 
 
 def _describe(values: Sequence[Value], curve: Curve, word: str) -> str:
-    told = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
-    said = ", ".join(f"{units.seconds(s.middle)} at {words.name(str(value), 40)}" for value, s in told)
-    return f"{words.name(curve.strategy)}: {word}{said}."
+    points = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
+    times = ", ".join(f"{units.seconds(s.middle)} at {words.name(str(value), 40)}" for value, s in points)
+    return f"{words.name(curve.strategy)}: {word}{times}."

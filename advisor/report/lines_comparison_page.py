@@ -73,30 +73,30 @@ def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict
         change = f"{units.percent(abs(now / before - 1))} {more} bytes in a frame"
     runs = (comparison.base.script, comparison.head.script)
     ceilings = [run and ceiling_of(run, s) for run, s in zip(runs, (each.base, each.head), strict=True)]
-    told = [f"{units.size(before)} in BASE, {units.size(now)} in HEAD."]
+    sentences = [f"{units.size(before)} in BASE, {units.size(now)} in HEAD."]
     if each.base.seconds and each.head.seconds:
-        told.append(f"A frame took {_between(each.base)}, now {_between(each.head)}.")
+        sentences.append(f"A frame took {_between(each.base)}, now {_between(each.head)}.")
     if all(ceilings):
         most = (units.seconds(c.seconds) for c in ceilings if c)
-        told.append("Memory could change at most {} of it, now {}.".format(*most))
+        sentences.append("Memory could change at most {} of it, now {}.".format(*most))
     tone: Literal["clear", "tie"] = "clear" if before != now else "tie"
-    return blocks.Verdict("measured", tone, _name(each), change, remark=" ".join(told))
+    return blocks.Verdict("measured", tone, _name(each), change, remark=" ".join(sentences))
 
 
 def _promises(comparison: LineComparison) -> Iterator[str]:
-    for kept in promises(comparison):
-        lines = words.listing(str(place.line) for place in kept.places)
-        basis = "measured when tried" if kept.tried else "estimated"
-        noun = "line" if len(kept.places) == 1 else "lines"
-        saved, low, high = map(units.seconds, (kept.saved, *kept.between))
-        promised = f"promised {units.seconds(kept.seconds)} of a frame ({basis})"
+    for promise in promises(comparison):
+        lines = words.listing(str(place.line) for place in promise.places)
+        basis = "measured when tried" if promise.tried else "estimated"
+        noun = "line" if len(promise.places) == 1 else "lines"
+        saved, low, high = map(units.seconds, (promise.saved, *promise.between))
+        promised = f"promised {units.seconds(promise.seconds)} of a frame ({basis})"
         yield f"Advice followed on {noun} {lines} of BASE: {promised}, got {saved} ({low} to {high})."
 
 
 def _between(scope: Scope) -> str:
-    told = units.seconds(scope.seconds or 0.0)
+    middle = units.seconds(scope.seconds or 0.0)
     interval = scope.loop.interval_seconds if scope.loop else None
-    return f"{told} ({words.seconds_between(*interval)})" if interval else told
+    return f"{middle} ({words.seconds_between(*interval)})" if interval else middle
 
 
 def _name(each: ComparedFrames) -> str:

@@ -19,23 +19,23 @@ from advisor.rules.registry import RULES, changed
 
 
 def environment(profile: Profile) -> tuple[Fact, ...]:
-    told = profile.environment
-    known = (
-        ("Environment", told.absent.get("environment")),
-        ("Host", told.host_name),
-        ("System", None if told.system == WITHHELD else f"{told.system}, {told.machine}"),
-        ("Python", None if told.python == WITHHELD else told.python),
-        ("CPU", told.cpu_model),
-        ("CPU cores", told.cpu_count),
-        ("Memory", _size(told.memory_bytes or None)),
+    recorded = profile.environment
+    facts = (
+        ("Environment", recorded.absent.get("environment")),
+        ("Host", recorded.host_name),
+        ("System", None if recorded.system == WITHHELD else f"{recorded.system}, {recorded.machine}"),
+        ("Python", None if recorded.python == WITHHELD else recorded.python),
+        ("CPU", recorded.cpu_model),
+        ("CPU cores", recorded.cpu_count),
+        ("Memory", _size(recorded.memory_bytes or None)),
     )
-    host = _host(told.host) if told.host else ()
+    host = _host(recorded.host) if recorded.host else ()
     return tuple(
         Fact(words.name(label), words.line(str(value), 300))
         for label, value in (
-            *known,
-            *told.gpu.items(),
-            *told.packages.items(),
+            *facts,
+            *recorded.gpu.items(),
+            *recorded.packages.items(),
             *host,
             *profile.device.attributes.items(),
         )
@@ -46,8 +46,8 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
 def _host(host: HostState) -> tuple[tuple[str, object], ...]:
     nodes = []
     for node in host.numa_nodes[:16]:
-        told = f"CPUs {words.name(node.cpus)}" if node.cpus else "no CPUs", _size(node.memory_bytes)
-        nodes.append(f"{node.node} ({', '.join(filter(None, told))})")
+        parts = f"CPUs {words.name(node.cpus)}" if node.cpus else "no CPUs", _size(node.memory_bytes)
+        nodes.append(f"{node.node} ({', '.join(filter(None, parts))})")
     inside = (name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there)
     return (
         ("NUMA nodes", "; ".join(nodes)),
@@ -84,11 +84,11 @@ def measured_label(profile: Profile) -> str:
 
 def method(profile: Profile) -> tuple[Fact, ...]:
     """Order, sampling and the terms of the tables."""
-    taken, final = profile.method, profile.final
+    sampling, final = profile.method, profile.final
     stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped).most_common()
     ended = words.listing(f"{words.name(why, 100)} ({words.count(n, 'time')})" for why, n in stopped)
-    seed, source = f"in random order (seed {taken.seed})", "by resampling processes and their timed frames"
-    rounds = words.count(len(taken.order) or taken.rounds, "round")
+    seed, source = f"in random order (seed {sampling.seed})", "by resampling processes and their timed frames"
+    rounds = words.count(len(sampling.order) or sampling.rounds, "round")
     order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
     if final is not None:
         order = f"screening: each strategy in a fresh process, {seed}"
@@ -97,10 +97,10 @@ def method(profile: Profile) -> tuple[Fact, ...]:
     return (
         Fact("Command", words.line(profile.command, 500)),
         Fact("Order", order),
-        *(Fact("Mixes", told) for told in searched(profile)),
-        *(Fact("Final", told) for told in _final(profile)),
-        Fact("Time limit", f"{units.seconds(taken.max_seconds)} for the command"),
-        Fact("Figures", f"{figures} {units.percent(taken.confidence)} interval, {source}"),
+        *(Fact("Mixes", text) for text in searched(profile)),
+        *(Fact("Final", text) for text in _final(profile)),
+        Fact("Time limit", f"{units.seconds(sampling.max_seconds)} for the command"),
+        Fact("Figures", f"{figures} {units.percent(sampling.confidence)} interval, {source}"),
         Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
@@ -131,22 +131,24 @@ def _final(profile: Profile) -> Iterator[str]:
 
 def _hints(profile: Profile) -> Iterator[Fact]:
     for row in profile.measured().values():
-        held = list(row.hints.items())[:40]
-        told = (f"{words.name(b)}: {words.listing(map(words.name, hints)) or 'none'}" for b, hints in held)
-        if held:
-            yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(told))
+        buffers = list(row.hints.items())[:40]
+        texts = (
+            f"{words.name(b)}: {words.listing(map(words.name, hints)) or 'none'}" for b, hints in buffers
+        )
+        if buffers:
+            yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(texts))
 
 
 def _iterations(profile: Profile) -> Iterator[Fact]:
     """How often each loop ran, by strategy: the mean of the timed frames, and the first frames one by one."""
     for loop in profile.workload.loops[:10]:
-        told = []
+        counts = []
         for row in profile.measured().values():
             for ran in (ran for ran in row.iterations if ran.number == loop.number):
                 first = f" (first frames: {', '.join(map(str, ran.counts[:8]))})" if ran.counts else ""
-                told.append(f"{words.name(row.strategy)}: {units.digits(ran.mean, 3)}{first}")
-        if told:
-            yield Fact(f"Iterations per frame until {words.name(loop.until)}", "; ".join(told))
+                counts.append(f"{words.name(row.strategy)}: {units.digits(ran.mean, 3)}{first}")
+        if counts:
+            yield Fact(f"Iterations per frame until {words.name(loop.until)}", "; ".join(counts))
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:
@@ -168,18 +170,18 @@ def workload(profile: Profile) -> tuple[Fact, ...]:
         Fact("Parameters", pairs(ran.parameters) or "none"),
         Fact("Buffers", "; ".join(buffers)),
         Fact("Frame", " → ".join(stages)),
-        *(Fact(f"Traffic of {words.name(stage)}", "; ".join(told)) for stage, told in moved.items()),
+        *(Fact(f"Traffic of {words.name(stage)}", "; ".join(texts)) for stage, texts in moved.items()),
     )
 
 
 def _run(loop: Loop | None, stages: Iterable[StageRecord]) -> str:
     """Stages in a row with side, frames and forms of arrays, those of a loop in brackets."""
-    told = []
+    texts = []
     for stage in stages:
         some = [f"every {stage.every} frames"] if stage.every > 1 else []
         about = ", ".join((stage.side, *some, *dict.fromkeys(stage.arrays.values())))
-        told.append(f"{words.name(stage.name)} ({about})")
-    row = " → ".join(told)
+        texts.append(f"{words.name(stage.name)} ({about})")
+    row = " → ".join(texts)
     return row if loop is None else f"[{row}] until {words.name(loop.until)}, at most {loop.at_most} times"
 
 
@@ -198,20 +200,20 @@ def pairs(values: Mapping[str, int | float | bool | str]) -> str:
 
 def preferences(profile: Profile) -> tuple[Fact, ...]:
     """Objective, memory budget, changed thresholds and silenced rules; nothing where all is by default."""
-    wanted, told = profile.preferences, []
+    wanted, facts = profile.preferences, []
     if wanted.objective != "time":
-        told.append(Fact("Objective", _OBJECTIVES[wanted.objective]))
+        facts.append(Fact("Objective", _OBJECTIVES[wanted.objective]))
     if wanted.memory_budget_bytes:
-        told.append(Fact("Memory budget", units.size(wanted.memory_budget_bytes)))
+        facts.append(Fact("Memory budget", units.size(wanted.memory_budget_bytes)))
     # What the budget excludes, on the measured device and on each that was predicted.
     chosen = [(of.device.name, of.recommendation) for of in profile.predictions]
     for device, recommendation in ((profile.device.name, profile.recommendation), *chosen):
         if recommendation and recommendation.excluded:
             out = (f"{words.name(name)} {why}" for name, why in recommendation.excluded.items())
-            told.append(Fact(f"Over the budget on {words.name(device)}", "; ".join(out)))
+            facts.append(Fact(f"Over the budget on {words.name(device)}", "; ".join(out)))
     for name, (threshold, value) in changed(wanted, RULES).items():
         default = f"default {threshold.written(threshold.default)}"
-        told.append(Fact(f"Threshold {name}", f"{threshold.written(value)} ({default})"))
+        facts.append(Fact(f"Threshold {name}", f"{threshold.written(value)} ({default})"))
     for rule, by in silences(profile).items():
-        told.append(Fact("Silenced", f"{words.name(rule)}, by {words.line(by, 200)}"))
-    return tuple(told)
+        facts.append(Fact("Silenced", f"{words.name(rule)}, by {words.line(by, 200)}"))
+    return tuple(facts)

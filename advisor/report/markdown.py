@@ -24,7 +24,7 @@ class Room:
     """Most verdicts, and most tables."""
     facts: int = 24
     code: Literal["whole", "heart", "none"] = "whole"
-    """Code is shown to its last line, where the results are waited for; or without its helper functions."""
+    """Whole code, code without its helper functions, or none."""
 
 
 ROOMS = (
@@ -40,7 +40,7 @@ _MOST = 3
 
 
 def render(page: Page, limit: int = LIMIT) -> str:
-    """What the page says in short, under 6,000 characters: in the largest room that leaves it so small."""
+    """The page in short, under 6,000 characters: in the largest room that keeps it so small."""
     return next(text for room in ROOMS if len(text := _written(page, room)) < limit or room is ROOMS[-1])
 
 
@@ -54,8 +54,8 @@ def _written(page: Page, room: Room) -> str:
         [f"### {escape(page.name, 250)}{where}{_BASES.get(page.basis, '')}"],
     )
     for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
-        told = (block for block in shown(section, "md") if id(block) not in hidden)
-        inside = "\n\n".join(part for block in told for part in writer.write(block))
+        visible = (block for block in shown(section, "md") if id(block) not in hidden)
+        inside = "\n\n".join(part for block in visible for part in writer.write(block))
         if inside:
             fold = f"<details><summary>{section.title}</summary>\n\n{inside}\n\n</details>"
             parts.append(fold if section.folded else inside)
@@ -99,9 +99,9 @@ class _Writer:
         for verdict in (*block.over, *(answer.verdict for answer in block.items if alone)):
             yield from _verdict(replace(verdict, reason=""))
         if not alone:
-            shown, left = block.items[: self.room.devices], len(block.items) - self.room.devices
-            lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in shown)
-            yield _list((*lines, *_more(left, "device", self.whole)))
+            answers, omitted = block.items[: self.room.devices], len(block.items) - self.room.devices
+            lines = (f"**{escape(a.verdict.device, 80)}**: {prose(a.verdict.headline)}" for a in answers)
+            yield _list((*lines, *_more(omitted, "device", self.whole)))
         yield from _chart(block.items, self.room.rows)
         skipped = tuple(item for item in block.items[0].missing if alone and item.status != "failed")
         yield from self.items(blocks.Items(skipped)) if skipped else ()
@@ -112,11 +112,11 @@ class _Writer:
             yield self._code(change, "" if alone else f" on {escape(devices, 120)}")
 
     def _code(self, change: Change, where: str) -> str:
-        shown = {"whole": change.code, "heart": change.heart(self.whole)}.get(self.room.code, "")
+        text = {"whole": change.code, "heart": change.heart(self.whole)}.get(self.room.code, "")
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
-        if not shown:
+        if not text:
             return f"{summary}: {words.count(change.lines, 'line')}, in {self.whole}."
-        return f"<details><summary>{summary}</summary>\n\n{fence(shown)}\n\n</details>"
+        return f"<details><summary>{summary}</summary>\n\n{fence(text)}\n\n</details>"
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[str]:
         if not block.named:
@@ -125,10 +125,10 @@ class _Writer:
             return
         lines = []
         for v in block.items[: self.room.devices]:
-            said = (prose(v.headline, 240), prose(v.remark), prose(v.reason))
-            told = ". ".join(text.rstrip(".") for text in said if text)
+            texts = (prose(v.headline, 240), prose(v.remark), prose(v.reason))
+            sentences = ". ".join(text.rstrip(".") for text in texts if text)
             step = f". **Next:** {prose(v.next_step, 200)}" if v.next_step else ""
-            lines.append(f"**{escape(v.device, 80)}**: {told}{step}")
+            lines.append(f"**{escape(v.device, 80)}**: {sentences}{step}")
         yield _list((*lines, *_more(len(block.items) - self.room.devices, "device", self.whole)))
 
     def facts(self, block: blocks.Facts) -> Iterator[str]:
@@ -146,34 +146,34 @@ class _Writer:
 
     def code(self, block: blocks.Code) -> Iterator[str]:
         if self.room.code != "none":
-            shown = fence(block.text, language=block.language)
-            yield f"<details><summary>{escape(block.title, 120)}</summary>\n\n{shown}\n\n</details>"
+            text = fence(block.text, language=block.language)
+            yield f"<details><summary>{escape(block.title, 120)}</summary>\n\n{text}\n\n</details>"
 
     def bullets(self, block: blocks.Bullets) -> Iterator[str]:
         yield _list(map(prose, block.texts))
 
     def table(self, table: blocks.Table) -> Iterator[str]:
-        known = [i for i, column in enumerate(table.columns) if "md" in column.forms]
+        available = [i for i, column in enumerate(table.columns) if "md" in column.forms]
         # Of a table that may omit columns, those in which something is marked as chosen stay.
         chosen = {i for row in table.rows for i, cell in enumerate(row.cells) if cell.mark == "chosen"}
         matters = chosen if table.left_out else set()
-        shown = sorted(sorted(known, key=lambda i: i not in matters)[: self.room.columns])
-        heads = [(table.columns[i], head) for i in shown for head in _heads(table.columns[i])]
+        visible = sorted(sorted(available, key=lambda i: i not in matters)[: self.room.columns])
+        heads = [(table.columns[i], head) for i in visible for head in _heads(table.columns[i])]
         first = [escape(table.names, 40), *(head for _, head in heads)]
         right = [table.by_number, *(column.figures for column, _ in heads)]
         rows = kept_rows(table.rows, self.room.rows)
         if table.title:
             yield prose(table.title)
-        yield _drawn(first, right, [_cells(row, table, shown, len(heads)) for row in rows])
+        yield _drawn(first, right, [_cells(row, table, visible, len(heads)) for row in rows])
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the HTML page."
-        if len(shown) < len(known):
-            yield f"{words.count(len(known) - len(shown), 'more column')} in {self.whole}."
+        if len(visible) < len(available):
+            yield f"{words.count(len(available) - len(visible), 'more column')} in {self.whole}."
 
 
-def _more(left: int, noun: str, whole: str) -> Iterator[str]:
-    if left > 0:
-        yield f"and {words.count(left, f'more {noun}')} in {whole}"
+def _more(number: int, noun: str, whole: str) -> Iterator[str]:
+    if number > 0:
+        yield f"and {words.count(number, f'more {noun}')} in {whole}"
 
 
 def _numbered(findings: Sequence[blocks.Finding]) -> str:
@@ -195,29 +195,29 @@ def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[
 
 
 def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
-    shown = [answer for answer in answers if answer.bars][:rows]
-    if not shown:
+    drawn = [answer for answer in answers if answer.bars][:rows]
+    if not drawn:
         return
-    kept = [(answer, bar) for answer in shown for bar in answer.leading(max(1, rows // len(shown)))]
-    interval = "range" if shown[0].predicted else "interval"
-    against = {answer.against for answer in shown}
+    bars = [(answer, bar) for answer in drawn for bar in answer.leading(max(1, rows // len(drawn)))]
+    interval = "range" if drawn[0].predicted else "interval"
+    against = {answer.against for answer in drawn}
     gain = f"gain over {code(against.pop())}" if len(against) == 1 else "gain over the baseline"
-    of = {answer.memory_of for answer in shown}
+    of = {answer.memory_of for answer in drawn}
     memory = ", ".join(("memory", *of)) if len(of) == 1 and all(of) else "memory"
-    heads = ["device", "strategy", shown[0].counts, interval, "overlapping frames", gain, interval, memory]
-    cells = [_bar(answer.verdict.device * (len(answers) > 1), bar) for answer, bar in kept]
-    told = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column)]
-    yield _drawn([heads[i] for i in told], [i > 1 for i in told], [[row[i] for i in told] for row in cells])
-    left = sum(len(answer.bars) for answer in answers) - len(kept)
-    if left:
-        yield f"{left} more in the HTML page."
+    heads = ["device", "strategy", drawn[0].counts, interval, "overlapping frames", gain, interval, memory]
+    cells = [_bar(answer.verdict.device * (len(answers) > 1), bar) for answer, bar in bars]
+    used = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column)]
+    yield _drawn([heads[i] for i in used], [i > 1 for i in used], [[row[i] for i in used] for row in cells])
+    omitted = sum(len(answer.bars) for answer in answers) - len(bars)
+    if omitted:
+        yield f"{omitted} more in the HTML page."
 
 
 def _bar(device: str, bar: Bar) -> tuple[str, ...]:
     names = ", ".join(map(code, bar.names[:_MOST])) + f" +{len(bar.names) - _MOST}" * (len(bar.names) > _MOST)
     latency = bar.latency.removeprefix("latency; ")
-    shown = device, bar.value, bar.between, latency, bar.ratio, bar.ratio_between, bar.memory
-    where, *figures = (escape(text, 80) for text in shown)
+    texts = device, bar.value, bar.between, latency, bar.ratio, bar.ratio_between, bar.memory
+    where, *figures = (escape(text, 80) for text in texts)
     return where, bar.mark + names, *figures
 
 
@@ -239,12 +239,12 @@ def _heads(column: blocks.Column) -> list[str]:
     return [f"{head}{note}{basis}", *([escape(column.notes)] if column.notes else [])]
 
 
-def _cells(row: blocks.Row, table: blocks.Table, shown: Sequence[int], width: int) -> list[str]:
+def _cells(row: blocks.Row, table: blocks.Table, indices: Sequence[int], width: int) -> list[str]:
     name = f"{code(row.name) if table.codes else escape(row.name, 60)}{f' {row.tag}' if row.tag else ''}"
     if row.missing:
         return [name, escape(row.missing, 80), *[""] * (width - 1)]
     written = [name]
-    for cell, column in ((row.cells[i], table.columns[i]) for i in shown):
+    for cell, column in ((row.cells[i], table.columns[i]) for i in indices):
         value = f"{blocks.SIGNS.get(cell.mark, '')}{escape(cell.value, 80)}"
         written.append(f"**{value}**" if cell.mark in ("slower", "faster") else value)
         written += [escape(cell.note, 80)] if column.notes else []
@@ -255,8 +255,8 @@ def _item(item: blocks.Item, label: str, whole: str) -> str:
     who = " ".join(filter(None, (label, ", ".join(map(code, item.names[:14])), escape(item.status, 80))))
     points = "; ".join(prose(point, 200) for point in item.points[:_MOST])
     more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason", whole))
-    told = prose(item.text, 120) if item.text else f"{points}{more}"
-    return f"{who}: {told}" if told else who
+    text = prose(item.text, 120) if item.text else f"{points}{more}"
+    return f"{who}: {text}" if text else who
 
 
 # `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
@@ -284,8 +284,8 @@ def escape(text: str, limit: int = 200) -> str:
         piece = _ESCAPES.get(character, character)
         length += len(piece)
         if length > limit:
-            kept = "".join(written[: _end(written)]).rstrip(" ,;:")
-            return f"{kept} …" if kept.endswith(".") else f"{kept}…"
+            start = "".join(written[: _end(written)]).rstrip(" ,;:")
+            return f"{start} …" if start.endswith(".") else f"{start}…"
         written.append(piece)
     return "".join(written)
 
@@ -314,10 +314,10 @@ def prose(text: str, limit: int = 300) -> str:
             return written + " …" * (count < len(sentences))
     written = ""
     for span in words.spans(sentences[0]):
-        left = limit - len(written)
+        room = limit - len(written)
         piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
-        if len(piece) > left:
-            rest = "" if span.code else _spaced(span.text, left).rstrip()
+        if len(piece) > room:
+            rest = "" if span.code else _spaced(span.text, room).rstrip()
             return written.rstrip() + "…" if rest in ("", "…") else written + rest
         written += piece
     return written

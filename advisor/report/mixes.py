@@ -27,7 +27,7 @@ _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
 
 @dataclass(frozen=True)
 class Moves:
-    """What is copied or prefetched of a buffer: bytes of a frame on average, and in how many of a period."""
+    """Copies and prefetches of a buffer: mean bytes per frame, and how many frames of a period have any."""
 
     bytes: float = 0.0
     frames: int = 0
@@ -41,11 +41,11 @@ class Moves:
 
 def described(page: T, *profiles: Profile) -> T:
     """A page, or a part of it, with each mix named by what it is; code keeps the short name."""
-    known = {name: row for profile in profiles for name, row in mixes_of(profile).items()}
-    if not known:
+    mixes = {name: row for profile in profiles for name, row in mixes_of(profile).items()}
+    if not mixes:
         return page
-    names = {name: description(row) for name, row in known.items()}
-    pattern = re.compile(rf"`({'|'.join(known)})`|\b({'|'.join(known)})\b")
+    names = {name: description(row) for name, row in mixes.items()}
+    pattern = re.compile(rf"`({'|'.join(mixes)})`|\b({'|'.join(mixes)})\b")
 
     def named(match: re.Match[str]) -> str:
         return names[match[1]] if match[1] else names[match[2]].replace("`", "")
@@ -56,9 +56,9 @@ def described(page: T, *profiles: Profile) -> T:
         if isinstance(value, (tuple, list)):
             return type(value)(map(changed, value))
         if is_dataclass(value) and not isinstance(value, type):
-            held = {f.name: getattr(value, f.name) for f in fields(value) if f.init and f.name not in _KEPT}
-            replaced = {name: changed(old) for name, old in held.items()}
-            return replace(value, **replaced) if replaced != held else value
+            values = {f.name: getattr(value, f.name) for f in fields(value) if f.init and f.name not in _KEPT}
+            replaced = {name: changed(old) for name, old in values.items()}
+            return replace(value, **replaced) if replaced != values else value
         return value
 
     named_page: T = changed(page)
@@ -69,9 +69,9 @@ def description(row: Row) -> str:
     """`table` zero-copy, the rest pinned: the placement that most buffers have comes last."""
     by_placement = words.grouped(row.placements, lambda buffer: row.placements[buffer])
     *others, (rest, last) = sorted(by_placement.items(), key=lambda each: len(each[1]))
-    told = [f"{words.listing(map(words.code, buffers))} {words.name(how)}" for how, buffers in others]
-    told.append(f"{'the rest' if len(last) > 1 else words.code(last[0])} {words.name(rest)}")
-    return ", ".join([*told, *["overlapping frames"] * row.pipelined])
+    groups = [f"{words.listing(map(words.code, buffers))} {words.name(how)}" for how, buffers in others]
+    groups.append(f"{'the rest' if len(last) > 1 else words.code(last[0])} {words.name(rest)}")
+    return ", ".join([*groups, *["overlapping frames"] * row.pipelined])
 
 
 def searched(profile: Profile) -> Iterator[str]:
@@ -93,11 +93,11 @@ def searched(profile: Profile) -> Iterator[str]:
 def buffers(profile: Profile) -> Iterator[blocks.Table]:
     """A table for each device on which a mix is recommended: where each buffer lies, and why."""
     own = (profile.device, profile.results, profile.recommendation)
-    told: list[tuple[Device, Sequence[Any], Recommendation | None]] = [own]
-    told += [(p.device, p.results, p.recommendation) for p in profile.predictions]
+    sides: list[tuple[Device, Sequence[Any], Recommendation | None]] = [own]
+    sides += [(p.device, p.results, p.recommendation) for p in profile.predictions]
     mixes = [
         (device, row)
-        for device, rows, chosen in told
+        for device, rows, chosen in sides
         for row in rows
         if chosen and row.strategy == chosen.strategy and row.placements
     ]
@@ -117,8 +117,8 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
         if other:
             more = f"{units.seconds(other.seconds)} more" if other.seconds else "the same time"
             best = f"{words.name(other.placement)}: {more}"
-        told = _uses(buffer, ran), words.name(row.placements[name]), why, best
-        rows.append(blocks.row(words.name(name), size, *told))
+        texts = _uses(buffer, ran), words.name(row.placements[name]), why, best
+        rows.append(blocks.row(words.name(name), size, *texts))
     basis = "measured" if isinstance(row, Measured) else "predicted"
     caption = f"Placement of each buffer on {words.name(device.name)}, {basis}."
     heads = blocks.columns("used", "placement", "why", "next best", figures=False)
@@ -135,7 +135,7 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
 
 
 def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, Moves] | None:
-    """What steady frames copy or prefetch of each buffer; None of a frame that could not run."""
+    """What steady frames copy or prefetch of each buffer; None if the frame cannot run."""
     ran, valid = profile.workload, profile.traffic.valid_bytes if profile.traffic else {}
     traits = {name: placement.traits(device) for name, placement in strategy.placements(ran).items()}
     try:
@@ -153,17 +153,17 @@ def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, Mo
 
 def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:
     """CPU writes 1×, GPU reads 2×, by the stages of a frame."""
-    told = []
+    uses = []
     for side, who in (("host", "CPU"), ("device", "GPU")):
         modes = list(ran.touching(buffer, side).values())  # type: ignore[arg-type]
-        told += [f"{who} {_VERBS[mode]} {modes.count(mode)}×" for mode in dict.fromkeys(modes)]
+        uses += [f"{who} {_VERBS[mode]} {modes.count(mode)}×" for mode in dict.fromkeys(modes)]
     if any(stage.phase == "setup" and stage.name in buffer.access for stage in ran.stages):
-        told.append("written in set-up")
-    return ", ".join(told)
+        uses.append("written in set-up")
+    return ", ".join(uses)
 
 
 def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, moves: Moves) -> str:
-    """What a frame then costs for the buffer, as far as it follows from the plan and the trace."""
+    """Why a buffer is placed so: what a frame moves or accesses of it, by the plan and the trace."""
     movement = placement.movement(device.memory_class)
     if movement != "in-place":
         if movement == "migrated":
@@ -174,16 +174,19 @@ def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Plac
     if (device.memory_class or "").startswith("tegra"):
         return "used in place: CPU and GPU share one memory"
     kernels = {stage.name for stage in profile.workload.frame_stages("device")}
-    seen = [t for t in profile.traffic.traffic if t.buffer == buffer.name] if profile.traffic else []
-    touched = sum(t.bytes_read + t.bytes_written for t in seen if t.stage in kernels)
+    rows = [t for t in profile.traffic.traffic if t.buffer == buffer.name] if profile.traffic else []
+    touched = sum(t.bytes_read + t.bytes_written for t in rows if t.stage in kernels)
     if not touched:
         return "not copied: kernels access it over the link"
     return f"not copied: kernels access {units.size(round(touched))} over the link in a frame"
 
 
 def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:
-    """By buffer: predicted ones are saved; measured ones are among the mixes that the search tried. The
-    row's own gain in the search chose it and is too high, so its time is that of the final."""
+    """The next best placement of each buffer, stored in a prediction, else from the mixes that were tried.
+
+    A measured row was chosen by its gain in the search, which is too high for that reason, so its time is
+    that of the final.
+    """
     if not isinstance(row, Measured):
         return getattr(row, "instead", {})
     rows, search = profile.measured(), profile.search
@@ -194,7 +197,7 @@ def _instead(profile: Profile, row: Row) -> Mapping[str, Instead]:
         if len(differing) == 1 and over:
             seconds = rows[one.name].median_seconds if one.name in rows else over.median_seconds / one.gain
             more = max(0.0, seconds - row.median_seconds)
-            known = by_buffer.get(differing[0])
-            if known is None or more < known.seconds:
+            nearest = by_buffer.get(differing[0])
+            if nearest is None or more < nearest.seconds:
                 by_buffer[differing[0]] = Instead(placement=one.placements[differing[0]], seconds=more)
     return by_buffer
