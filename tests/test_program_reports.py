@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,6 +55,53 @@ def test_frames_and_kinds_of_memory(planted: Planted) -> None:
         assert gpu.ceiling
         promised = sum(one.gain.seconds_per_frame or 0.0 for one in own if one.gain) * gpu.units
         assert promised <= gpu.ceiling.seconds * 1.001, "more than memory can change"
+
+
+@pytest.mark.parametrize(
+    ("card", "rate", "source"),
+    [
+        ("NVIDIA H200", 55.4e9, "the catalogue's H200 SXM"),
+        ("NVIDIA GH200 480GB", 377e9, "the catalogue's GH200 96GB"),
+        ("NVIDIA H200 NVL", 50.4e9, "80 % of PCIe 5 x16"),
+        ("NVIDIA GeForce RTX 3090", 25.2e9, "80 % of the link of GeForce RTX 3090"),
+        ("NVIDIA GeForce RTX 3090 Ti", 25.2e9, "80 % of PCIe 4 x16"),
+        ("Tesla V100-SXM2-32GB", 12.6e9, "80 % of PCIe 3 x16"),
+        ("NVIDIA A10G", None, ""),
+        ("NVIDIA GH200 144G HBM3e", None, ""),
+        ("NVIDIA GB200", None, ""),  # 80 % is what copies reach over PCIe, not over NVLink-C2C
+        ("NVIDIA GeForce RTX 3090 Ti Laptop GPU", None, ""),
+    ],
+)
+def test_a_link_is_claimed_only_of_cards_whose_link_is_certain(
+    card: str, rate: float | None, source: str, tmp_path: Path
+) -> None:
+    half = next(each for each in PROGRAMS if each.name == "unknown-card")
+    program = read(written(replace(half, device=card), tmp_path / "a.sqlite")).program
+    assert program
+    (gpu,) = program.gpus
+    link = gpu.links.get("to-device")
+    assert (link and link.bytes_per_second, link.source if link else "") == (pytest.approx(rate), source)
+    (finding,) = (one for one in judged(program).advice if one.rule == "link-below-best")
+    if rate is None:
+        assert finding.outcome == "not-applicable"
+        assert f"the link of {card} is known" in finding.detail
+    else:
+        assert (finding.outcome == "advice") == (0.7 * rate > 27.7e9)
+
+
+def test_a_process_without_the_named_range_is_noted(tmp_path: Path) -> None:
+    path = written(next(each for each in PROGRAMS if each.name == "marked"), tmp_path / "a.sqlite")
+    assert read(path, "epoch").notes == ()
+    with sqlite3.connect(path) as connection:
+        for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"):
+            connection.execute(f"CREATE TABLE other AS SELECT * FROM {table}")
+            connection.execute("UPDATE other SET globalPid = globalPid + (1 << 24)")
+            connection.execute(f"INSERT INTO {table} SELECT * FROM other")
+            connection.execute("DROP TABLE other")
+    connection.close()
+    (note,) = read(path, "epoch").notes
+    assert re.fullmatch(r"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*frames.*\.", note)
+    assert read(path).notes == ()
 
 
 def test_two_gpus_that_do_the_same_are_told_once(tmp_path: Path) -> None:

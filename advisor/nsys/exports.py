@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from advisor.errors import FileProblem
@@ -12,6 +13,7 @@ from advisor.nsys.strategies import strategies
 from advisor.profiles.base import Record, Text, Word, optional
 from advisor.profiles.programs import ProgramTrace
 from advisor.profiles.traces import StrategyTrace
+from advisor.texts import quoted
 
 KNOWN_SCHEMA = 3
 """Major version of nsys's export schema that the tables are read by (2023.4 writes 3.7.2)."""
@@ -39,7 +41,7 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
         parts = [about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION")]
         tool = " ".join(part for part in parts if part) or None
         frames = steady_frames(database) if frame is None else []
-        seen = FileTrace(
+        trace = FileTrace(
             tool=tool,
             strategies=strategies(database, frames) if frames else (),
             program=None if frames else program(database, frame),
@@ -48,7 +50,17 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
             f"Rows of {table} skipped: {count} (no start, size or kind, or an end before the start)."
             for table, count in database.unusable.items()
         ]
-        return seen.model_copy(update={"notes": tuple(notes)})
+        if frame and trace.program:
+            notes += _without_range(trace.program, frame)
+        return trace.model_copy(update={"notes": tuple(notes)})
+
+
+def _without_range(program: ProgramTrace, frame: str) -> Iterator[str]:
+    """GPUs whose process has no range of that name, and what their frames are instead."""
+    for gpu in program.gpus:
+        if gpu.frames is None or gpu.frames.source != "nvtx":
+            instead = "its frames are what repeats" if gpu.frames else "nothing repeats, so it has no frames"
+            yield f"{gpu.label}: its process has no NVTX range {quoted(frame)}; {instead}."
 
 
 def _notes(database: Database, version: str) -> list[str]:

@@ -5,6 +5,7 @@ The memory it takes is 30 to 60 bytes for each piece of work and 20 for each cal
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.devices.catalogue import named
@@ -25,6 +26,18 @@ _GAP = 10_000
 _SHARE_OF_LINK = 0.8
 """Of a PCIe link's rate as specified, what copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
 on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
+
+_WAYS = ("to-device", "to-host")
+_PCIE = {"PCIe 3 x16": 15.75e9, "PCIe 4 x16": 31.5e9, "PCIe 5 x16": 63e9}
+"""Bytes per second in one direction, as specified."""
+_CARDS: Mapping[str, tuple[str, ...]] = {
+    "PCIe 3 x16": ("V100-PCIE-16GB", "V100-PCIE-32GB", "V100-SXM2-32GB"),
+    "PCIe 4 x16": ("A100-PCIE-40GB", "A30", "A40", "RTX 3080 Ti", "RTX 3090 Ti"),
+    "PCIe 5 x16": ("H100 NVL", "H200 NVL"),
+}
+"""Cards without an entry in the catalogue whose link is certain, by NVIDIA's data sheets and product briefs
+(A40: PB-09976-001, A100: PB-10137-001; the RTX 3080 Ti and 3090 Ti have the GA102 of the RTX 3090). Not here:
+an A10G, whose boards no data sheet describes, and GH200 144G, whose link is not PCIe."""
 
 
 def program(database: Database, frame: str | None = None) -> ProgramTrace:
@@ -108,20 +121,29 @@ def _devices(database: Database) -> Names:
 
 
 def _links(name: str | None) -> dict[str, Link]:
-    """The catalogue's rates of page-locked copies, by direction; none for a GPU that it has not."""
+    """Rates of page-locked copies by direction: the catalogue's, else 80 % of a PCIe link that is certain."""
     entry = named(name)
     if entry is None:
-        return {}
+        return _specified(_PCIE[link], link) if (link := _link_of(name or "")) else {}
     links = {}
-    for way in ("to-device", "to-host"):
+    if (specified := entry.figures.link_bytes_per_second) and entry.memory_class != "coherent":
+        links = _specified(specified.value, f"the link of {entry.name}")
+    for way in _WAYS:
         measured = getattr(entry.figures, f"pinned_{way.replace('-', '_')}_bytes_per_second")
-        specified = entry.figures.link_bytes_per_second
         if measured is not None:
             links[way] = Link(bytes_per_second=measured.value, source=f"the catalogue's {entry.name}")
-        elif specified is not None:
-            rate, source = _SHARE_OF_LINK * specified.value, f"80 % of the link of {entry.name}"
-            links[way] = Link(bytes_per_second=rate, source=source)
     return links
+
+
+def _specified(bytes_per_second: float, link: str) -> dict[str, Link]:
+    one = Link(bytes_per_second=_SHARE_OF_LINK * bytes_per_second, source=f"80 % of {link}")
+    return dict.fromkeys(_WAYS, one)
+
+
+def _link_of(name: str) -> str | None:
+    """The link of a card that the catalogue has not, by its whole name."""
+    card = re.sub(r"^(NVIDIA |Tesla |GeForce )+", "", name)
+    return next((link for link, cards in _CARDS.items() if card in cards), None)
 
 
 _OPTIONS = {

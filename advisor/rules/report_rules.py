@@ -190,7 +190,8 @@ def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
         return not_applicable("No page-locked copies of 1 MiB and more were recorded.")
     known = [(flow, gpu.links[_LINKS[flow.kind]]) for flow in flows if _LINKS[flow.kind] in gpu.links]
     if not known:
-        return not_applicable(f"The catalogue has no copy rate of {gpu.name or 'this GPU'}.")
+        card = gpu.name or "this GPU"
+        return not_applicable(f"Neither a copy rate nor the link of {card} is known: its link is not judged.")
     rates, slow, saved = [], [], 0.0
     for flow, link in known:
         own, best = flow.best_bytes_per_second or 0.0, link.bytes_per_second
