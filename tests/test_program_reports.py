@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from nsys_exports import TABLES, Export
-from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, pins_in_loop, written
+from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, marked, pins_in_loop, written
 from running import advisor
 
 from advisor.nsys import database
@@ -89,8 +90,21 @@ def test_a_link_is_claimed_only_of_cards_whose_link_is_certain(
         assert (finding.outcome == "advice") == (0.7 * rate > 27.7e9)
 
 
-def test_a_process_without_the_named_range_is_noted(tmp_path: Path) -> None:
-    path = written(next(each for each in PROGRAMS if each.name == "marked"), tmp_path / "a.sqlite")
+def once_marked(program: Program) -> None:
+    """Frames that repeat, all in one range."""
+    begin = program.now
+    next(each for each in PROGRAMS if each.name == "unknown-card").play(program)
+    program.range("epoch", begin)
+
+
+@pytest.mark.parametrize(
+    ("play", "instead"), [(marked, "nothing repeats, so it has no frames"), (once_marked, "what repeats")]
+)
+def test_a_process_without_the_named_range_is_noted(
+    play: Callable[[Program], None], instead: str, tmp_path: Path
+) -> None:
+    planted = next(each for each in PROGRAMS if each.name == "marked")
+    path = written(replace(planted, play=play), tmp_path / "a.sqlite")
     assert read(path, "epoch").notes == ()
     with sqlite3.connect(path) as connection:
         for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"):
@@ -100,7 +114,8 @@ def test_a_process_without_the_named_range_is_noted(tmp_path: Path) -> None:
             connection.execute("DROP TABLE other")
     connection.close()
     (note,) = read(path, "epoch").notes
-    assert re.fullmatch(r"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*frames.*\.", note)
+    said = rf"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*{instead}\."
+    assert re.fullmatch(said, note)
     assert read(path).notes == ()
 
 
